@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What module.cpp calls to fill the extension: one function per concern, each adds its own names to the
+// module and returns 0, or -1 with a Python exception set. A room adds a declaration here and a line in
+// module.cpp's table.
+#ifndef WEFT_MODULE_H_
+#define WEFT_MODULE_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace weft {
+
+int add_ffi_library(PyObject* module);    // ffi_library.cpp
+int add_runtime_table(PyObject* module);  // module.cpp
+
+}  // namespace weft
+
+#endif  // WEFT_MODULE_H_
