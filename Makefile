@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target creates what it needs: the environment in .venv, the packages, the extension. `make help` lists them.
+#   PYTHON=python3.12   the interpreter that .venv is made from
+#   TORCH=1             make test: with torch 2.13.0, which its tests need
+#   ARGS="-k name"      more arguments for pytest, demo or the benchmarks
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?=
+ARGS ?=
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+bin := $(VENV)/bin
+stamps := $(VENV)/.stamps
+pip := $(bin)/python -m pip install --quiet --disable-pip-version-check
+build := build/native-$(notdir $(abspath $(VENV)))
+native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
+
+.PHONY: help venv native demo test check format bench gpu clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- the environment: one stamp per group of requirements, renewed when pyproject.toml changes
+
+$(stamps)/created:
+	@command -v $(PYTHON) > /dev/null || { echo "no interpreter $(PYTHON); choose one with PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or later; choose one with PYTHON=")'
+	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(stamps) && touch $@
+
+$(stamps)/group-%: pyproject.toml tools/requirements.py | $(stamps)/created
+	@echo "installing the requirements of '$*' into $(VENV)"
+	@$(bin)/python tools/requirements.py $* > $(stamps)/$*.txt
+	@$(pip) --requirement $(stamps)/$*.txt
+	@touch $@
+
+# Once: registers src/ with the environment. The extension itself is rebuilt by `make native`.
+$(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(stamps)/native
+	@$(bin)/python tools/register_source.py
+	@touch $@
+
+$(stamps)/native: $(native_sources) | $(stamps)/group-build
+	@$(bin)/cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja -DPython_EXECUTABLE=$(abspath $(bin))/python \
+	  > $(stamps)/cmake.log || { cat $(stamps)/cmake.log; exit 1; }
+	@$(bin)/cmake --build $(build)
+	@$(bin)/cmake --install $(build) --prefix src > $(stamps)/install.log
+	@touch $@
+
+base := $(stamps)/package $(stamps)/group-cuda
+
+venv: $(stamps)/group-build $(stamps)/group-run $(stamps)/group-cuda $(stamps)/group-test $(stamps)/group-dev $(stamps)/package  ## create .venv with everything but torch
+	@echo "$(VENV) is ready"
+
+native: $(stamps)/package  ## build the extension again, in place
+
+# ---- the work
+
+demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this machine's CPU
+	@$(bin)/python -m examples.demo $(ARGS)
+
+test: $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)  ## run the tests (TORCH=1: those with torch too)
+	@WEFT_TEST_TORCH=$(TORCH) $(bin)/python -m pytest $(ARGS)
+
+check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, import-linter, clang-format
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/pyright --pythonpath $(bin)/python
+	$(bin)/lint-imports
+	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format --dry-run --Werror
+
+format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
+	$(bin)/ruff format .
+	$(bin)/ruff check --fix .
+	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format -i
+
+bench: $(base) $(stamps)/group-test $(stamps)/group-peers  ## run the benchmarks against their peers, one JSON line per figure
+	@$(bin)/python -m benchmarks $(ARGS)
+
+gpu: $(base) $(stamps)/group-test  ## all that needs an NVIDIA GPU; says why where there is none
+	@$(bin)/python -m tests.gpu $(ARGS)
+
+clean:  ## remove what was built (not .venv)
+	rm -rf build dist src/weft/_native*.so $(stamps)/native $(stamps)/package

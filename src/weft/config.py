@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment variables of weft: the only module that reads the environment.
+
+In: `WEFT_*` variables, read when asked, and what `override` has set. Out: typed values of `config`.
+docs/configuration.md is generated from this table. Next: whichever room asks.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+# What `override` has set in this context, by field name. Nearly always empty.
+_overrides: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
+
+
+class Variable:
+    """One environment variable: its name and its meaning. The kinds below say what it holds.
+
+    Reading the attribute of `Config` reads the environment, so a change shows at once.
+
+    Args:
+        name: the variable, `WEFT_...`.
+        doc: one or two sentences for docs/configuration.md.
+
+    Attributes:
+        field: the attribute of `Config`, by which `override` finds it.
+        kind: what its values are, in words.
+    """
+
+    __slots__ = ("doc", "field", "name")
+
+    kind: str = ""
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.doc = doc
+        self.field = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remember the attribute's name."""
+        self.field = name
+
+    def text(self) -> str:
+        """What the environment says; an unset variable and an empty one are the same."""
+        return os.environ.get(self.name, "")
+
+    def accepts(self, value: object) -> bool:
+        """Whether `override` may set this field to `value`."""
+        raise NotImplementedError
+
+
+class Switch(Variable):
+    """A variable that is on or off; off unless set."""
+
+    __slots__ = ()
+
+    kind = "1 or 0"
+    texts: Mapping[str, bool] = {"": False, "0": False, "off": False, "1": True, "on": True}
+
+    def __get__(self, instance: Config | None, owner: type[Config]) -> bool:
+        """Whether it is on.
+
+        Raises:
+            ValueError: if the environment holds another text.
+        """
+        overridden = _overrides.get({}).get(self.field)
+        if isinstance(overridden, bool):
+            return overridden
+        value = self.texts.get(self.text().lower())
+        if value is None:
+            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+        return value
+
+    def accepts(self, value: object) -> bool:
+        """Only True and False."""
+        return isinstance(value, bool)
+
+
+class FilePath(Variable):
+    """A variable that holds the path of a file; None unless set."""
+
+    __slots__ = ()
+
+    kind = "the path of a file"
+
+    def __get__(self, instance: Config | None, owner: type[Config]) -> str | None:
+        """The path as it was written, or None. Whether the file exists is seen by whoever opens it."""
+        overridden = _overrides.get({}).get(self.field)
+        return overridden if isinstance(overridden, str) else self.text() or None
+
+    def accepts(self, value: object) -> bool:
+        """Only text; there is no way to unset what the environment says."""
+        return isinstance(value, str) and value != ""
+
+
+class Config:
+    """The configuration in force: attributes that read the environment when they are read."""
+
+    __slots__ = ()
+
+    backtrace = Switch(
+        "WEFT_BACKTRACE",
+        "Errors raised by generated code carry a native backtrace, which costs 4 to 84 µs each.",
+    )
+    libcuda = FilePath(
+        "WEFT_LIBCUDA",
+        "The driver library to open in place of `libcuda.so.1`.",
+    )
+    libtvm_ffi = FilePath(
+        "WEFT_LIBTVM_FFI",
+        "The `libtvm_ffi.so` to open in place of that of the installed `apache-tvm-ffi`.",
+    )
+    ptxas = FilePath(
+        "WEFT_PTXAS",
+        "The `ptxas` to run in place of that of the `cuda` extra or of the search path.",
+    )
+    nvjitlink = FilePath(
+        "WEFT_NVJITLINK",
+        "The `libnvJitLink.so` to open in place of that of the `cuda` extra.",
+    )
+    nvdisasm = FilePath(
+        "WEFT_NVDISASM",
+        "The `nvdisasm` to run in place of that of the `cuda` extra or of the search path.",
+    )
+
+
+config = Config()
+
+
+def variables() -> tuple[Variable, ...]:
+    """Every variable, in the order in which they are documented."""
+    return tuple(value for value in vars(Config).values() if isinstance(value, Variable))
+
+
+def unknown_variables() -> list[str]:
+    """Names in the environment that begin with `WEFT_` and mean nothing: most likely misspelt.
+
+    `WEFT_TEST_...` is left to the test suite.
+    """
+    known = {variable.name for variable in variables()}
+    return sorted(
+        name
+        for name in os.environ
+        if name.startswith("WEFT_") and not name.startswith("WEFT_TEST_") and name not in known
+    )
+
+
+def search_path() -> str:
+    """`PATH`, for looking up a tool that no variable names."""
+    return os.environ.get("PATH", os.defpath)
+
+
+@contextmanager
+def override(**values: object) -> Generator[None]:
+    """Set fields of `config` in the calling context, whatever the environment says.
+
+    Args:
+        values: by field name (`ptxas`, not `WEFT_PTXAS`).
+
+    Raises:
+        TypeError: if there is no such field.
+        ValueError: if a value is not of the field's kind.
+
+    Example:
+        >>> with override(backtrace=True):
+        ...     config.backtrace
+        True
+    """
+    fields = {variable.field: variable for variable in variables()}
+    for name, value in values.items():
+        if name not in fields:
+            raise TypeError(f"no configuration field {name!r}; there are: {', '.join(fields)}")
+        if not fields[name].accepts(value):
+            raise ValueError(
+                f"configuration field {name!r} is {fields[name].kind}, received {value!r}"
+            )
+    token = _overrides.set({**_overrides.get({}), **values})
+    try:
+        yield
+    finally:
+        _overrides.reset(token)
