@@ -2,10 +2,12 @@
 # Every target creates what it needs: the environment in .venv, the packages, the extension. `make help` lists them.
 #   PYTHON=python3.12   the interpreter that .venv is made from
 #   TORCH=1             make test: with torch 2.13.0, which its tests need
+#   FLOORS=1            the oldest supported versions of xdsl, llvmlite and apache-tvm-ffi (on first use)
 #   ARGS="-k name"      more arguments for pytest, demo or the benchmarks
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?=
+FLOORS ?=
 ARGS ?=
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -33,7 +35,7 @@ $(stamps)/created:
 
 $(stamps)/group-%: pyproject.toml tools/requirements.py | $(stamps)/created
 	@echo "installing the requirements of '$*' into $(VENV)"
-	@$(bin)/python tools/requirements.py $* > $(stamps)/$*.txt
+	@$(bin)/python tools/requirements.py $* $(if $(FLOORS),--floors) > $(stamps)/$*.txt
 	@$(pip) --requirement $(stamps)/$*.txt
 	@touch $@
 
@@ -63,7 +65,7 @@ demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this 
 	@$(bin)/python -m examples.demo $(ARGS)
 
 test: $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)  ## run the tests (TORCH=1: those with torch too)
-	@WEFT_TEST_TORCH=$(TORCH) $(bin)/python -m pytest $(ARGS)
+	@WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest $(ARGS)
 
 check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, import-linter, clang-format
 	$(bin)/ruff format --check .

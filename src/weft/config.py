@@ -50,10 +50,6 @@ class Variable:
         """What the environment says; an unset variable and an empty one are the same."""
         return os.environ.get(self.name, "")
 
-    def accepts(self, value: object) -> bool:
-        """Whether `override` may set this field to `value`."""
-        raise NotImplementedError
-
 
 class Switch(Variable):
     """A variable that is on or off; off unless set."""
@@ -90,7 +86,7 @@ class FilePath(Variable):
     kind = "the path of a file"
 
     def __get__(self, instance: Config | None, owner: type[Config]) -> str | None:
-        """The path as it was written, or None. Whether the file exists is seen by whoever opens it."""
+        """The path as it was written, or None; whoever opens the file sees whether it exists."""
         overridden = _overrides.get({}).get(self.field)
         return overridden if isinstance(overridden, str) else self.text() or None
 
@@ -133,9 +129,9 @@ class Config:
 config = Config()
 
 
-def variables() -> tuple[Variable, ...]:
+def variables() -> tuple[Switch | FilePath, ...]:
     """Every variable, in the order in which they are documented."""
-    return tuple(value for value in vars(Config).values() if isinstance(value, Variable))
+    return tuple(value for value in vars(Config).values() if isinstance(value, Switch | FilePath))
 
 
 def unknown_variables() -> list[str]:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the house that no linter knows: sizes, licences, unfinished work."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+
+from tests.architecture.source_tree import ROOT, name, native_files, parsed, python_modules
+
+MODULE_LINES = 500
+FUNCTION_LINES = 70
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|for now|placeholder|not implemented yet)\b", re.I)
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_no_module_is_longer_than_500_lines():
+    files = [*python_modules(), *native_files()]
+    lengths = {name(path): len(path.read_text().splitlines()) for path in files}
+    assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_70_lines():
+    lengths = {
+        f"{name(path)}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
+        for path in python_modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, FUNCTION)
+    }
+    assert {place: lines for place, lines in lengths.items() if lines > FUNCTION_LINES} == {}
+
+
+def test_every_module_says_what_it_knows():
+    assert [name(path) for path in python_modules() if not ast.get_docstring(parsed(path))] == []
+
+
+def test_every_source_file_begins_with_its_licence():
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.pyi", "*.cpp", "*.c", "*.h", "CMakeLists.txt", "Makefile"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    files = [ROOT / line for line in listed.stdout.splitlines()] or list(python_modules())
+    missing = [
+        name(path)
+        for path in files
+        if path.exists()
+        and path.stat().st_size
+        and "SPDX-License-Identifier: Apache-2.0" not in path.read_text()[:200]
+    ]
+    assert missing == []
+
+
+def test_nothing_is_left_unfinished():
+    places = [
+        f"{name(path)}:{number}"
+        for path in [*python_modules(), *native_files()]
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if UNFINISHED.search(line) or "raise NotImplementedError" in line
+    ]
+    assert places == []
+
+
+def swallowed(tree: ast.AST) -> list[int]:
+    """Lines of handlers that catch everything and do nothing."""
+    lines = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        caught = node.type
+        everything = caught is None or (
+            isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"}
+        )
+        if everything and all(isinstance(line, ast.Pass | ast.Continue) for line in node.body):
+            lines.append(node.lineno)
+    return lines
+
+
+def test_no_exception_is_swallowed():
+    places = [
+        f"{name(path)}:{line}" for path in python_modules() for line in swallowed(parsed(path))
+    ]
+    assert places == []
+
+
+def test_no_module_keeps_a_global_statement():
+    places = [
+        f"{name(path)}:{node.lineno}"
+        for path in python_modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Global)
+    ]
+    assert places == []
+
+
+def test_every_native_source_is_built_or_is_a_test():
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    sources = [name(path) for path in native_files() if path.suffix == ".cpp"]
+    assert [source for source in sources if source not in cmake] == []

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: what a machine must have for a test, and what may be skipped where.
+
+`torch` and `gpu` marks say what a test needs. In CI a test may be skipped only for what cannot be
+installed: a GPU, or a debugger; any other skip is a failure there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+
+import pytest
+
+CI = os.environ.get("CI", "") not in ("", "0", "false")
+WITH_TORCH = os.environ.get("WEFT_TEST_TORCH", "") not in ("", "0")
+# A skip whose reason begins with one of these is allowed in CI.
+ALLOWED_IN_CI = ("needs a GPU", "needs gdb", "needs another")
+
+
+@functools.cache
+def gpu_missing() -> str:
+    """Why there is no GPU to test on, or an empty string."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "libcuda.so.1 is not installed"
+    if (code := driver.cuInit(0)) != 0:
+        return f"cuInit answered {code}"
+    count = ctypes.c_int(0)
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    return "" if count.value else "the driver sees no device"
+
+
+def pytest_report_header() -> list[str]:
+    """What this machine lets the tests see."""
+    torch = "with torch" if WITH_TORCH else "without torch (TORCH=1 adds it)"
+    return [f"weft: {torch}; GPU: {gpu_missing() or 'yes'}"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what the machine cannot run, with the reason."""
+    has_torch = importlib.util.find_spec("torch") is not None
+    for item in items:
+        if item.get_closest_marker("torch") and not has_torch and not WITH_TORCH:
+            item.add_marker(pytest.mark.skip(reason="needs torch: make test TORCH=1"))
+        if item.get_closest_marker("gpu") and gpu_missing():
+            item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {gpu_missing()}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """In CI, a skip for something that could have been installed is a failure."""
+    report = yield
+    if CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not reason.startswith(ALLOWED_IN_CI):
+            report.outcome = "failed"
+            report.longrepr = f"skipped in CI, where everything is installed: {reason}"
+    return report
