@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What generated host code and the extension agree on: plain C structures and one table of functions.
+//
+// Generated objects have no undefined symbols but libc's and libm's. Everything else is reached through
+// `state->table`. The table's rows are the macro WEFT_RUNTIME_TABLE: name, result, parameters, and the
+// LLVM text of the function type; Python reads the names and the texts from the extension, so that a row
+// is written once. Rows are only ever appended, and every change raises WEFT_RUNTIME_TABLE_VERSION.
+#ifndef WEFT_RUNTIME_TABLE_H_
+#define WEFT_RUNTIME_TABLE_H_
+
+#include <stdint.h>
+#include <tvm/ffi/c_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_RUNTIME_TABLE_VERSION 1
+
+typedef struct weft_runtime_table weft_runtime_table;
+typedef struct weft_code_image weft_code_image;
+
+// How kernels are loaded and which device they run on (design.md section 8).
+enum weft_load_policy { WEFT_LOAD_CONTEXT = 0, WEFT_LOAD_LIBRARY = 1, WEFT_LOAD_TVM_FFI = 2 };
+
+// What a wrapper's `handle` points at. The image owns its default state; `.to(device)` makes another one
+// over the same image. `image` is borrowed here: whoever holds the state holds the image.
+typedef struct weft_state {
+  const weft_runtime_table* table;  // first: generated code reads it without knowing the rest
+  weft_code_image* image;
+  void* driver_state;    // owned by the driver: per-device libraries and kernels, made on first use
+  int32_t bound_device;  // ordinal chosen by `.to(device)`, or -1: follow stream, tensors, caller
+  int32_t load_policy;   // enum weft_load_policy
+} weft_state;
+
+// One call, on the wrapper's stack. `device_enter` fills the driver's half, `device_leave` undoes it.
+typedef struct weft_call_frame {
+  weft_state* state;
+  void* stream;         // CUstream or NULL (the legacy default stream)
+  int32_t device_type;  // DLDeviceType: kDLCPU or kDLCUDA
+  int32_t device;       // ordinal, or -1: the caller's current device
+  void* driver_kernels;  // this device's kernel handles, set by device_enter
+  void* saved_context;   // the caller's CUcontext, NULL where there was none
+  int32_t must_restore;  // 1 when device_enter switched contexts
+  int32_t reserved;
+} weft_call_frame;
+
+// The layout of CUlaunchAttribute: an id and a value padded to 64 bytes.
+typedef struct weft_launch_attribute {
+  uint32_t id;
+  uint32_t padding;
+  uint8_t value[64];
+} weft_launch_attribute;
+
+// One launch as the host function computed it; ranges are checked where the launch happens.
+typedef struct weft_launch {
+  int64_t grid[3];   // blocks, not clusters
+  int64_t block[3];  // threads
+  int64_t shared_memory_bytes;
+  const weft_launch_attribute* attributes;
+  int64_t attribute_count;
+  const char* kernel_name;
+} weft_launch;
+
+// One CPU kernel of an image: blocks [first, last) in index order; nonzero means an error is recorded in
+// `launch`. `scratch` belongs to the worker: `scratch_bytes` of it, 64-byte aligned, not cleared.
+typedef struct weft_cpu_launch weft_cpu_launch;
+typedef int32_t (*weft_cpu_kernel)(const void* parameters, weft_cpu_launch* launch, int64_t first_block,
+                                   int64_t last_block, void* scratch);
+
+struct weft_cpu_launch {
+  const weft_runtime_table* table;
+  int32_t grid[3];
+  int32_t block[3];
+  int32_t shared_memory_bytes;
+  int32_t failed;  // set by kernel_fail; other workers stop when they see it
+  const char* kernel_name;
+};
+
+// A place where a check can fail, constant data in the object. `kind` chooses the sentence
+// (native/failure.cpp); the texts are UTF-8 and live as long as the image.
+typedef struct weft_failure_site {
+  const char* signature;  // add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])
+  const char* place;      // argument #1 'b'
+  const char* expected;   // what the sentence says was expected, or NULL
+  int32_t kind;           // enum weft_failure_kind
+  int32_t index;          // dimension, element or line, by kind
+} weft_failure_site;
+
+#define WEFT_RUNTIME_TABLE(ROW)                                                                         \
+  /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                   \
+  ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                 \
+      "i32 (ptr, i64, i64)")                                                                            \
+  /* The same where what was received is a whole argument: its kind, dtype, rank or device is told. */  \
+  ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")  \
+  /* The stream that the FFI environment holds for a device. */                                         \
+  ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")               \
+  /* Loads the image's kernels once for the frame's device and makes its context current if it is not. */ \
+  ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                    \
+  /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */ \
+  ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                 \
+  ROW(launch_cuda, int32_t,                                                                             \
+      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),          \
+      "i32 (ptr, i32, ptr, ptr)")                                                                       \
+  ROW(launch_cpu, int32_t,                                                                              \
+      (weft_call_frame * frame, weft_cpu_kernel kernel, const weft_launch* launch,                      \
+       const void* parameters, int64_t parameter_bytes, int64_t scratch_bytes),                         \
+      "i32 (ptr, ptr, ptr, ptr, i64, i64)")                                                             \
+  /* A failed assert in a CPU kernel: records the error in `launch` and returns 1. */                   \
+  ROW(kernel_fail, int32_t,                                                                             \
+      (weft_cpu_launch * launch, const weft_failure_site* site, int64_t block, int64_t thread),         \
+      "i32 (ptr, ptr, i64, i64)")                                                                       \
+  /* Moves `count` owned values into a new ffi.Array, stored in `result`. */                            \
+  ROW(make_array, int32_t, (const TVMFFIAny* values, int64_t count, TVMFFIAny* result),                 \
+      "i32 (ptr, i64, ptr)")                                                                            \
+  /* Adds a reference to an argument that is returned (it arrived as an object, not as a DLTensor*). */ \
+  ROW(return_argument, int32_t,                                                                         \
+      (const weft_failure_site* site, const TVMFFIAny* argument, TVMFFIAny* result),                    \
+      "i32 (ptr, ptr, ptr)")
+
+struct weft_runtime_table {
+  int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it
+#define WEFT_ROW(name, result, parameters, llvm_type) result(*name) parameters;
+  WEFT_RUNTIME_TABLE(WEFT_ROW)
+#undef WEFT_ROW
+};
+
+// Fills nothing and owns nothing: the extension's one table, for every image of the process.
+const weft_runtime_table* weft_get_runtime_table(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // WEFT_RUNTIME_TABLE_H_

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one piece of mutable state of a trace: where operations go and which source line they come from.
+
+In: operations. Out: the same, inserted and located; constants once per function. Next: language.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    CallSiteLoc,
+    FileLineColLoc,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Block, Operation, SSAValue
+
+from weft.location import UNKNOWN_LOCATION, SourceLocation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.ir import Attribute
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+_NO_LOCATION: Final = UnknownLoc()
+
+
+class Builder:
+    """Inserts operations at the end of a block, with the current source location.
+
+    One builder serves one function (a kernel, a host function): its constants are shared by the whole
+    function and stand at the start of the entry block, which dominates every use.
+
+    Attributes:
+        block: where the next operation goes.
+        location: the user's source span that the next operation comes from.
+        target: name of the backend that is compiled for, such as ``"cuda"``; some operations refuse one.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_constants",
+        "_entry",
+        "_last_constant",
+        "block",
+        "location",
+        "target",
+    )
+
+    def __init__(self, entry: Block, target: str) -> None:
+        self.block = entry
+        self.target = target
+        self.location: SourceLocation = UNKNOWN_LOCATION
+        self._entry = entry
+        self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
+        self._last_constant: Operation | None = None
+        self._attributes: dict[SourceLocation, Attribute] = {}
+
+    def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
+        """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
+        operation.location = self.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
+        self.block.add_op(operation)
+        if name is not None and SSAValue.is_valid_name(name):
+            operation.results[0].name_hint = name
+        return operation
+
+    def constant(self, constant_type: Attribute, value: int | float) -> SSAValue:
+        """An `arith.constant`, one per type and value in the function.
+
+        Integers are given as signed or unsigned values of the type's width and wrap to it.
+        """
+        # repr tells 0.0 from -0.0, and makes NaN equal to itself.
+        key = (constant_type, repr(float(value)) if isinstance(value, float) else value)
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = self._new_constant(constant_type, value)
+        return found
+
+    def _new_constant(self, constant_type: Attribute, value: int | float) -> SSAValue:
+        if isinstance(constant_type, IntegerType):
+            attribute = IntegerAttr(int(value), constant_type, truncate_bits=True)
+        else:
+            attribute = FloatAttr(float(value), constant_type)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        operation = arith.ConstantOp(attribute)
+        if self._last_constant is not None:
+            self._entry.insert_op_after(operation, self._last_constant)
+        elif self._entry.first_op is not None:
+            self._entry.insert_op_before(operation, self._entry.first_op)
+        else:
+            self._entry.add_op(operation)
+        self._last_constant = operation
+        return operation.result
+
+    @contextlib.contextmanager
+    def at(self, block: Block) -> Iterator[None]:
+        """Operations go to the end of `block` inside the `with`."""
+        previous, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = previous
+
+    def location_attribute(self) -> Attribute:
+        """The current location as IR: a file position, or a chain of call sites for inlined code."""
+        found = self._attributes.get(self.location)
+        if found is None:
+            found = self._attributes[self.location] = _location_attribute(self.location)
+        return found
+
+
+def _location_attribute(location: SourceLocation) -> Attribute:
+    if location is UNKNOWN_LOCATION:
+        return _NO_LOCATION
+    position = FileLineColLoc(
+        StringAttr(location.file), IntAttr(location.line), IntAttr(location.column + 1)
+    )
+    if location.caller is None:
+        return position
+    return CallSiteLoc(position, _location_attribute(location.caller))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The explicit list of dialects that weft's IR uses.
+
+In: nothing. Out: an xDSL context that parses every module weft prints. Next: builder.
+"""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, func, math, scf
+
+from weft.dialects.cuda import CUDA
+from weft.dialects.ffi import FFI
+
+DIALECTS = (builtin.Builtin, func.Func, arith.Arith, math.Math, scf.Scf, CUDA, FFI)
+
+
+def make_context() -> Context:
+    """A context with weft's dialects loaded, for `xdsl.parser.Parser`."""
+    context = Context()
+    for dialect in DIALECTS:
+        context.load_dialect(dialect)
+    return context

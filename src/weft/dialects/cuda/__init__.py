@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `cuda` dialect, assembled from its families: one file each, one table here.
+
+In: the families' operations. Out: `CUDA`, which a context loads. Next: context.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.ir import Dialect
+
+from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp
+from weft.dialects.cuda.memory import (
+    AllocaOp,
+    AtomicCasOp,
+    AtomicRmwOp,
+    DimOp,
+    LoadOp,
+    StoreOp,
+    StrideOp,
+)
+from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.dialects.cuda.types import StreamType, TensorType
+
+CUDA: Final = Dialect(
+    "cuda",
+    [
+        KernelOp,
+        ReturnOp,
+        LaunchExOp,
+        ThreadIdxOp,
+        BlockIdxOp,
+        BlockDimOp,
+        GridDimOp,
+        LoadOp,
+        StoreOp,
+        DimOp,
+        StrideOp,
+        AllocaOp,
+        AtomicRmwOp,
+        AtomicCasOp,
+        FloorDivOp,
+        FloorModOp,
+        PrintfOp,
+        AssertOp,
+    ],
+    [TensorType, StreamType],
+)

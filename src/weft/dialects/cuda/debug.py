@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output and checks inside a kernel: `cuda.printf`, `cuda.assert`.
+
+In: a C format string with its arguments, a condition with its text. Out: text on the process's standard
+output; an error that names file, line, block and thread. Next: scalar.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryWriteEffect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+
+@irdl_op_definition
+class PrintfOp(IRDLOperation):
+    """C's printf; arguments are i32, i64 and f64 only, as a variadic C call would pass them."""
+
+    name = "cuda.printf"
+
+    text = prop_def(StringAttr)
+    args = var_operand_def()
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$text (`(` $args^ `:` type($args) `)`)? attr-dict"
+
+    def __init__(self, text: str, args: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[args], properties={"text": StringAttr(text)})
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    """Stops the launch with an error where `condition` is false; the location says where it stands."""
+
+    name = "cuda.assert"
+
+    condition = operand_def(i1)
+    text = prop_def(StringAttr)
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$condition `,` $text attr-dict"
+
+    def __init__(self, condition: SSAValue, text: str) -> None:
+        super().__init__(operands=[condition], properties={"text": StringAttr(text)})

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a thread is: `cuda.thread_idx`, `cuda.block_idx`, `cuda.block_dim`, `cuda.grid_dim`.
+
+In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast.
+Next: memory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+DIMENSIONS: Final = ("x", "y", "z")
+
+
+class CoordinateOp(IRDLOperation):
+    """What the four coordinates share: one dimension in, one i32 out."""
+
+    dimension = prop_def(StringAttr)
+    result = result_def(i32)
+    assembly_format = "$dimension attr-dict `:` type($result)"
+    traits = traits_def(Pure())
+
+    def __init__(self, dimension: str) -> None:
+        super().__init__(properties={"dimension": StringAttr(dimension)}, result_types=[i32])
+
+    def verify_(self) -> None:
+        if self.dimension.data not in DIMENSIONS:
+            raise VerifyException(f"dimension {self.dimension.data!r} is none of {DIMENSIONS}")
+
+
+@irdl_op_definition
+class ThreadIdxOp(CoordinateOp):
+    """Index of the thread in its block, 0 ≤ value < block_dim."""
+
+    name = "cuda.thread_idx"
+
+
+@irdl_op_definition
+class BlockIdxOp(CoordinateOp):
+    """Index of the block in the grid, 0 ≤ value < grid_dim."""
+
+    name = "cuda.block_idx"
+
+
+@irdl_op_definition
+class BlockDimOp(CoordinateOp):
+    """Threads of a block in one dimension."""
+
+    name = "cuda.block_dim"
+
+
+@irdl_op_definition
+class GridDimOp(CoordinateOp):
+    """Blocks of the grid in one dimension."""
+
+    name = "cuda.grid_dim"

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and their launches: `cuda.kernel`, `cuda.return`, `cuda.launch_ex`.
+
+In: a traced kernel body, a launch in a host function. Out: the operations that every backend starts from.
+Next: grid, memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    IsTerminator,
+    SymbolOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.types import StreamType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, Region, SSAValue
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
+
+_KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """A kernel: the code of one thread.
+
+    Arguments are `!cuda.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
+    as `weft.name`. Attributes that a launch needs stand in the attribute dictionary: `weft.max_threads`,
+    `weft.min_blocks`, `weft.max_registers`, `weft.cluster` and, where every launch has the same constant
+    block, `weft.block_size`.
+    """
+
+    name = "cuda.kernel"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    body = region_def()
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        name: str,
+        body: Region,
+        argument_names: Sequence[str] = (),
+        attributes: dict[str, Attribute] | None = None,
+    ) -> None:
+        types = [argument.type for argument in body.block.args]
+        names = [DictionaryAttr({"weft.name": StringAttr(n)}) for n in argument_names]
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(types, []),
+                "arg_attrs": ArrayAttr(names) if names else None,
+            },
+            attributes=attributes or {},
+            regions=[body],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        name, inputs, outputs, region, extra, arg_attrs, _ = parse_func_op_like(
+            parser, reserved_attr_names=_KERNEL_NAMES
+        )
+        kernel = cls(name, region)
+        kernel.function_type = FunctionType.from_lists(inputs, outputs)
+        kernel.arg_attrs = arg_attrs
+        if extra is not None:
+            kernel.attributes |= extra.data
+        return kernel
+
+    def print(self, printer: Printer) -> None:
+        print_func_op_like(
+            printer,
+            self.sym_name,
+            self.function_type,
+            self.body,
+            self.attributes,
+            arg_attrs=self.arg_attrs,
+            reserved_attr_names=_KERNEL_NAMES,
+        )
+
+    def verify_(self) -> None:
+        if self.function_type.outputs.data:
+            raise VerifyException("a kernel returns nothing")
+        if tuple(self.function_type.inputs) != tuple(a.type for a in self.body.block.args):
+            raise VerifyException("the kernel's type and its block arguments differ")
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The end of a kernel's body: the thread exits."""
+
+    name = "cuda.return"
+    assembly_format = "attr-dict"
+    traits = traits_def(IsTerminator(), HasParent(KernelOp))
+
+
+@irdl_op_definition
+class LaunchExOp(IRDLOperation):
+    """Launches a kernel; stands in a host function.
+
+    `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes`
+    is what the launch asks for beyond the kernel's own arrays. Without `stream` the call's stream is
+    used. `attributes` of the launch that are constants stand in the attribute dictionary:
+    `weft.cluster` (array of three i32), `weft.cooperative`, `weft.programmatic` (unit), and
+    `weft.launch_attributes` (array of `{id, value}` with 64-byte values as hexadecimal strings).
+    """
+
+    name = "cuda.launch_ex"
+
+    kernel = prop_def(SymbolRefAttr)
+    grid = var_operand_def(i64)
+    block = var_operand_def(i64)
+    shared_memory_bytes = opt_operand_def(i64)
+    stream = opt_operand_def(StreamType)
+    args = var_operand_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$kernel `grid` `(` $grid `)` `block` `(` $block `)` "
+        "(`shared` $shared_memory_bytes^)? (`stream` $stream^)? "
+        "(`args` `(` $args^ `:` type($args) `)`)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        kernel: str,
+        grid: Sequence[SSAValue],
+        block: Sequence[SSAValue],
+        args: Sequence[SSAValue],
+        shared_memory_bytes: SSAValue | None = None,
+        stream: SSAValue | None = None,
+        attributes: dict[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[grid, block, shared_memory_bytes, stream, args],
+            properties={"kernel": SymbolRefAttr(kernel)},
+            attributes=attributes or {},
+        )
+
+    def verify_(self) -> None:
+        if len(self.grid) != 3 or len(self.block) != 3:
+            raise VerifyException("grid and block have three dimensions each")
+
+
+def integer_attribute(value: int, bits: int = 32) -> IntegerAttr[IntegerType]:
+    """An integer for an attribute dictionary, such as `weft.max_threads`."""
+    return IntegerAttr(value, i32 if bits == 32 else i64)
+
+
+UNIT = UnitAttr()

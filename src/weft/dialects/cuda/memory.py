@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors in memory: `cuda.load`, `cuda.store`, `cuda.dim`, `cuda.stride`, `cuda.alloca`, atomics.
+
+In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when
+LLVM text is printed, so that an access stays one operation that shows its shape. Next: debug.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+I32Attr = IntegerAttr.constr(i32)
+
+ATOMIC_KINDS: Final = ("add", "sub", "max", "min", "umax", "umin", "and", "or", "xor", "exchange")
+MEMORY_ORDERS: Final = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+MEMORY_SCOPES: Final = ("block", "device", "system")
+
+
+def _tensor_type(value: SSAValue) -> TensorType:
+    if not isinstance(value.type, TensorType):
+        raise VerifyException(f"expected a !cuda.tensor, got {value.type}")
+    return value.type
+
+
+def _check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
+    tensor_type = _tensor_type(tensor)
+    if len(indices) != tensor_type.rank:
+        raise VerifyException(f"{len(indices)} indices for a tensor of rank {tensor_type.rank}")
+    for index in indices:
+        if index.type not in (i32, i64):
+            raise VerifyException(f"an index is i32 or i64, not {index.type}")
+    return tensor_type
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true."""
+
+    name = "cuda.load"
+
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
+
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = (
+        "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
+    )
+
+    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
+        super().__init__(
+            operands=[tensor, indices], result_types=[_tensor_type(tensor).element_type]
+        )
+
+    def verify_(self) -> None:
+        if _check_indices(self.tensor, self.indices).element_type != self.result.type:
+            raise VerifyException("the result has another type than the elements")
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Writes one element; a bool is stored as the byte 0 or 1."""
+
+    name = "cuda.store"
+
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($value) `,` type($tensor)"
+    )
+
+    def __init__(self, value: SSAValue, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[value, tensor, indices])
+
+    def verify_(self) -> None:
+        if _check_indices(self.tensor, self.indices).element_type != self.value.type:
+            raise VerifyException("the value has another type than the elements")
+
+
+class _TensorFactOp(IRDLOperation):
+    """What `cuda.dim` and `cuda.stride` share: a tensor and a constant dimension."""
+
+    tensor = operand_def(TensorType)
+    dimension = prop_def(I32Attr)
+
+    def verify_(self) -> None:
+        rank = _tensor_type(self.tensor).rank
+        dimension = self.dimension.value.data
+        if not 0 <= dimension < rank:
+            raise VerifyException(f"dimension {dimension} of a tensor of rank {rank}")
+
+
+@irdl_op_definition
+class DimOp(_TensorFactOp):
+    """One dimension of a tensor, in elements; as wide as the tensor type says (`dims 32`)."""
+
+    name = "cuda.dim"
+
+    result = result_def(IntegerType)
+    traits = traits_def(Pure())
+    assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `->` type($result)"
+
+    def __init__(self, tensor: SSAValue, dimension: int) -> None:
+        bits = _tensor_type(tensor).dim_bits.data
+        super().__init__(
+            operands=[tensor],
+            properties={"dimension": IntegerAttr(dimension, i32)},
+            result_types=[i32 if bits == 32 else i64],
+        )
+
+
+@irdl_op_definition
+class StrideOp(_TensorFactOp):
+    """One stride of a tensor, in elements; i64, may be zero or negative."""
+
+    name = "cuda.stride"
+
+    result = result_def(i64)
+    traits = traits_def(Pure())
+    assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `->` type($result)"
+
+    def __init__(self, tensor: SSAValue, dimension: int) -> None:
+        super().__init__(
+            operands=[tensor],
+            properties={"dimension": IntegerAttr(dimension, i32)},
+            result_types=[i64],
+        )
+
+
+@irdl_op_definition
+class AllocaOp(IRDLOperation):
+    """A tensor of static shape in the thread's own memory, uninitialised."""
+
+    name = "cuda.alloca"
+
+    result = result_def(TensorType)
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, tensor_type: TensorType) -> None:
+        super().__init__(result_types=[tensor_type])
+
+    def verify_(self) -> None:
+        tensor_type = _tensor_type(self.result)
+        if tensor_type.space.data != "local" or any(dim < 0 for dim in tensor_type.dims):
+            raise VerifyException("cuda.alloca makes a local tensor of static shape")
+
+
+def _check_order_and_scope(order: str, scope: str) -> None:
+    if order not in MEMORY_ORDERS:
+        raise VerifyException(f"memory order {order!r} is none of {MEMORY_ORDERS}")
+    if scope not in MEMORY_SCOPES:
+        raise VerifyException(f"memory scope {scope!r} is none of {MEMORY_SCOPES}")
+
+
+@irdl_op_definition
+class AtomicRmwOp(IRDLOperation):
+    """Reads an element, combines it with `value`, writes it back as one step; yields the old element.
+
+    `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
+    """
+
+    name = "cuda.atomic_rmw"
+
+    kind = prop_def(StringAttr)
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$kind $order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($value) `,` type($tensor) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str = "relaxed",
+        scope: str = "device",
+    ) -> None:
+        properties: dict[str, Attribute | None] = {
+            "kind": StringAttr(kind),
+            "order": StringAttr(order),
+            "scope": StringAttr(scope),
+        }
+        super().__init__(
+            operands=[value, tensor, indices], properties=properties, result_types=[value.type]
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in ATOMIC_KINDS:
+            raise VerifyException(f"atomic {self.kind.data!r} is none of {ATOMIC_KINDS}")
+        _check_order_and_scope(self.order.data, self.scope.data)
+        element = _check_indices(self.tensor, self.indices).element_type
+        if element != self.value.type or element != self.result.type:
+            raise VerifyException("value, elements and result have one type")
+
+
+@irdl_op_definition
+class AtomicCasOp(IRDLOperation):
+    """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
+
+    name = "cuda.atomic_cas"
+
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    expected = operand_def()
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$order $scope $expected `,` $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($expected) `,` type($value) `,` type($tensor) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        expected: SSAValue,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str = "relaxed",
+        scope: str = "device",
+    ) -> None:
+        super().__init__(
+            operands=[expected, value, tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+            result_types=[value.type],
+        )
+
+    def verify_(self) -> None:
+        _check_order_and_scope(self.order.data, self.scope.data)
+        element = _check_indices(self.tensor, self.indices).element_type
+        if {element, self.expected.type, self.value.type, self.result.type} != {element}:
+            raise VerifyException("expected, value, elements and result have one type")

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scalar operations that arith and math lack: Python's floor division and remainder.
+
+In: two values of one type. Out: one. Integer division by zero is defined, since a target may trap on it:
+the quotient has all bits set, the remainder is the dividend (RISC-V's rule). Next: codegen prints them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+
+class _FloorOp(IRDLOperation):
+    """Two operands and a result of one type: a signed integer or a float."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
+
+
+@irdl_op_definition
+class FloorDivOp(_FloorOp):
+    """Python's `//`: the quotient rounded toward minus infinity."""
+
+    name = "cuda.floor_div"
+
+
+@irdl_op_definition
+class FloorModOp(_FloorOp):
+    """Python's `%`: the remainder has the sign of the divisor."""
+
+    name = "cuda.floor_mod"

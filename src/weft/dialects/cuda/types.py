@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the `cuda` dialect: the tensor, the stream.
+
+In: an element type and the facts that a signature fixed. Out: `!cuda.tensor<...>`, `!cuda.stream`.
+Next: kernel, memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
+DYNAMIC: Final = -1
+"""A dimension that is only known at run time; prints as `?`."""
+
+LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided")
+"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, also 0 and negative."""
+
+ADDRESS_SPACES: Final = ("global", "shared", "local")
+MAX_RANK: Final = 8
+
+
+@irdl_attr_definition
+class TensorType(ParametrizedAttribute, TypeAttribute):
+    """`!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`
+
+    The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
+    integers that `cuda.dim` yields; `offsets` the width in which element offsets are computed: 32 only
+    where the wrapper proves that every offset fits. `align` is what the wrapper guarantees for the data
+    pointer, in bytes.
+    """
+
+    name = "cuda.tensor"
+
+    element_type: Attribute
+    shape: ArrayAttr[IntAttr]
+    layout: StringAttr
+    space: StringAttr
+    dim_bits: IntAttr
+    offset_bits: IntAttr
+    alignment_bytes: IntAttr
+
+    @staticmethod
+    def get(
+        element_type: Attribute,
+        shape: Sequence[int],
+        layout: str = "contiguous",
+        space: str = "global",
+        dim_bits: int = 32,
+        offset_bits: int = 64,
+        alignment_bytes: int = 1,
+    ) -> TensorType:
+        """The type with these parameters; `shape` holds DYNAMIC for a run-time dimension."""
+        return TensorType(
+            element_type,
+            ArrayAttr([IntAttr(dim) for dim in shape]),
+            StringAttr(layout),
+            StringAttr(space),
+            IntAttr(dim_bits),
+            IntAttr(offset_bits),
+            IntAttr(alignment_bytes),
+        )
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape.data)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return tuple(dim.data for dim in self.shape.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            shape = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: _parse_dim(parser)
+            )
+            parser.parse_punctuation(",")
+            layout = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            space = parser.parse_identifier()
+            numbers: list[int] = []
+            for keyword in ("dims", "offsets", "align"):
+                parser.parse_punctuation(",")
+                parser.parse_keyword(keyword)
+                numbers.append(parser.parse_integer())
+        return [
+            element,
+            ArrayAttr([IntAttr(dim) for dim in shape]),
+            StringAttr(layout),
+            StringAttr(space),
+            *(IntAttr(number) for number in numbers),
+        ]
+
+    def print_parameters(self, printer: Printer) -> None:
+        dims = ", ".join("?" if dim == DYNAMIC else str(dim) for dim in self.dims)
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element_type)
+            printer.print_string(
+                f", [{dims}], {self.layout.data}, {self.space.data}, dims {self.dim_bits.data}, "
+                f"offsets {self.offset_bits.data}, align {self.alignment_bytes.data}"
+            )
+
+    def verify(self) -> None:
+        if self.rank > MAX_RANK:
+            raise VerifyException(f"rank {self.rank} is above {MAX_RANK}")
+        if any(dim < DYNAMIC for dim in self.dims):
+            raise VerifyException(f"negative dimension in {self.dims}")
+        if self.layout.data not in LAYOUT_CLASSES:
+            raise VerifyException(f"layout {self.layout.data!r} is none of {LAYOUT_CLASSES}")
+        if self.space.data not in ADDRESS_SPACES:
+            raise VerifyException(f"address space {self.space.data!r} is none of {ADDRESS_SPACES}")
+        for bits in (self.dim_bits.data, self.offset_bits.data):
+            if bits not in (32, 64):
+                raise VerifyException(f"{bits} is neither 32 nor 64 bits")
+        alignment = self.alignment_bytes.data
+        if alignment < 1 or alignment & (alignment - 1):
+            raise VerifyException(f"alignment of {alignment} bytes is no power of two")
+
+
+def _parse_dim(parser: AttrParser) -> int:
+    if parser.parse_optional_punctuation("?") is not None:
+        return DYNAMIC
+    return parser.parse_integer(allow_negative=False)
+
+
+@irdl_attr_definition
+class StreamType(ParametrizedAttribute, TypeAttribute):
+    """`!cuda.stream`: a CUstream handle; ignored on the CPU."""
+
+    name = "cuda.stream"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in a user's file something came from.
+
+In: file, line and columns of an AST node, and the call that inlined it. Out: the excerpt with a caret that
+every compile-time error shows. Next: errors.
+"""
+
+from __future__ import annotations
+
+import linecache
+from typing import Final
+
+_UNKNOWN_FILE: Final = "<unknown>"
+
+
+class SourceLocation:
+    """A span in a source file, with the chain of calls that inlined it.
+
+    Attributes:
+        file: path as Python knows it (``co_filename``).
+        line: first line, from 1.
+        column: first column, from 0, in characters.
+        end_line, end_column: end of the span, exclusive; a caret is drawn under the part on the first line.
+        function: name of the function whose text this is.
+        caller: where the call stands that inlined this function, or None.
+    """
+
+    __slots__ = ("caller", "column", "end_column", "end_line", "file", "function", "line")
+
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        column: int = 0,
+        end_line: int | None = None,
+        end_column: int | None = None,
+        function: str = "",
+        caller: SourceLocation | None = None,
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        self.end_line = line if end_line is None else end_line
+        self.end_column = column + 1 if end_column is None else end_column
+        self.function = function
+        self.caller = caller
+
+    def __repr__(self) -> str:
+        return f"SourceLocation({self.file}:{self.line}:{self.column})"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def excerpt(self) -> str:
+        """The place, its source line and a caret line, then the calls that led to it.
+
+        Example:
+            >>> print(SourceLocation("missing.py", 3, function="add").excerpt())
+            missing.py:3, in add
+        """
+        parts = [self._heading() + self._line_and_caret()]
+        call = self.caller
+        while call is not None:
+            parts.append(f"  called from {call._heading()}" + call._source_line(indent="      "))
+            call = call.caller
+        return "\n".join(parts)
+
+    def _heading(self) -> str:
+        return f"{self.file}:{self.line}" + (f", in {self.function}" if self.function else "")
+
+    def _source_line(self, indent: str) -> str:
+        text = linecache.getline(self.file, self.line).rstrip()
+        return f"\n{indent}{text.strip()}" if text else ""
+
+    def _line_and_caret(self) -> str:
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text.strip():
+            return ""
+        stripped = text.lstrip()
+        removed = len(text) - len(stripped)
+        end = self.end_column if self.end_line == self.line else len(text.rstrip())
+        start = max(self.column - removed, 0)
+        width = max(end - max(self.column, removed), 1)
+        return f"\n    {stripped.rstrip()}\n    {' ' * start}{'^' * width}"
+
+
+UNKNOWN_LOCATION: Final = SourceLocation(_UNKNOWN_FILE, 0)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types: name, kind, width in bits and the DLPack code.
+
+In: a name, a DLPack triple or a Python scalar type. Out: one `DType` object per type, compared by identity.
+Next: dims.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# DLPack type codes (dlpack.h, DLDataTypeCode).
+_INT, _UINT, _FLOAT, _BFLOAT, _BOOL, _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 0, 1, 2, 4, 6, 10, 12
+
+
+class DType:
+    """An element type of tensors and scalars.
+
+    Attributes:
+        name: the name users type, such as ``"f32"``.
+        kind: ``"bool"``, ``"int"`` (signed), ``"uint"`` or ``"float"``.
+        bits: width of a value in memory, in bits; a ``bool_`` takes 8.
+        dlpack_code: DLDataTypeCode of dlpack.h.
+
+    Inside a kernel or host function a call converts: ``weft.f32(x)``.
+    """
+
+    __slots__ = ("bits", "dlpack_code", "kind", "name")
+
+    name: str
+    kind: str
+    bits: int
+    dlpack_code: int
+
+    def __init__(self, name: str, kind: str, bits: int, dlpack_code: int) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "dlpack_code", dlpack_code)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"weft.{self.name} cannot be changed")
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        # Types are compared by identity, so a copy or an unpickled one must be the same object.
+        return (dtype_named, (self.name,))
+
+    def __call__(self, value: object) -> NoReturn:
+        raise TypeError(
+            f"weft.{self.name}(...) converts a value inside a kernel or host function; "
+            f"outside, annotate the parameter with weft.{self.name}"
+        )
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return self.bits // 8
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers, not for ``bool_``."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "int"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_float8(self) -> bool:
+        return self.kind == "float" and self.bits == 8
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an integer or bool type."""
+        return -(1 << (self.bits - 1)) if self.is_signed else 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest value of an integer or bool type."""
+        if self.is_bool:
+            return 1
+        return (1 << (self.bits - 1)) - 1 if self.is_signed else (1 << self.bits) - 1
+
+
+bool_: Final = DType("bool_", "bool", 8, _BOOL)
+i8: Final = DType("i8", "int", 8, _INT)
+i16: Final = DType("i16", "int", 16, _INT)
+i32: Final = DType("i32", "int", 32, _INT)
+i64: Final = DType("i64", "int", 64, _INT)
+u8: Final = DType("u8", "uint", 8, _UINT)
+u16: Final = DType("u16", "uint", 16, _UINT)
+u32: Final = DType("u32", "uint", 32, _UINT)
+u64: Final = DType("u64", "uint", 64, _UINT)
+f16: Final = DType("f16", "float", 16, _FLOAT)
+bf16: Final = DType("bf16", "float", 16, _BFLOAT)
+f32: Final = DType("f32", "float", 32, _FLOAT)
+f64: Final = DType("f64", "float", 64, _FLOAT)
+f8e4m3: Final = DType("f8e4m3", "float", 8, _FLOAT8_E4M3FN)
+f8e5m2: Final = DType("f8e5m2", "float", 8, _FLOAT8_E5M2)
+
+DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
+
+_BY_NAME: Final = {dtype.name: dtype for dtype in DTYPES}
+_BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in DTYPES}
+
+
+def dtype_named(name: str) -> DType:
+    """The type with that name.
+
+    Raises:
+        KeyError: if there is none; the message lists all names.
+    Example:
+        >>> dtype_named("f32")
+        weft.f32
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise KeyError(f"no element type {name!r}; there are {', '.join(_BY_NAME)}") from None
+
+
+def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:
+    """The type with that DLPack triple, or None where weft has no such type.
+
+    Example:
+        >>> dtype_from_dlpack(2, 32, 1)
+        weft.f32
+    """
+    return _BY_DLPACK.get((code, bits)) if lanes == 1 else None
+
+
+def dlpack_name(code: int, bits: int, lanes: int) -> str:
+    """What to call a DLPack triple in a message, known to weft or not.
+
+    Example:
+        >>> dlpack_name(2, 16, 1), dlpack_name(5, 64, 1), dlpack_name(0, 32, 4)
+        ('f16', 'complex64', 'i32x4')
+    """
+    known = dtype_from_dlpack(code, bits, 1)
+    stem = {0: "i", 1: "u", 2: "f", 3: "handle", 4: "bf", 5: "complex", 6: "bool"}.get(code)
+    name = known.name if known else f"{stem}{bits}" if stem else f"dlpack(code={code}, bits={bits})"
+    return name if lanes == 1 else f"{name}x{lanes}"
+
+
+def all_dtypes() -> Iterator[DType]:
+    """Every element type, in the order in which the documentation lists them."""
+    return iter(DTYPES)
