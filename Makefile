@@ -79,7 +79,16 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff check --fix .
 	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format -i
 
-bench: $(base) $(stamps)/group-test $(stamps)/group-peers  ## run the benchmarks against their peers, one JSON line per figure
+# The peers have an environment of their own: they would change versions of what weft runs on.
+$(stamps)/peers: pyproject.toml | $(stamps)/created
+	@echo "installing the peers of the benchmarks into $(VENV)-peers"
+	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	@$(bin)/python tools/requirements.py peers > $(stamps)/peers.txt
+	@$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check -r $(stamps)/peers.txt \
+	  || echo "some peers cannot be installed here; their figures will be missing" >&2
+	@touch $@
+
+bench: $(base) $(stamps)/group-test $(stamps)/peers  ## run the benchmarks against their peers, one JSON line per figure
 	@$(bin)/python -m benchmarks $(ARGS)
 
 gpu: $(base) $(stamps)/group-test  ## all that needs an NVIDIA GPU; says why where there is none

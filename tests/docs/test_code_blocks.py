@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python blocks of every page run, in the order of the page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.code_blocks import program
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
+
+
+@pytest.mark.parametrize("page", [name for name, text in PROGRAMS.items() if text])
+def test_code_of_the_page_runs(page: str, tmp_path: Path):
+    # A file, because kernels are compiled from their source text.
+    script = tmp_path / (Path(page).stem + ".py")
+    script.write_text(PROGRAMS[page])
+    result = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_block_keeps_its_line_numbers_and_a_marked_one_is_left_out(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Title\n```python\na = 1\n```\n```sh\nls\n```\n"
+        "<!-- not run: needs a GPU -->\n```python\nb = 2\n```\n```python\nc = 3\n```\n"
+    )
+    lines = program(page).split("\n")
+    assert {number: line for number, line in enumerate(lines, 1) if line} == {
+        3: "a = 1",
+        13: "c = 3",
+    }
