@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users import: the decorators `kernel` and `jit`, and `compile`.
+
+In: Python functions. Out: objects that compile on demand; a call whose types were seen before is found again
+without tracing. The compiler is imported on a miss only. Next: compiler.pipeline.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, overload
+
+from weft.errors import SignatureError, UnavailableError
+from weft.language.functions import HostFunction, KernelFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.compiler.options import CompileOption
+
+
+class Kernel(KernelFunction):
+    """A kernel: the code of one thread. Made by ``@weft.kernel``; launched inside a ``@weft.jit`` function."""
+
+    __slots__ = ("__dict__", "__weakref__")
+
+    def __repr__(self) -> str:
+        return f"<weft kernel {self.function.__qualname__}>"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Refused outside a host function: a kernel has no meaning without a launch."""
+        raise UnavailableError(
+            "KERNEL_CALLED_OUTSIDE",
+            f"kernel '{self.function.__name__}' was called outside a host function",
+            hint="launch it inside a @weft.jit function: "
+            f"{self.function.__name__}(...).launch(grid=..., block=...)",
+        )
+
+    def __getitem__(self, configuration: Any) -> Callable[..., None]:
+        """``kernel[grid, block](args)``: launches on the arguments' device without a host function.
+
+        Args:
+            configuration: grid and block, each an int or a tuple of up to three.
+        Raises:
+            SignatureError: if the brackets do not hold a grid and a block.
+        """
+        if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
+            raise SignatureError(
+                "LAUNCH_CONFIGURATION",
+                f"{self.function.__name__}[...] takes a grid and a block, received {configuration!r}",
+                hint=f"write {self.function.__name__}[grid, block](...)",
+            )
+        from weft.compiler.bare_launch import bare_launch
+
+        return bare_launch(self, *configuration)  # pyright: ignore[reportUnknownArgumentType]
+
+
+class JitFunction(HostFunction):
+    """A host function: computes with scalars and launches kernels. Made by ``@weft.jit``.
+
+    A call compiles for the types of its arguments, once per set of types, and runs. Captured globals and
+    closure constants belong to what was compiled: a call notices that one has changed and compiles again.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_lock", "_options", "_specialisations")
+
+    def __init__(self, function: Callable[..., Any], options: Sequence[CompileOption] = ()) -> None:
+        super().__init__(function)
+        self._options = tuple(options)
+        self._lock = threading.Lock()
+        self._specialisations: Any = None
+
+    def __repr__(self) -> str:
+        return f"<weft host function {self.function.__qualname__}>"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Runs the function on these arguments, compiling it first for types not seen before.
+
+        Raises:
+            CompileError: if the function cannot be compiled for these types.
+            TypeError: for arguments that match no parameter, or of a kind that cannot be passed.
+            ValueError: for values that the compiled function refuses.
+        """
+        specialisations = self._specialisations
+        if specialisations is None:
+            specialisations = self._prepare()
+        return specialisations.call(arguments, keywords)
+
+    def _prepare(self) -> Any:
+        from weft.runtime.specialisations import Specialisations
+
+        with self._lock:
+            if self._specialisations is None:
+                self._specialisations = Specialisations(self.function, self._compile)
+        return self._specialisations
+
+    def _compile(self, arguments: tuple[Any, ...]) -> Any:
+        from weft.compiler.options import make_options
+        from weft.compiler.pipeline import compile_function
+
+        code = self.function.__code__
+        count = code.co_argcount
+        keyword_only = code.co_varnames[count : count + code.co_kwonlyargcount]
+        return compile_function(
+            self,
+            arguments[:count],
+            dict(zip(keyword_only, arguments[count:], strict=True)),
+            make_options(defaults=self._options),
+        )
+
+    @property
+    def default_options(self) -> tuple[CompileOption, ...]:
+        """What ``@weft.jit(options=)`` gave."""
+        return self._options
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *,
+    max_threads: int | None = None,
+    min_blocks: int | None = None,
+    max_registers: int | None = None,
+    cluster: int | tuple[int, ...] | None = None,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    max_threads: int | None = None,
+    min_blocks: int | None = None,
+    max_registers: int | None = None,
+    cluster: int | tuple[int, ...] | None = None,
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Makes a kernel of a function: the code of one thread.
+
+    Args:
+        max_threads: threads per block that launches will not exceed, 1 to 1024.
+        min_blocks: blocks that must fit on a multiprocessor at once.
+        max_registers: registers per thread, 16 to 255.
+        cluster: blocks per cluster: an int or up to three.
+    Raises:
+        TypeError: if an argument is of the wrong type, or `function` is no function.
+        ValueError: if a number is out of range.
+    Example:
+        >>> import weft
+        >>> @weft.kernel
+        ... def double(a: weft.Tensor):
+        ...     a[weft.thread_idx.x] *= 2
+        >>> double
+        <weft kernel double>
+    """
+    check_bound("max_threads", max_threads, 1, 1024)
+    check_bound("min_blocks", min_blocks, 1, 32)
+    check_bound("max_registers", max_registers, 16, 255)
+    dims = None if cluster is None else _three("cluster", cluster, 16)
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        _check_function(function, "kernel")
+        return update_wrapper(
+            Kernel(function, max_threads, min_blocks, max_registers, dims), function
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> JitFunction: ...
+@overload
+def jit(*, options: Any = "") -> Callable[[Callable[..., Any]], JitFunction]: ...
+def jit(
+    function: Callable[..., Any] | None = None, /, *, options: Any = ""
+) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
+    """Makes a host function of a function: it computes with scalars and launches kernels.
+
+    Args:
+        options: compile options for direct calls and defaults for `weft.compile`, as a string or typed.
+    Raises:
+        TypeError: if `function` is no function.
+        OptionError: if an option is unknown, mistyped or out of range.
+    """
+    parsed: Sequence[CompileOption] = ()
+    if options != "":
+        from weft.compiler.options import options_from
+
+        parsed = options_from(options)
+
+    def decorate(function: Callable[..., Any]) -> JitFunction:
+        _check_function(function, "jit")
+        return update_wrapper(JitFunction(function, parsed), function)
+
+    return decorate if function is None else decorate(function)
+
+
+class Compile:
+    """``weft.compile(function, *examples, options="")`` and ``weft.compile[options](function, ...)``.
+
+    Compiles a host function for the types of example arguments (values, `weft.fake_tensor`, or the
+    `signature` of an earlier compilation) and returns a native function: call it with any argument that
+    the signature admits. Nothing is looked up or kept: each call compiles.
+    """
+
+    __slots__ = ("_typed",)
+
+    def __init__(self, typed: Sequence[CompileOption] = ()) -> None:
+        self._typed = tuple(typed)
+
+    def __repr__(self) -> str:
+        return "weft.compile" + (f"[{', '.join(map(repr, self._typed))}]" if self._typed else "")
+
+    def __getitem__(self, options: Any) -> Compile:
+        """The same with these options.
+
+        Raises:
+            OptionError: if an item is no option.
+        """
+        from weft.compiler.options import typed_options
+
+        return Compile((*self._typed, *typed_options(options)))
+
+    def __call__(
+        self,
+        function: JitFunction,
+        /,
+        *arguments: Any,
+        options: Any = "",
+        post_compile_hooks: Sequence[Callable[[Any], object]] = (),
+        **keywords: Any,
+    ) -> Any:
+        """Compiles `function` for these example arguments.
+
+        Args:
+            function: what ``@weft.jit`` made.
+            arguments, keywords: one example per parameter.
+            options: a string such as ``"--enable-tvm-ffi"``, an option, or a tuple of options.
+            post_compile_hooks: called with the module after the passes; it is verified after each.
+        Returns:
+            A callable with the parameters of `function`, less its ``Constexpr`` ones.
+        Raises:
+            TypeError: if `function` was not made by ``@weft.jit``.
+            CompileError: if it cannot be compiled, with the place in its source.
+        """
+        if not isinstance(function, JitFunction):
+            what = (
+                "a kernel; compile the @weft.jit function that launches it"
+                if isinstance(function, KernelFunction)
+                else f"{type(function).__name__} {function!r}; decorate it with @weft.jit"
+            )
+            raise TypeError(f"weft.compile takes a @weft.jit function, received {what}")
+        for hook in post_compile_hooks:
+            if not callable(hook):
+                raise TypeError(f"a post-compile hook is callable, received {hook!r}")
+        from weft.compiler.options import make_options
+        from weft.compiler.pipeline import compile_function
+
+        return compile_function(
+            function,
+            arguments,
+            keywords,
+            make_options(options, self._typed, function.default_options),
+            post_compile_hooks,
+        )
+
+
+compile = Compile()  # noqa: A001 - the public name, used as weft.compile
+
+
+def check_bound(name: str, value: object, low: int, high: int) -> None:
+    """Checks an optional integer argument of a decorator.
+
+    Raises:
+        TypeError: if it is no int.
+        ValueError: if it is out of range.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is an int or None, received {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value}, expected {low} to {high}")
+
+
+def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
+    items: tuple[object, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
+    if not 1 <= len(items) <= 3:
+        raise ValueError(f"{name} has {len(items)} dimensions, expected 1 to 3")
+    for item in items:
+        if item is None:
+            raise TypeError(f"{name} is an int or a tuple of ints, received {value!r}")
+        check_bound(name, item, 1, most)
+    x, y, z = (*items, 1, 1)[:3]
+    return x, y, z  # pyright: ignore[reportReturnType]
+
+
+def _check_function(function: object, decorator: str) -> None:
+    if isinstance(function, KernelFunction | HostFunction):
+        raise TypeError(f"@weft.{decorator} was applied to {function!r}, which is decorated already")
+    if not hasattr(function, "__code__"):
+        raise TypeError(
+            f"@weft.{decorator} takes a Python function, received {type(function).__name__} {function!r}"
+        )

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled functions of one ``@weft.jit`` function, found again by the types of the arguments.
+
+In: a call's arguments. Out: the result of the function compiled for these types; compiling is somebody else's,
+handed in as a callable. No argument's value is in the key, except a ``Constexpr``'s. Next: compiled_function.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft import _native
+from weft.errors import SignatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+
+class Captured(Protocol):
+    """A global or closure constant that a compilation read."""
+
+    def is_current(self) -> bool:
+        """Whether the name still means what it meant."""
+        ...
+
+
+class Compiled(Protocol):
+    """What compiling yields, as far as this file needs it."""
+
+    captured: Sequence[Captured]
+    constant_positions: tuple[int, ...]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Runs the function on its runtime arguments."""
+        ...
+
+
+class _Specialisation:
+    """One key's compiled function, and the lock that whoever compiles it holds."""
+
+    __slots__ = ("compiled", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.compiled: Compiled | None = None
+
+
+class Specialisations:
+    """Looks up, and compiles on a miss. Thread-safe: two threads with one new key compile it once.
+
+    Args:
+        function: the user's Python function, for its parameters and defaults.
+        compile_for: called with all arguments of a call, in the order of the parameters.
+    """
+
+    __slots__ = ("_bind", "_by_key", "_compile", "_constants", "_count", "_keyword_only", "_lock")
+
+    def __init__(
+        self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]
+    ) -> None:
+        code = function.__code__
+        self._count = code.co_argcount + code.co_kwonlyargcount
+        self._keyword_only = code.co_varnames[code.co_argcount : self._count]
+        self._bind = _make_binder(function)
+        self._compile = compile_for
+        self._lock = threading.Lock()
+        self._by_key: dict[Hashable, _Specialisation] = {}
+        # Positions of the Constexpr parameters. The annotations decide, which only compiling reads.
+        self._constants: tuple[int, ...] | None = None
+
+    def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Runs the function compiled for these arguments' types; compiles it if there is none.
+
+        Raises:
+            TypeError: in Python's words, for a count or keyword that does not fit.
+        """
+        if keywords or len(arguments) != self._count:
+            arguments = self._bind(*arguments, **keywords)
+        constants = self._constants
+        if constants is None:
+            constants = self._first(arguments)
+        key: Hashable
+        if constants:
+            values = tuple((type(arguments[i]), arguments[i]) for i in constants)
+            runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
+            key = (self._type_key(runtime, arguments), self._checked(values))
+        else:
+            runtime = arguments
+            key = self._type_key(runtime, arguments)
+        entry = self._by_key.get(key)
+        compiled = None if entry is None else entry.compiled
+        if compiled is None or not _is_current(compiled):
+            compiled = self._compile_once(key, arguments)
+        if self._keyword_only:
+            return self._call_with_keywords(compiled, arguments, constants)
+        return compiled(*runtime)
+
+    def _call_with_keywords(
+        self, compiled: Compiled, arguments: tuple[Any, ...], constants: tuple[int, ...]
+    ) -> Any:
+        split = self._count - len(self._keyword_only)
+        positional = (a for i, a in enumerate(arguments[:split]) if i not in constants)
+        named = zip(self._keyword_only, range(split, self._count), strict=True)
+        keywords = {name: arguments[i] for name, i in named if i not in constants}
+        return compiled(*positional, **keywords)
+
+    def _first(self, arguments: tuple[Any, ...]) -> tuple[int, ...]:
+        """Compiles for the first call, to learn which parameters are constants."""
+        with self._lock:
+            if self._constants is not None:
+                return self._constants
+            compiled = self._compile(arguments)
+            constants = compiled.constant_positions
+            runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
+            types = self._type_key(runtime, arguments)
+            values = self._checked(tuple((type(arguments[i]), arguments[i]) for i in constants))
+            entry = self._by_key[(types, values) if constants else types] = _Specialisation()
+            entry.compiled = compiled
+            self._constants = constants
+            return constants
+
+    def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> bytes:
+        try:
+            return _native.argument_key(runtime)
+        except TypeError:
+            # The compiler says it better: it knows the parameter's name and what is accepted.
+            self._compile(arguments)
+            raise
+
+    def _checked(self, values: tuple[Any, ...]) -> Hashable:
+        try:
+            hash(values)
+        except TypeError as error:
+            raise SignatureError(
+                "CONSTANT_NOT_HASHABLE",
+                f"a Constexpr argument is part of the key of what was compiled: {error}",
+                hint="pass a hashable value, such as a tuple instead of a list",
+            ) from None
+        return values
+
+    def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
+        with self._lock:
+            entry = self._by_key.setdefault(key, _Specialisation())
+        with entry.lock:
+            if entry.compiled is None or not _is_current(entry.compiled):
+                entry.compiled = self._compile(arguments)
+            return entry.compiled
+
+
+def _is_current(compiled: Compiled) -> bool:
+    return all(item.is_current() for item in compiled.captured)
+
+
+def _make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """A function with the same parameters and defaults that returns its arguments as a tuple.
+
+    Python itself then binds keywords and words the errors, with the function's real name.
+    """
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional, keyword_only = names[: code.co_argcount], names[code.co_argcount :]
+    parameters = list(positional)
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if keyword_only:
+        parameters += ["*", *keyword_only]
+    text = f"def {_identifier(function.__name__)}({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)  # noqa: S102 - names come from a code object, so they are identifiers
+    binder = namespace[_identifier(function.__name__)]
+    binder.__defaults__ = function.__defaults__
+    binder.__kwdefaults__ = function.__kwdefaults__
+    return binder
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "function"
