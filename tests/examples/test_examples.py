@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each example gives what NumPy gives on the CPU, and compiles to sensible code for sm_90a.
+
+In: the catalog. Out: one test per example and claim. Next: test_demo.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from examples.catalog import EXAMPLES
+from examples.common import Example, largest_error
+from examples.demo import ARCHITECTURE, compile_for_gpu, cuda_missing
+
+EXAMPLES_FOLDER = Path(__file__).parents[2] / "examples"
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+
+
+@functools.cache
+def why_no_cuda() -> str:
+    return cuda_missing()
+
+
+@functools.cache
+def compiled_for_gpu(name: str):
+    if reason := why_no_cuda():
+        pytest.skip(f"needs the extra cuda: {reason}")
+    return compile_for_gpu(next(example for example in EXAMPLES if example.name == name))
+
+
+def checked(example: Example, function, size: int) -> float:
+    """The largest error of one call of `function`, which takes the arguments by keyword."""
+    arguments = example.make_arguments(size)
+    expected = example.reference(**arguments)
+    function(arguments)
+    return max(largest_error(arguments[name], array) for name, array in expected.items())
+
+
+@every_example
+def test_result_is_what_numpy_gives(example: Example):
+    arguments = example.make_arguments(example.test_size)
+    compiled = weft.compile(example.function, *arguments.values())
+    error = checked(
+        example, lambda given: compiled(**example.call_arguments(given)), example.test_size
+    )
+    assert error <= example.tolerance
+
+
+@every_example
+def test_direct_call_gives_the_same(example: Example):
+    error = checked(example, lambda given: example.function(**given), example.test_size)
+    assert error <= example.tolerance
+
+
+@every_example
+def test_one_compiled_function_serves_another_size(example: Example):
+    compiled = weft.compile(example.function, *example.make_arguments(example.test_size).values())
+    error = checked(
+        example, lambda given: compiled(**example.call_arguments(given)), example.test_size + 13
+    )
+    assert error <= example.tolerance
+
+
+@every_example
+def test_ptx_contains_the_expected_instructions(example: Example):
+    ptx = compiled_for_gpu(example.name).ptx
+    assert f".target {ARCHITECTURE}" in ptx
+    assert [text for text in example.instructions if text not in ptx] == []
+
+
+@every_example
+def test_sass_is_not_empty_and_nothing_spills(example: Example):
+    compiled = compiled_for_gpu(example.name)
+    assert re.search(r"\bEXIT\b", compiled.sass)
+    assert compiled.kernels
+    for kernel in compiled.kernels.values():
+        assert 0 < kernel.registers <= 255
+        assert kernel.spills == 0
+
+
+@every_example
+def test_calling_a_gpu_function_without_a_driver_says_so(example: Example):
+    compiled = compiled_for_gpu(example.name)
+    arguments = example.make_arguments(example.test_size)
+    with pytest.raises((weft.CudaError, ValueError)):
+        compiled(**example.call_arguments(arguments))
+
+
+def test_every_module_with_a_kernel_is_in_the_catalog():
+    modules = {
+        path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "@weft.kernel" in path.read_text()
+    }
+    assert modules == {example.name for example in EXAMPLES}
+
+
+@every_example
+def test_arguments_are_the_same_each_time(example: Example):
+    first, second = (example.make_arguments(example.test_size) for _ in range(2))
+    outputs = example.reference(**first)
+    assert list(first) == list(second)
+    for name, value in first.items():
+        if name not in outputs and isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, second[name])
