@@ -98,7 +98,7 @@ def nanoseconds_per_call(call: Callable[[], object], repeat: int = 20_000) -> fl
     return (time.perf_counter_ns() - start) / repeat
 
 
-class Missing(Exception):  # noqa: N818  it is an answer, not an error
+class Missing(Exception):
     """A peer that cannot be measured here; the text says why."""
 
 

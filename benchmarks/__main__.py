@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every benchmark, one after the other, each in its own process.
+
+In: options, passed on to each. Out: their figures; a benchmark that fails is named at the end.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from benchmarks.harness import ROOT
+
+BENCHMARKS = ("compile_time", "cold_start", "call_overhead", "memory")
+
+
+def main() -> None:
+    """Run all, and fail if one failed."""
+    failed = [
+        name
+        for name in BENCHMARKS
+        if subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=False, cwd=ROOT
+        ).returncode
+    ]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
