@@ -53,7 +53,7 @@ class Kernel(KernelFunction):
             )
         from weft.compiler.bare_launch import bare_launch
 
-        return bare_launch(self, *configuration)  # pyright: ignore[reportUnknownArgumentType]
+        return bare_launch(self, *configuration, make_host=jit)  # pyright: ignore[reportUnknownArgumentType]
 
 
 class JitFunction(HostFunction):

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile options: both forms, every row of the table, every way to get one wrong."""
+
+import pytest
+
+from weft.compiler import options as module
+from weft.compiler.options import (
+    OPTIONS,
+    EnableTVMFFI,
+    GPUArch,
+    KeepPTX,
+    OptLevel,
+    UseExecutor,
+    make_options,
+    parse_options,
+    typed_options,
+)
+from weft.errors import OptionError, UnavailableError
+
+VALUES = {
+    "--executor": "context",
+    "--target": "cuda",
+    "--gpu-arch": "sm_90a",
+    "--opt-level": "2",
+    "--dump-dir": "somewhere",
+    "--ptxas-options": "-v",
+}
+
+
+def test_empty_string_is_no_option():
+    assert parse_options("") == []
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
+def test_every_option_has_both_forms_and_sets_its_field(option):
+    text = f"{option.flag} {VALUES[option.flag]}" if option.takes else option.flag
+    (from_text,) = parse_options(text)
+    assert type(from_text) is option
+    typed = option(from_text.value) if option.takes else option
+    assert typed_options(typed)[0].value == from_text.value
+    options = make_options(text)
+    default = getattr(make_options(), option.field)
+    assert getattr(options, option.field) != default
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
+def test_every_option_is_documented_and_in_the_public_names(option):
+    assert option.__doc__
+    assert getattr(module, option.__name__) is option
+
+
+def test_equals_sign_and_space_separate_the_value():
+    assert parse_options("--opt-level=1")[0].value == parse_options("--opt-level 1")[0].value == 1
+
+
+def test_quoted_value_is_one_value():
+    assert parse_options("--ptxas-options '-v -O1'")[0].value == "-v -O1"
+
+
+def test_the_last_of_two_values_wins():
+    assert make_options("--opt-level 1", [OptLevel(2)]).opt_level == 1
+
+
+def test_defaults_come_before_typed_options():
+    assert make_options("", [OptLevel(2)], defaults=[OptLevel(0)]).opt_level == 2
+
+
+def test_keep_options_add_up_and_can_be_taken_back():
+    assert make_options("--keep-ptx --keep-ir").keep == {"ptx", "ir"}
+    assert make_options("--keep-ir", [KeepPTX()], defaults=[KeepPTX(False)]).keep == {"ptx", "ir"}
+    assert make_options(KeepPTX(False), [KeepPTX()]).keep == frozenset()
+
+
+def test_an_executor_class_is_an_executor():
+    class Mine:
+        name, load_policy = "mine", 1
+
+    assert make_options(UseExecutor(Mine)).executor is Mine
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--optlevel 3", "there is no option '--optlevel'"),
+        ("opt", "there is no option 'opt'"),
+        ("--opt-level", "option --opt-level takes an integer from 0 to 3, received nothing"),
+        ("--opt-level 4", "option --opt-level takes an integer from 0 to 3, received 4"),
+        ("--opt-level high", "option --opt-level takes an integer from 0 to 3, received 'high'"),
+        ("--opt-level=", "option --opt-level takes an integer from 0 to 3, received ''"),
+        ("--gpu-arch sm_1", "option --gpu-arch takes an architecture such as sm_90a, received 'sm_1'"),
+        ("--executor fast", "option --executor takes one of context, library, tvm-ffi"),
+        ("--enable-tvm-ffi=1", "option --enable-tvm-ffi takes no value, received '1'"),
+        ("--dump-dir ''", "option --dump-dir takes the path of a directory, received ''"),
+        ("--ptxas-options 'open", "cannot split options"),
+    ],
+)
+def test_a_wrong_option_is_an_error_that_says_what_is_allowed(text, message):
+    with pytest.raises(OptionError) as caught:
+        make_options(text)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_option_lists_all_options():
+    with pytest.raises(OptionError) as caught:
+        parse_options("--fast")
+    for option in OPTIONS:
+        assert option.flag in caught.value.hint
+
+
+@pytest.mark.parametrize("flag", ["--sanitize", "--no-cache"])
+def test_an_option_of_a_later_version_is_refused_by_name(flag):
+    with pytest.raises(UnavailableError, match=f"{flag} is not available in this version"):
+        parse_options(flag)
+
+
+@pytest.mark.parametrize("wrong", [5, None, "--time", object, (EnableTVMFFI, 3)])
+def test_brackets_take_options_only(wrong):
+    with pytest.raises(OptionError, match="takes options, received"):
+        typed_options(wrong)
+
+
+def test_brackets_refuse_a_class_that_needs_a_value():
+    with pytest.raises(OptionError, match=r"weft\.GPUArch takes an architecture"):
+        typed_options(GPUArch)
+
+
+@pytest.mark.parametrize("value", [True, "2", 2.0, None, -1, 4])
+def test_opt_level_takes_only_integers_from_0_to_3(value):
+    with pytest.raises(OptionError):
+        OptLevel(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["--gpu-arch sm_90 --target cpu", "--enable-tvm-ffi --executor context"]
+)
+def test_options_that_contradict_each_other_are_refused(text):
+    with pytest.raises(OptionError) as caught:
+        make_options(text)
+    assert caught.value.code == "OPTION_CONFLICT"
+
+
+def test_gpu_arch_implies_cuda():
+    assert make_options("--gpu-arch sm_80").wants_target == "cuda"
+    assert make_options("").wants_target is None
