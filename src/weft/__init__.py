@@ -7,4 +7,118 @@ Knows where each public name lives, and imports nothing until one is asked for (
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
+if TYPE_CHECKING:
+    from types import ModuleType
+
 __version__ = "0.1.0"
+
+# Module → the public names that it defines. Names of the kernel language are in weft.language.LANGUAGE.
+_PUBLIC = {
+    "weft.api": ("compile", "jit", "kernel", "synchronize"),
+    "weft.compiler.options": (
+        "CompileOption",
+        "CompileTarget",
+        "DumpDir",
+        "EnableAssertions",
+        "EnableTVMFFI",
+        "GPUArch",
+        "GenerateLineInfo",
+        "KeepCUBIN",
+        "KeepIR",
+        "KeepLLVM",
+        "KeepPTX",
+        "KeepSASS",
+        "OptLevel",
+        "PtxasOptions",
+        "TimeStages",
+        "UseExecutor",
+        "VerifyIR",
+    ),
+    "weft.arguments.tensor": ("Tensor", "fake_tensor"),
+    "weft.arguments.constant": ("Constexpr",),
+    "weft.arguments.pointer": ("Pointer",),
+    "weft.arguments.shape": ("Shape",),
+    "weft.arguments.stream": ("Stream", "environment_stream"),
+    "weft.arguments.adapter": ("register_argument",),
+    "weft.types.dims": ("sym",),
+    "weft.types.dtype": (
+        "DType",
+        "bf16",
+        "bool_",
+        "f16",
+        "f32",
+        "f64",
+        "f8e4m3",
+        "f8e5m2",
+        "i16",
+        "i32",
+        "i64",
+        "i8",
+        "u16",
+        "u32",
+        "u64",
+        "u8",
+    ),
+    "weft.errors": (
+        "CompileError",
+        "CudaError",
+        "InternalCompilerError",
+        "NameResolutionError",
+        "OptionError",
+        "SignatureError",
+        "ToolchainError",
+        "TypeMismatchError",
+        "UnavailableError",
+        "UnsupportedSyntaxError",
+        "ValueRangeError",
+        "WeftError",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+
+
+def _import(name: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(name)
+
+
+def _language_names() -> list[str]:
+    """Names of the kernel language without those inside a namespace, and the namespaces."""
+    language = _import("weft.language")
+    return [name for name in language.LANGUAGE if "." not in name] + list(language.NAMESPACES)
+
+
+def _public_names() -> list[str]:
+    return sorted([*_MODULE_OF, *_language_names(), "__version__"])
+
+
+def __getattr__(name: str) -> object:
+    """Import what `name` needs, once: afterwards it is an ordinary attribute of this module."""
+    if name == "__all__":
+        value: object = _public_names()
+    elif name in _MODULE_OF:
+        value = getattr(_import(_MODULE_OF[name]), name)
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    else:
+        value = _language_name(name)
+    globals()[name] = value
+    return value
+
+
+def _language_name(name: str) -> object:
+    language = _import("weft.language")
+    try:
+        return language.language_name(name)
+    except AttributeError:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, _public_names(), n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(f'weft.{other}' for other in near)}?" if near else ""
+        raise AttributeError(f"module 'weft' has no attribute {name!r}{hint}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_public_names()})
