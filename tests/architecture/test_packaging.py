@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wheel is built as a user's pip would build it, and what it holds runs without this repository.
+
+The build folder is kept between runs, so that only the first one compiles the whole extension.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGE, ROOT
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--wheel-dir", str(folder)]
+    command += ["--quiet", "--no-deps", "--no-build-isolation"]
+    command += ["--config-settings", f"build-dir={ROOT / 'build' / 'wheel'}"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (wheel,) = folder.glob("weft-*.whl")
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_holds_every_module_the_extension_and_the_types(unpacked: Path):
+    expected = {
+        str(path.relative_to(PACKAGE.parent))
+        for suffix in ("*.py", "*.pyi")
+        for path in PACKAGE.rglob(suffix)
+    }
+    held = {str(path.relative_to(unpacked)) for path in (unpacked / "weft").rglob("*.py*")}
+    assert expected <= held
+    assert (unpacked / "weft" / "py.typed").exists()
+    assert len(list((unpacked / "weft").glob("_native*.so"))) == 1
+
+
+def test_the_wheel_holds_the_licence(unpacked: Path):
+    (licence,) = unpacked.glob("weft-*.dist-info/licenses/LICENSE")
+    assert "Apache License" in licence.read_text()
+
+
+def test_what_the_wheel_holds_runs(unpacked: Path, tmp_path: Path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(unpacked)!r})\n"
+        "import weft._native\n"
+        f"assert weft.__file__.startswith({str(unpacked)!r}), weft.__file__\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
