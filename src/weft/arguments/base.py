@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every argument kind has in common, and how a place and a value are named in messages.
+
+In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `describe`. Next: symbols, then one file per kind.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from weft.errors import SignatureError
+
+if TYPE_CHECKING:
+    from weft.arguments.symbols import Symbols
+
+
+class _Missing:
+    """The type of `MISSING`: neither an annotation nor a default nor a value was given."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"  # pickles and copies as the one object
+
+
+MISSING: Final = _Missing()
+
+
+class Frozen:
+    """An immutable record: slots set once by `_set`, compared by `key`, copied and pickled by its slots."""
+
+    __slots__ = ()
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two records equal; hashable, and free of addresses."""
+        return (type(self).__name__, *(getattr(self, name) for name in self.__slots__))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Frozen) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return (type(self), tuple(getattr(self, name) for name in self.__slots__))
+
+
+class DeclaredParameter(Frozen):
+    """A parameter as the function's `def` line declares it.
+
+    Attributes:
+        name: its name.
+        annotation: the annotation as an object, never as text; or MISSING.
+        default: its default, or MISSING.
+        keyword_only: whether it stands behind `*`.
+    """
+
+    __slots__ = ("name", "annotation", "default", "keyword_only")  # noqa: RUF023  order of __init__
+
+    name: str
+    annotation: object
+    default: object
+    keyword_only: bool
+
+    def __init__(
+        self,
+        name: str,
+        annotation: object = MISSING,
+        default: object = MISSING,
+        keyword_only: bool = False,
+    ) -> None:
+        self._set(name=name, annotation=annotation, default=default, keyword_only=keyword_only)
+
+
+class Place:
+    """Which argument of which function is looked at: the first words of every message."""
+
+    __slots__ = ("function", "name")
+
+    def __init__(self, function: str, name: str) -> None:
+        self.function = function
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.function}: argument '{self.name}'"
+
+    def error(self, code: str, message: str, hint: str = "") -> SignatureError:
+        """The error to raise: `add_one: argument 'b': ...`."""
+        return SignatureError(code, f"{self}: {message}", hint=hint)
+
+
+class ArgumentKind(Frozen):
+    """What one argument of a compiled function is. Subclasses: one per file, listed in ARGUMENT_KINDS.
+
+    Attributes:
+        title: what users may pass, as a list of accepted things says it.
+        is_passed: whether the caller of the compiled function passes it: it has a place in the call.
+        is_staged: whether the host function gets it as a run-time value.
+    """
+
+    __slots__ = ()
+
+    title: str
+    is_passed: bool = True
+    is_staged: bool = True
+
+    @property
+    def text(self) -> str:
+        """The kind as it stands behind `name:` in a printed signature."""
+        raise TypeError(f"{type(self).__name__} has no text")
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        """Whether this annotation asks for this kind."""
+        return False
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        """Whether a value whose parameter has no annotation is of this kind."""
+        return False
+
+    @classmethod
+    def infer(
+        cls, annotation: object, value: object, place: Place, symbols: Symbols
+    ) -> ArgumentKind:
+        """The kind that annotation and value make together; each may be MISSING, not both.
+
+        Raises:
+            SignatureError: where they contradict each other; the message names both.
+        """
+        raise TypeError(f"{cls.__name__} infers nothing")
+
+    def resolved(self, symbols: Symbols) -> ArgumentKind:
+        """The same kind, once all arguments have said what they know about symbolic dimensions."""
+        return self
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class OptionalAnnotation(Frozen):
+    """`annotation | None`: the argument may be None, which is decided when the function is compiled."""
+
+    __slots__ = ("annotation",)
+
+    annotation: object
+
+    def __init__(self, annotation: object) -> None:
+        self._set(annotation=annotation)
+
+    def __repr__(self) -> str:
+        return f"{annotation_text(self.annotation)} | None"
+
+
+class Annotation(Frozen):
+    """Something users write behind a parameter's colon; `| None` makes it optional."""
+
+    __slots__ = ()
+
+    def __or__(self, other: object) -> OptionalAnnotation:
+        if other is None or other is types.NoneType:
+            return OptionalAnnotation(self)
+        return NotImplemented
+
+    __ror__ = __or__
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        # Being callable is what lets typing.Optional[...] hold it.
+        raise TypeError(f"{self!r} annotates a parameter; it cannot be called")
+
+
+def annotation_text(annotation: object) -> str:
+    """An annotation as users write it.
+
+    Example:
+        >>> annotation_text(int), annotation_text(None)
+        ('int', 'None')
+    """
+    if isinstance(annotation, type):
+        return annotation.__name__
+    return str(annotation) if not isinstance(annotation, str) else repr(annotation)
+
+
+def describe(value: object) -> str:
+    """What was received, for a message: the Python type, and the value where it is short.
+
+    Example:
+        >>> describe("abc"), describe(None), describe(3)
+        ("a Python str 'abc'", 'None', 'a Python int 3')
+    """
+    if value is None:
+        return "None"
+    kind = type(value)
+    if kind.__module__ != "builtins":
+        return f"an object of type {kind.__module__}.{kind.__qualname__}"
+    if kind in (bool, int, float, complex, str, bytes):
+        text = repr(value)
+        return f"a Python {kind.__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+    return f"a Python {kind.__name__}"

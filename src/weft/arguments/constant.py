@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument kind `Constexpr`: a value that is fixed when the function is compiled.
+
+In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value. Out: `ConstantKind`, which is
+part of the key and has no place in the compiled function's call. Next: signature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.arguments.base import (
+    MISSING,
+    Annotation,
+    ArgumentKind,
+    annotation_text,
+    describe,
+)
+
+if TYPE_CHECKING:
+    from weft.arguments.base import Place
+    from weft.arguments.symbols import Symbols
+
+
+class ConstantAnnotation(Annotation):
+    """`Constexpr[int]`: compile-time values of one type."""
+
+    __slots__ = ("type",)
+
+    type: object
+
+    def __init__(self, type: object) -> None:
+        self._set(type=type)
+
+    def __repr__(self) -> str:
+        return f"Constexpr[{annotation_text(self.type)}]"
+
+
+class Constexpr:
+    """Annotation of a compile-time parameter: `weft.Constexpr`, or `weft.Constexpr[int]` with a type.
+
+    The value is given to `weft.compile` and to a direct call, each value is compiled separately, and the
+    compiled function does not take it any more. It must be hashable.
+
+    Example:
+        >>> Constexpr[int]
+        Constexpr[int]
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, type: object) -> ConstantAnnotation:
+        return ConstantAnnotation(type)
+
+
+class ConstantKind(ArgumentKind):
+    """A compile-time value.
+
+    Attributes:
+        value: the value itself.
+    """
+
+    __slots__ = ("value",)
+
+    title = "any hashable value, where the parameter is annotated weft.Constexpr"
+    is_passed = False
+    is_staged = False
+
+    value: Any
+
+    def __init__(self, value: object) -> None:
+        self._set(value=value)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """As for every kind, but 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+        return ("ConstantKind", constant_key(self.value))
+
+    @property
+    def text(self) -> str:
+        return f"Constexpr[{self.value!r}]"
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return annotation is Constexpr or isinstance(annotation, ConstantAnnotation)
+
+    @classmethod
+    def infer(
+        cls, annotation: object, value: object, place: Place, symbols: Symbols
+    ) -> ConstantKind:
+        if value is MISSING:
+            raise place.error(
+                "CONSTANT_MISSING",
+                f"a value is needed to compile, it is {annotation_text(annotation)}",
+            )
+        expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
+        if isinstance(expected, type) and not isinstance(value, expected):
+            raise place.error(
+                "CONSTANT_TYPE",
+                f"it is {annotation_text(annotation)}, received {describe(value)}",
+            )
+        try:
+            hash(value)
+        except TypeError:
+            raise place.error(
+                "CONSTANT_NOT_HASHABLE",
+                f"a compile-time value must be hashable, received {describe(value)}",
+                hint="pass a tuple instead of a list, or a frozen dataclass",
+            ) from None
+        return cls(value)
+
+
+def constant_key(value: Any) -> tuple[Any, ...]:
+    """A key under which only values that compile to the same code are equal.
+
+    Example:
+        >>> constant_key(1) == constant_key(True), constant_key(0.0) == constant_key(-0.0)
+        (False, False)
+    """
+    if type(value) is tuple:
+        return (tuple, *(constant_key(item) for item in value))
+    # repr tells 0.0 from -0.0 and makes NaN equal to itself.
+    return (type(value), repr(value) if isinstance(value, float) else value)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument kind of numbers: one per element type.
+
+In: a dtype (or `int`, `float`, `bool`) as an annotation, a Python number or a NumPy scalar. Out: `ScalarKind`;
+the value itself is never part of it. Next: stream.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
+from weft.types.dtype import DType, bool_, dtype_named, f32, i32
+
+if TYPE_CHECKING:
+    from weft.arguments.base import Place
+    from weft.arguments.symbols import Symbols
+
+# What Python's own types mean, as annotations and as examples.
+_PYTHON_TYPES: Final = {bool: bool_, int: i32, float: f32}
+
+_NUMPY_NAMES: Final = {
+    "bool": "bool_",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+}
+
+
+def numpy_scalar_dtype(value: Any) -> DType | None:
+    """The dtype of a NumPy scalar (`np.int64(3)`), or None for anything else; imports nothing."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.generic):
+        return None
+    name = _NUMPY_NAMES.get(str(value.dtype))
+    return None if name is None else dtype_named(name)
+
+
+class ScalarKind(ArgumentKind):
+    """A number that is passed at each call; another value never compiles again.
+
+    Attributes:
+        dtype: its type.
+    """
+
+    __slots__ = ("dtype",)
+
+    title = "bool, int, float or a NumPy scalar"
+
+    dtype: DType
+
+    def __init__(self, dtype: DType) -> None:
+        self._set(dtype=dtype)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("ScalarKind", self.dtype.name)
+
+    @property
+    def text(self) -> str:
+        return self.dtype.name
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return isinstance(annotation, DType) or annotation in (bool, int, float)
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        return isinstance(value, bool | int | float) or numpy_scalar_dtype(value) is not None
+
+    @classmethod
+    def infer(cls, annotation: object, value: object, place: Place, symbols: Symbols) -> ScalarKind:
+        if isinstance(annotation, DType):
+            dtype = annotation
+        elif annotation is MISSING or value is not MISSING:
+            dtype = _own_dtype(annotation, value, place)
+        else:
+            dtype = _PYTHON_TYPES[annotation]  # pyright: ignore[reportArgumentType]
+        if value is not MISSING:
+            check_scalar(dtype, value, annotation, place)
+        return cls(dtype)
+
+
+def _own_dtype(annotation: object, value: object, place: Place) -> DType:
+    """The dtype of a value whose parameter has no dtype as its annotation."""
+    own = numpy_scalar_dtype(value)
+    if own is None:
+        kinds = [kind for kind in _PYTHON_TYPES if isinstance(value, kind)]
+        own = _PYTHON_TYPES[kinds[0]] if kinds else None
+    if annotation is MISSING and own is not None:
+        return own
+    asked = _PYTHON_TYPES.get(annotation)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if asked is None or own is None or not _converts(own, asked):
+        raise _kind_error(annotation, value, place)
+    # `int` says what kind of number, not how many bits: a NumPy integer keeps its own.
+    return own if own.kind == asked.kind or (own.is_integer and asked.is_integer) else asked
+
+
+def _converts(source: DType, target: DType) -> bool:
+    if target.is_bool or source.is_bool:
+        return source.is_bool
+    return target.is_float or source.is_integer
+
+
+def _kind_error(annotation: object, value: object, place: Place) -> Exception:
+    return place.error(
+        "ARGUMENT_NOT_SCALAR",
+        f"it is annotated {annotation_text(annotation)}, received {describe(value)}",
+    )
+
+
+def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> None:
+    """Checks that an example is a number that `dtype` holds.
+
+    Raises:
+        SignatureError: if it is no number of that kind, or out of range.
+    """
+    own = numpy_scalar_dtype(value)
+    is_float = own.is_float if own else isinstance(value, float)
+    is_number = own is not None or isinstance(value, bool | int | float)
+    if not is_number or (is_float and not dtype.is_float):
+        raise _kind_error(annotation if annotation is not MISSING else dtype, value, place)
+    if dtype.is_float:
+        return
+    number = int(value)
+    if not dtype.minimum <= number <= dtype.maximum:
+        wider = "weft.i64" if -(1 << 63) <= number < 1 << 63 else "weft.u64"
+        unannotated = annotation is MISSING or not isinstance(annotation, DType)
+        raise place.error(
+            "ARGUMENT_OUT_OF_RANGE",
+            f"it is {number}, expected {dtype.minimum} to {dtype.maximum} ({dtype.name})",
+            hint=f"annotate {place.name}: {wider}" if unannotated else "",
+        )

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures: what each argument of a host function is, and the table of kinds.
+
+In: declared parameters and the arguments of a call or of `weft.compile`. Out: an immutable `Signature`, whose
+text stands in every call-time message. Next rooms: frontend traces with it, ffi_wrapper checks it.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.arguments.base import (
+    MISSING,
+    ArgumentKind,
+    Frozen,
+    OptionalAnnotation,
+    Place,
+    annotation_text,
+    describe,
+)
+from weft.arguments.constant import ConstantKind
+from weft.arguments.none import NoneKind
+from weft.arguments.scalar import ScalarKind
+from weft.arguments.stream import EnvironmentStreamKind, StreamKind
+from weft.arguments.symbols import Symbols
+from weft.arguments.tensor import TensorKind
+from weft.errors import SignatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.arguments.base import DeclaredParameter
+
+ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
+    ConstantKind,
+    NoneKind,
+    ScalarKind,
+    StreamKind,
+    EnvironmentStreamKind,
+    TensorKind,
+)
+"""Every kind, in the order in which a value without annotation is tried."""
+
+
+class Parameter(Frozen):
+    """One parameter of a compiled function.
+
+    Attributes:
+        name: its name.
+        kind: what it is.
+        default: its default, or MISSING.
+        keyword_only: whether it can only be passed by name.
+    """
+
+    __slots__ = ("name", "kind", "default", "keyword_only")  # noqa: RUF023  order of __init__
+
+    name: str
+    kind: ArgumentKind
+    default: Any
+    keyword_only: bool
+
+    def __init__(
+        self, name: str, kind: ArgumentKind, default: Any = MISSING, keyword_only: bool = False
+    ) -> None:
+        self._set(name=name, kind=kind, default=default, keyword_only=keyword_only)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        default = self.default
+        return (self.name, self.kind.key, type(default).__name__, repr(default), self.keyword_only)
+
+    @property
+    def text(self) -> str:
+        """`alpha: f32 = 2.0`."""
+        default = "" if self.default is MISSING else f" = {self.default!r}"
+        return f"{self.name}: {self.kind.text}{default}"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Signature(Frozen):
+    """The name and the parameters of a compiled host function; printable, hashable, picklable.
+
+    Attributes:
+        name: of the host function.
+        parameters: all of them in the order of the `def` line, also those that the caller does not pass.
+    """
+
+    __slots__ = ("name", "parameters")
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def __init__(self, name: str, parameters: tuple[Parameter, ...]) -> None:
+        self._set(name=name, parameters=parameters)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.name, *(parameter.key for parameter in self.parameters))
+
+    @property
+    def passed(self) -> tuple[Parameter, ...]:
+        """The parameters that a caller of the compiled function passes, in order: the ABI's arguments."""
+        return tuple(parameter for parameter in self.parameters if parameter.kind.is_passed)
+
+    @property
+    def text(self) -> str:
+        """What the caller sees: `add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])`."""
+        parts: list[str] = []
+        starred = False
+        for parameter in self.passed:
+            if parameter.keyword_only and not starred:
+                parts.append("*")
+                starred = True
+            parts.append(parameter.text)
+        return f"{self.name}({', '.join(parts)})"
+
+    @property
+    def device_type(self) -> str | None:
+        """``"cpu"`` or ``"cuda"`` where a tensor says so, else None.
+
+        Raises:
+            SignatureError: if tensors are on different kinds of devices.
+        """
+        found: Parameter | None = None
+        for parameter in self.parameters:
+            if not isinstance(parameter.kind, TensorKind) or parameter.kind.device_type is None:
+                continue
+            if found is None:
+                found = parameter
+            elif _device_type(found) != _device_type(parameter):
+                raise SignatureError(
+                    "DEVICES_MIXED",
+                    f"{self.name}: '{found.name}' is on {_device_type(found)} and '{parameter.name}' "
+                    f"on {_device_type(parameter)}; a function runs on one of them",
+                    hint="copy one of the tensors to the other's device",
+                )
+        return None if found is None else _device_type(found)
+
+    def for_target(self, device_type: str) -> Signature:
+        """The same signature with every tensor on `device_type` (``"cpu"`` or ``"cuda"``).
+
+        Raises:
+            SignatureError: if a tensor is on the other.
+        """
+        tensors_on = self.device_type
+        if tensors_on not in (None, device_type):
+            raise SignatureError(
+                "TARGET_CONFLICT",
+                f"{self.name}: its tensors are on {tensors_on}, the target is {device_type}",
+                hint="drop the target option, or pass tensors of that device",
+            )
+        return Signature(
+            self.name,
+            tuple(
+                Parameter(
+                    p.name, p.kind.replaced(device_type=device_type), p.default, p.keyword_only
+                )
+                if isinstance(p.kind, TensorKind)
+                else p
+                for p in self.parameters
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _device_type(parameter: Parameter) -> str | None:
+    return parameter.kind.device_type if isinstance(parameter.kind, TensorKind) else None
+
+
+def infer_signature(
+    name: str,
+    parameters: Sequence[DeclaredParameter],
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    is_call: bool = False,
+) -> Signature:
+    """What the arguments are, from annotations and example values together.
+
+    Args:
+        name: of the function, for messages.
+        parameters: as its `def` line declares them.
+        args: example values, fakes or values to compile for, by position.
+        kwargs: the same by name.
+        is_call: the arguments are those of a call, so each one without a default must be there;
+            otherwise an annotation that says dtype and shape is enough.
+
+    Raises:
+        SignatureError: if an argument is missing, unknown, of no kind, or contradicts its annotation.
+
+    Example:
+        >>> from weft.arguments.base import DeclaredParameter
+        >>> infer_signature("scale", [DeclaredParameter("n")], (3,))
+        scale(n: i32)
+    """
+    values = _bind(name, parameters, args, kwargs or {})
+    symbols = Symbols()
+    inferred: list[tuple[DeclaredParameter, ArgumentKind]] = []
+    for parameter in parameters:
+        place = Place(name, parameter.name)
+        value = values.get(parameter.name, parameter.default)
+        if value is MISSING and (is_call or parameter.annotation is MISSING):
+            raise SignatureError(
+                "ARGUMENT_MISSING",
+                f"{_header(name, parameters)}: missing argument '{parameter.name}'",
+            )
+        inferred.append((parameter, _infer_kind(parameter, value, place, symbols)))
+    return Signature(
+        name,
+        tuple(
+            Parameter(p.name, kind.resolved(symbols), p.default, p.keyword_only)
+            for p, kind in inferred
+        ),
+    )
+
+
+def _header(name: str, parameters: Sequence[DeclaredParameter]) -> str:
+    return f"{name}({', '.join(parameter.name for parameter in parameters)})"
+
+
+def _bind(
+    name: str,
+    parameters: Sequence[DeclaredParameter],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> dict[str, object]:
+    """Values by parameter name, as Python binds them."""
+    positional = [parameter.name for parameter in parameters if not parameter.keyword_only]
+    header = _header(name, parameters)
+    if len(args) > len(positional):
+        raise SignatureError(
+            "ARGUMENT_COUNT",
+            f"{header}: expected at most {len(positional)} positional arguments, received {len(args)}",
+        )
+    values = dict(zip(positional, args, strict=False))
+    known = {parameter.name for parameter in parameters}
+    for keyword, value in kwargs.items():
+        if keyword not in known:
+            raise SignatureError("ARGUMENT_UNKNOWN", f"{header}: unknown argument '{keyword}'")
+        if keyword in values:
+            raise SignatureError(
+                "ARGUMENT_TWICE", f"{header}: argument '{keyword}' is given by position and by name"
+            )
+        values[keyword] = value
+    return values
+
+
+def _infer_kind(
+    parameter: DeclaredParameter, value: object, place: Place, symbols: Symbols
+) -> ArgumentKind:
+    annotation, is_optional = _without_none(parameter.annotation)
+    if value is None and (is_optional or parameter.default is None):
+        return NoneKind()
+    if annotation is MISSING:
+        for kind in ARGUMENT_KINDS:
+            if kind.recognises(value):
+                return kind.infer(MISSING, value, place, symbols)
+        raise place.error(
+            "ARGUMENT_KIND", f"no kind of argument for {describe(value)}", hint=_accepted()
+        )
+    for kind in ARGUMENT_KINDS:
+        if kind.is_annotated_by(annotation):
+            return kind.infer(annotation, value, place, symbols)
+    raise place.error(
+        "ANNOTATION_UNKNOWN",
+        f"it is annotated {annotation_text(annotation)}, which means nothing to weft",
+        hint="annotate weft.Tensor[...], a dtype such as weft.f32, weft.Stream or weft.Constexpr",
+    )
+
+
+def _accepted() -> str:
+    return "pass " + "; ".join(kind.title for kind in ARGUMENT_KINDS)
+
+
+def _without_none(annotation: object) -> tuple[object, bool]:
+    """The annotation without its `| None`, and whether it had one."""
+    if isinstance(annotation, OptionalAnnotation):
+        return annotation.annotation, True
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        members = [m for m in typing.get_args(annotation) if m is not types.NoneType]
+        if len(members) == 1:
+            return members[0], True
+    return annotation, False

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument kinds of streams: one that the caller passes, and the environment's own.
+
+In: `weft.Stream`, an object with `__cuda_stream__` or `cuda_stream`, `weft.environment_stream()`.
+Out: `StreamKind`, `EnvironmentStreamKind`. Next: none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from weft.arguments.base import MISSING, Annotation, ArgumentKind, annotation_text, describe
+
+if TYPE_CHECKING:
+    from weft.arguments.base import Place
+    from weft.arguments.symbols import Symbols
+
+
+class Stream:
+    """A CUDA stream; as an annotation, a parameter that takes one.
+
+    Streams of torch, CuPy and cuda.core, integers, `ctypes.c_void_p` and None (the legacy default stream)
+    are accepted wherever a `weft.Stream` is. On the CPU target a stream is accepted and ignored.
+
+    Attributes:
+        handle: the CUstream as an integer. It is borrowed: whoever made the stream keeps it alive.
+
+    Example:
+        >>> Stream(0).__cuda_stream__()
+        (0, 0)
+    """
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: int = 0) -> None:
+        if type(handle) is not int:
+            raise TypeError(f"Stream: handle is an int, received {describe(handle)}")
+        if not 0 <= handle < 1 << 64:
+            raise ValueError(f"Stream: handle is {handle}, expected an address of 64 bits")
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The CUDA stream protocol: version 0 and the handle."""
+        return (0, self.handle)
+
+    def __repr__(self) -> str:
+        return f"weft.Stream({self.handle:#x})"
+
+
+class EnvironmentStream(Annotation):
+    """What `weft.environment_stream()` makes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "environment_stream()"
+
+
+def environment_stream() -> EnvironmentStream:
+    """A stream that nobody passes: that of the first CUDA tensor's library at the time of the call.
+
+    Give it to `weft.compile`, or as an annotation, for a parameter of the function; the compiled function
+    does not take that parameter. A launch without `stream=` uses the same stream.
+
+    Example:
+        >>> environment_stream()
+        environment_stream()
+    """
+    return EnvironmentStream()
+
+
+def is_stream(value: object) -> bool:
+    """Whether the value is a stream of some library: it follows the CUDA stream protocol, or is torch's."""
+    return hasattr(type(value), "__cuda_stream__") or isinstance(
+        getattr(value, "cuda_stream", None), int
+    )
+
+
+class StreamKind(ArgumentKind):
+    """A stream that the caller passes; the first one of a function is the stream of its launches."""
+
+    __slots__ = ()
+
+    title = "a stream (torch, CuPy, cuda.core, weft.Stream)"
+
+    @property
+    def text(self) -> str:
+        return "Stream"
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return annotation is Stream
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        return is_stream(value)
+
+    @classmethod
+    def infer(
+        cls, annotation: object, value: object, place: Place, symbols: Symbols
+    ) -> StreamKind | EnvironmentStreamKind:
+        if isinstance(value, EnvironmentStream):
+            return EnvironmentStreamKind()
+        handle = isinstance(value, int | ctypes.c_void_p) and not isinstance(value, bool)
+        if value is MISSING or value is None or handle or is_stream(value):
+            return cls()
+        raise place.error(
+            "ARGUMENT_NOT_STREAM",
+            f"it is annotated {annotation_text(annotation)}, received {describe(value)}",
+        )
+
+
+class EnvironmentStreamKind(ArgumentKind):
+    """The stream that the FFI environment holds for the call's device; the caller passes nothing."""
+
+    __slots__ = ()
+
+    title = "weft.environment_stream()"
+    is_passed = False
+
+    @property
+    def text(self) -> str:
+        return "environment_stream()"
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return isinstance(annotation, EnvironmentStream)
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        return isinstance(value, EnvironmentStream)
+
+    @classmethod
+    def infer(
+        cls, annotation: object, value: object, place: Place, symbols: Symbols
+    ) -> EnvironmentStreamKind:
+        if value is MISSING or isinstance(value, EnvironmentStream):
+            return cls()
+        raise place.error(
+            "ARGUMENT_IS_ENVIRONMENT_STREAM",
+            f"it is environment_stream(), which nobody passes; received {describe(value)}",
+        )

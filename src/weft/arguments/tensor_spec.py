@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users say about a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and what an example shows.
+
+In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, in which what is not said is
+None. Next: tensor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft import _native
+from weft.arguments.base import Annotation, describe
+from weft.errors import SignatureError
+from weft.types.device import DEVICE_TYPES, device_name, parse_device
+from weft.types.dims import Dim
+from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
+from weft.types.layout import CONTIGUOUS, INNER, LAYOUTS, STRIDED, layout_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_RANK: Final = 8
+"""Dimensions a tensor may have."""
+
+
+class TensorSpec(Annotation):
+    """What is said about a tensor; None where nothing is.
+
+    Attributes:
+        dtype, layout, strides, alignment_bytes, device_type, device_index: as in `TensorKind`.
+        dims: as in `TensorKind`; a `Dim` without a name is an independent symbol.
+        shape: sizes of an example, None for annotations and fakes.
+        example_strides: strides of an example in elements, None if contiguous or no example.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of __init__
+        "dtype",
+        "dims",
+        "layout",
+        "strides",
+        "alignment_bytes",
+        "device_type",
+        "device_index",
+        "shape",
+        "example_strides",
+    )
+
+    dtype: DType | None
+    dims: tuple[int | Dim, ...] | None
+    layout: str | None
+    strides: tuple[int | Dim | None, ...] | None
+    alignment_bytes: int | None
+    device_type: str | None
+    device_index: int | None
+    shape: tuple[int, ...] | None
+    example_strides: tuple[int, ...] | None
+
+    def __init__(
+        self,
+        dtype: DType | None = None,
+        dims: tuple[int | Dim, ...] | None = None,
+        layout: str | None = None,
+        strides: tuple[int | Dim | None, ...] | None = None,
+        alignment_bytes: int | None = None,
+        device_type: str | None = None,
+        device_index: int | None = None,
+        shape: tuple[int, ...] | None = None,
+        example_strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self._set(
+            dtype=dtype,
+            dims=dims,
+            layout=layout,
+            strides=strides,
+            alignment_bytes=alignment_bytes,
+            device_type=device_type,
+            device_index=device_index,
+            shape=shape,
+            example_strides=example_strides,
+        )
+
+    def __repr__(self) -> str:
+        return tensor_text(self)
+
+
+def dims_text(dims: Sequence[int | Dim | None]) -> str:
+    """A shape or strides in a printed signature.
+
+    Example:
+        >>> dims_text((Dim("n"),)), dims_text((4, None))
+        ('(n,)', '(4, None)')
+    """
+    parts = [dim.text if isinstance(dim, Dim) else str(dim) for dim in dims]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def tensor_text(spec: TensorSpec) -> str:
+    """What is said, in the form of a printed signature: `Tensor[f32, (n, 4), strided]`."""
+    parts: list[str] = []
+    if spec.dtype is not None or spec.dims is not None or spec.layout is not None:
+        parts.append(spec.dtype.name if spec.dtype else "None")
+    if spec.dims is not None:
+        parts.append(dims_text(spec.dims))
+    elif spec.layout is not None:
+        parts.append("...")
+    if spec.layout is not None:
+        parts.append(spec.layout)
+    if spec.strides is not None:
+        parts.append(f"strides={dims_text(spec.strides)}")
+    if spec.alignment_bytes is not None:
+        parts.append(f"alignment_bytes={spec.alignment_bytes}")
+    if spec.device_type is not None:
+        device = device_name(DEVICE_TYPES[spec.device_type], spec.device_index)
+        parts.append(f"device={device}")
+    return f"Tensor[{', '.join(parts)}]" if parts else "Tensor"
+
+
+class Tensor:
+    """Annotation of a tensor parameter: `Tensor`, `Tensor[dtype]`, `Tensor[dtype, dims, layout]`.
+
+    What is not said is taken from the example. `dims` is a tuple with one entry per dimension: an int, a
+    name, a `weft.sym(...)`, or None for an independent symbol; `...` leaves the rank to the example.
+    `layout` is ``"contiguous"``, ``"inner"`` (last stride 1) or ``"strided"`` (any).
+    Strides, alignment and device are said with `weft.fake_tensor`, which is an annotation too.
+
+    Inside kernels and host functions a tensor has `shape`, `strides`, `ndim`, `dtype` and `size`.
+
+    Example:
+        >>> from weft.types.dtype import f32
+        >>> Tensor[f32, ("n", 4, None)]
+        Tensor[f32, (n, 4, None)]
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, items: object) -> TensorSpec:
+        said = items if isinstance(items, tuple) else (items,)
+        if not 1 <= len(said) <= 3:
+            raise _spec_error(
+                f"Tensor[...] takes dtype, dims and layout, received {len(said)} items"
+            )
+        dims = said[1] if len(said) > 1 else ...
+        return TensorSpec(
+            _check_dtype(said[0]),
+            None if dims is ... else _check_dims(dims, "dims"),
+            _check_layout(said[2]) if len(said) > 2 else None,
+        )
+
+
+def fake_tensor(
+    dtype: DType,
+    shape: tuple[int | str | Dim | None, ...],
+    layout: str = CONTIGUOUS,
+    strides: tuple[int | str | Dim | None, ...] | None = None,
+    alignment_bytes: int | None = None,
+    device: str | None = None,
+) -> TensorSpec:
+    """A tensor without data, to compile with or to annotate a parameter with.
+
+    Args:
+        dtype: of its elements.
+        shape: per dimension an int, a name, a `weft.sym(...)`, or None for an independent symbol.
+        layout: ``"contiguous"``, ``"inner"`` (last stride 1) or ``"strided"`` (any).
+        strides: in elements, per dimension an int, a name, a `weft.sym(...)`, or None for any; each int
+            and each symbol is checked at each call. They make the layout ``"inner"`` if the last one is
+            the int 1, else ``"strided"``.
+        alignment_bytes: power of two that the address of the first element is a multiple of; by default
+            the size of an element. Checked at each call.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None follows the target.
+
+    Raises:
+        SignatureError: if one of them cannot be what it is.
+
+    Example:
+        >>> from weft.types.dtype import f32
+        >>> fake_tensor(f32, ("n", 8), strides=("s", 1), alignment_bytes=16, device="cuda")
+        Tensor[f32, (n, 8), inner, strides=(s, 1), alignment_bytes=16, device=cuda]
+    """
+    checked_dtype = _check_dtype(dtype)
+    if checked_dtype is None:
+        raise _spec_error("fake_tensor needs a dtype, received None")
+    dims = _check_dims(shape, "shape")
+    checked_strides = None
+    checked_layout = _check_layout(layout)
+    if strides is not None:
+        checked_strides = _check_strides(strides, len(dims))
+        checked_layout = INNER if checked_strides[-1:] == (1,) else STRIDED
+    device_type, index = None, None
+    if device is not None:
+        try:
+            device_type, index = parse_device(device)
+        except (ValueError, AttributeError):
+            raise _spec_error(
+                f"device is {device!r}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
+            ) from None
+    alignment = None if alignment_bytes is None else _check_alignment(alignment_bytes)
+    return TensorSpec(
+        checked_dtype, dims, checked_layout, checked_strides, alignment, device_type, index
+    )
+
+
+def example_spec(value: object) -> TensorSpec | None:
+    """What an example tensor fixes, or None if it is no tensor.
+
+    Raises:
+        SignatureError: if it has a dtype, a rank or a device that weft has not.
+    """
+    info = _native.tensor_info(value)
+    if info is None:
+        return None
+    code, bits, lanes, device_type, device_index, shape, strides = info[:7]
+    dtype = dtype_from_dlpack(code, bits, lanes)
+    if dtype is None:
+        raise _spec_error(
+            f"a tensor of {dlpack_name(code, bits, lanes)} elements; weft has no such type"
+        )
+    if len(shape) > MAX_RANK:
+        raise _spec_error(f"a tensor of rank {len(shape)}; the largest rank is {MAX_RANK}")
+    names = [name for name, number in DEVICE_TYPES.items() if number == device_type]
+    if not names:
+        raise _spec_error(
+            f"a tensor on {device_name(device_type, device_index)}; "
+            f"tensors may be on {' or '.join(DEVICE_TYPES)}"
+        )
+    return TensorSpec(
+        dtype,
+        tuple(Dim(None) for _ in shape),
+        layout_of(shape, strides),
+        device_type=names[0],
+        shape=tuple(shape),
+        example_strides=None if strides is None else tuple(strides),
+    )
+
+
+def _spec_error(message: str, hint: str = "") -> SignatureError:
+    return SignatureError("TENSOR_SPECIFICATION", message, hint=hint)
+
+
+def _check_dtype(dtype: object) -> DType | None:
+    if dtype is None or isinstance(dtype, DType):
+        return dtype
+    raise _spec_error(
+        f"the dtype is one of weft's types such as weft.f32, received {describe(dtype)}"
+    )
+
+
+def _check_layout(layout: object) -> str:
+    if isinstance(layout, str) and layout in LAYOUTS:
+        return layout
+    raise _spec_error(f"the layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
+
+
+def _check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
+    if not isinstance(dims, tuple | list):
+        raise _spec_error(
+            f"{what} is {dims!r}, expected a tuple with one entry per dimension",
+            hint='write ("n",) for one dimension, () for none',
+        )
+    entries: Sequence[Any] = dims  # pyright: ignore[reportUnknownVariableType]
+    if len(entries) > MAX_RANK:
+        raise _spec_error(f"{what} has {len(entries)} dimensions; the largest rank is {MAX_RANK}")
+    return tuple(
+        Dim(None) if dim is None else _check_entry(dim, f"{what}[{index}]", 0)
+        for index, dim in enumerate(entries)
+    )
+
+
+def _check_strides(strides: object, rank: int) -> tuple[int | Dim | None, ...]:
+    if not isinstance(strides, tuple | list) or len(strides) != rank:  # pyright: ignore[reportUnknownArgumentType]
+        raise _spec_error(f"strides is {strides!r}, expected a tuple of {rank}, one per dimension")
+    entries: Sequence[Any] = strides  # pyright: ignore[reportUnknownVariableType]
+    return tuple(
+        None if stride is None else _check_entry(stride, f"strides[{index}]", -(1 << 63))
+        for index, stride in enumerate(entries)
+    )
+
+
+def _check_entry(entry: object, what: str, least: int) -> int | Dim:
+    if isinstance(entry, Dim):
+        return entry
+    if isinstance(entry, str) and entry.isidentifier():
+        return Dim(entry)
+    if type(entry) is int and least <= entry < 1 << 63:
+        return entry
+    size = "a size of at least 0" if least == 0 else "an int"
+    raise _spec_error(f"{what} is {entry!r}, expected {size}, a name, a weft.sym(...) or None")
+
+
+def _check_alignment(alignment_bytes: object) -> int:
+    if type(alignment_bytes) is int and 1 <= alignment_bytes <= 1 << 20:
+        if alignment_bytes & (alignment_bytes - 1) == 0:
+            return alignment_bytes
+    raise _spec_error(
+        f"alignment_bytes is {alignment_bytes!r}, expected a power of two from 1 to 1048576"
+    )

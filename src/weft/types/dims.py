@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic dimensions: a name, what it is divisible by, and how wide it is.
+
+In: `weft.sym(...)` or a name in an annotation. Out: `Dim`, compared by value; equal names are equal
+dimensions within one signature. Next: layout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+_WIDTHS: Final = (32, 64)
+
+
+class Dim:
+    """A dimension that is known at run time only.
+
+    Attributes:
+        name: the symbol, or None for a dimension that is independent of every other.
+        divisibility: what the dimension is always a multiple of; checked at each call.
+        width: bits of the integers that kernels compute with, 32 or 64; 32 is range-checked.
+    """
+
+    __slots__ = ("divisibility", "name", "width")
+
+    name: str | None
+    divisibility: int
+    width: int
+
+    def __init__(self, name: str | None, divisibility: int = 1, width: int = 32) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "divisibility", divisibility)
+        object.__setattr__(self, "width", width)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a symbolic dimension cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.facts == other.facts
+
+    def __hash__(self) -> int:
+        return hash(self.facts)
+
+    def __reduce__(self) -> tuple[Any, tuple[str | None, int, int]]:
+        return (Dim, self.facts)
+
+    @property
+    def facts(self) -> tuple[str | None, int, int]:
+        """Name, divisibility, width."""
+        return (self.name, self.divisibility, self.width)
+
+    @property
+    def text(self) -> str:
+        """As it stands in a printed signature.
+
+        Example:
+            >>> Dim("n").text, Dim(None).text, Dim("n", 16).text
+            ('n', 'None', 'sym(n, divisibility=16)')
+        """
+        facts = ""
+        if self.divisibility != 1:
+            facts += f", divisibility={self.divisibility}"
+        if self.width != 32:
+            facts += f", width={self.width}"
+        return f"sym({self.name}{facts})" if facts else f"{self.name}"
+
+    def __repr__(self) -> str:
+        return f"weft.sym({self.name!r}, divisibility={self.divisibility}, width={self.width})"
+
+    def widened(self) -> Dim:
+        """The same dimension with 64 bits."""
+        return Dim(self.name, self.divisibility, 64)
+
+
+def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
+    """A symbolic dimension, for annotations and `weft.fake_tensor`.
+
+    Args:
+        name: dimensions of one name are equal in one compiled function, and checked at each call; None
+            makes a dimension that is independent wherever it is mentioned.
+        divisibility: what every value is a multiple of; checked at each call.
+        width: bits, 32 or 64. A 32-bit dimension is at most 2147483647, which is checked at each call.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if the name is no identifier, divisibility is below 1, or width neither 32 nor 64.
+
+    Example:
+        >>> sym("n", divisibility=16).text
+        'sym(n, divisibility=16)'
+    """
+    if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"sym: name is a str or None, received {name!r}")
+    if name is not None and not name.isidentifier():
+        raise ValueError(f"sym: {name!r} is no name; expected an identifier such as 'n'")
+    for what, value in (("divisibility", divisibility), ("width", width)):
+        if type(value) is not int:
+            raise TypeError(f"sym: {what} is an int, received {value!r}")
+    if not 1 <= divisibility < 1 << 31:
+        raise ValueError(f"sym: divisibility is {divisibility}, expected 1 to 2147483647")
+    if width not in _WIDTHS:
+        raise ValueError(f"sym: width is {width}, expected 32 or 64")
+    return Dim(name, divisibility, width)
