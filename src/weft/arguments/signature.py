@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import typing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.arguments.base import (
     MISSING,
@@ -27,6 +27,7 @@ from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.symbols import Symbols
 from weft.arguments.tensor import TensorKind
 from weft.errors import SignatureError
+from weft.types.device import device_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,6 +82,13 @@ class Parameter(Frozen):
         return self.text
 
 
+class TensorParameter(NamedTuple):
+    """A parameter that is a tensor."""
+
+    name: str
+    kind: TensorKind
+
+
 class Signature(Frozen):
     """The name and the parameters of a compiled host function; printable, hashable, picklable.
 
@@ -119,58 +127,59 @@ class Signature(Frozen):
         return f"{self.name}({', '.join(parts)})"
 
     @property
-    def device_type(self) -> str | None:
-        """``"cpu"`` or ``"cuda"`` where a tensor says so, else None.
+    def constant_positions(self) -> tuple[int, ...]:
+        """Positions of the compile-time parameters among all parameters."""
+        kinds = enumerate(parameter.kind for parameter in self.parameters)
+        return tuple(position for position, kind in kinds if isinstance(kind, ConstantKind))
 
-        Raises:
-            SignatureError: if tensors are on different kinds of devices.
-        """
-        found: Parameter | None = None
-        for parameter in self.parameters:
-            if not isinstance(parameter.kind, TensorKind) or parameter.kind.device_type is None:
-                continue
-            if found is None:
-                found = parameter
-            elif _device_type(found) != _device_type(parameter):
-                raise SignatureError(
-                    "DEVICES_MIXED",
-                    f"{self.name}: '{found.name}' is on {_device_type(found)} and '{parameter.name}' "
-                    f"on {_device_type(parameter)}; a function runs on one of them",
-                    hint="copy one of the tensors to the other's device",
-                )
-        return None if found is None else _device_type(found)
-
-    def for_target(self, device_type: str) -> Signature:
-        """The same signature with every tensor on `device_type` (``"cpu"`` or ``"cuda"``).
-
-        Raises:
-            SignatureError: if a tensor is on the other.
-        """
-        tensors_on = self.device_type
-        if tensors_on not in (None, device_type):
-            raise SignatureError(
-                "TARGET_CONFLICT",
-                f"{self.name}: its tensors are on {tensors_on}, the target is {device_type}",
-                hint="drop the target option, or pass tensors of that device",
-            )
-        return Signature(
-            self.name,
-            tuple(
-                Parameter(
-                    p.name, p.kind.replaced(device_type=device_type), p.default, p.keyword_only
-                )
-                if isinstance(p.kind, TensorKind)
-                else p
-                for p in self.parameters
-            ),
+    def tensors(self) -> tuple[TensorParameter, ...]:
+        """The parameters that are tensors, in order."""
+        return tuple(
+            TensorParameter(p.name, p.kind)
+            for p in self.parameters
+            if isinstance(p.kind, TensorKind)
         )
+
+    def for_device(self, device_type: int) -> Signature:
+        """The same signature with every tensor on a DLDeviceType (`types.device.CPU` or `CUDA`).
+
+        Raises:
+            SignatureError: if a tensor is on another; the message names it.
+        """
+        return Signature(self.name, tuple(self._placed(p, device_type) for p in self.parameters))
+
+    def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
+        kind = parameter.kind
+        if not isinstance(kind, TensorKind):
+            return parameter
+        if kind.device_type not in (None, device_type):
+            raise Place(self.name, parameter.name).error(
+                "TARGET_CONFLICT",
+                f"it is on {device_name(kind.device_type)}, the function runs on "
+                f"{device_name(device_type)}",
+                hint="all tensors of a function are on the CPU, or all on CUDA devices",
+            )
+        placed = kind.replaced(device_type=device_type)
+        return Parameter(parameter.name, placed, parameter.default, parameter.keyword_only)
+
+    def checked_for(self, name: str, parameters: Sequence[DeclaredParameter]) -> Signature:
+        """This signature, if it is one of the function with that name and those parameters.
+
+        Raises:
+            SignatureError: if the names, their order or what is keyword-only differ.
+        """
+        mine = [(p.name, p.keyword_only) for p in self.parameters]
+        theirs = [(p.name, p.keyword_only) for p in parameters]
+        if self.name != name or mine != theirs:
+            raise SignatureError(
+                "SIGNATURE_OF_ANOTHER_FUNCTION",
+                f"{_header(name, parameters)} cannot be compiled for the signature {self.text}",
+                hint="pass the signature of the same function",
+            )
+        return self
 
     def __repr__(self) -> str:
         return self.text
-
-
-def _device_type(parameter: Parameter) -> str | None:
-    return parameter.kind.device_type if isinstance(parameter.kind, TensorKind) else None
 
 
 def infer_signature(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
 from weft.arguments.tensor_spec import Tensor, TensorSpec, dims_text, example_spec, tensor_text
+from weft.types.device import device_name
 from weft.types.dims import Dim
 from weft.types.layout import CONTIGUOUS, layout_holds
 
@@ -31,7 +32,7 @@ class TensorKind(ArgumentKind):
         layout: ``"contiguous"``, ``"inner"`` or ``"strided"``.
         strides: None, or one entry per dimension in elements: an int, a `Dim`, or None for any.
         alignment_bytes: what the address of the first element is a multiple of.
-        device_type: ``"cpu"``, ``"cuda"``, or None until the target is chosen.
+        device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen.
         device_index: the only device it may be on, or None.
     """
 
@@ -52,7 +53,7 @@ class TensorKind(ArgumentKind):
     layout: str
     strides: tuple[int | Dim | None, ...] | None
     alignment_bytes: int
-    device_type: str | None
+    device_type: int | None
     device_index: int | None
 
     def __init__(
@@ -62,7 +63,7 @@ class TensorKind(ArgumentKind):
         layout: str = CONTIGUOUS,
         strides: tuple[int | Dim | None, ...] | None = None,
         alignment_bytes: int = 0,
-        device_type: str | None = None,
+        device_type: int | None = None,
         device_index: int | None = None,
     ) -> None:
         self._set(
@@ -200,7 +201,7 @@ class _Merge:
             self._layout(strides),
             strides,
             alignment,
-            self._equal("device", self.declared.device_type, self.given.device_type),
+            self._device_type(),
             self._equal("device index", self.declared.device_index, self.given.device_index),
         )
 
@@ -221,6 +222,12 @@ class _Merge:
     def _equal(self, what: str, declared: Any, given: Any) -> Any:
         if declared is not None and given is not None and declared != given:
             raise self._conflict(what, declared, given)
+        return given if declared is None else declared
+
+    def _device_type(self) -> int | None:
+        declared, given = self.declared.device_type, self.given.device_type
+        if declared is not None and given is not None and declared != given:
+            raise self._conflict("device", device_name(declared), device_name(given))
         return given if declared is None else declared
 
     def _dims(self) -> tuple[int | Dim, ...]:

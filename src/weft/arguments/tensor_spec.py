@@ -51,7 +51,7 @@ class TensorSpec(Annotation):
     layout: str | None
     strides: tuple[int | Dim | None, ...] | None
     alignment_bytes: int | None
-    device_type: str | None
+    device_type: int | None
     device_index: int | None
     shape: tuple[int, ...] | None
     example_strides: tuple[int, ...] | None
@@ -63,7 +63,7 @@ class TensorSpec(Annotation):
         layout: str | None = None,
         strides: tuple[int | Dim | None, ...] | None = None,
         alignment_bytes: int | None = None,
-        device_type: str | None = None,
+        device_type: int | None = None,
         device_index: int | None = None,
         shape: tuple[int, ...] | None = None,
         example_strides: tuple[int, ...] | None = None,
@@ -111,7 +111,7 @@ def tensor_text(spec: TensorSpec) -> str:
     if spec.alignment_bytes is not None:
         parts.append(f"alignment_bytes={spec.alignment_bytes}")
     if spec.device_type is not None:
-        device = device_name(DEVICE_TYPES[spec.device_type], spec.device_index)
+        device = device_name(spec.device_type, spec.device_index)
         parts.append(f"device={device}")
     return f"Tensor[{', '.join(parts)}]" if parts else "Tensor"
 
@@ -189,11 +189,12 @@ def fake_tensor(
     device_type, index = None, None
     if device is not None:
         try:
-            device_type, index = parse_device(device)
+            name, index = parse_device(device)
         except (ValueError, AttributeError):
             raise _spec_error(
                 f"device is {device!r}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
             ) from None
+        device_type = DEVICE_TYPES[name]
     alignment = None if alignment_bytes is None else _check_alignment(alignment_bytes)
     return TensorSpec(
         checked_dtype, dims, checked_layout, checked_strides, alignment, device_type, index
@@ -217,8 +218,7 @@ def example_spec(value: object) -> TensorSpec | None:
         )
     if len(shape) > MAX_RANK:
         raise _spec_error(f"a tensor of rank {len(shape)}; the largest rank is {MAX_RANK}")
-    names = [name for name, number in DEVICE_TYPES.items() if number == device_type]
-    if not names:
+    if device_type not in DEVICE_TYPES.values():
         raise _spec_error(
             f"a tensor on {device_name(device_type, device_index)}; "
             f"tensors may be on {' or '.join(DEVICE_TYPES)}"
@@ -227,7 +227,7 @@ def example_spec(value: object) -> TensorSpec | None:
         dtype,
         tuple(Dim(None) for _ in shape),
         layout_of(shape, strides),
-        device_type=names[0],
+        device_type=device_type,
         shape=tuple(shape),
         example_strides=None if strides is None else tuple(strides),
     )

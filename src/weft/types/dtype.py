@@ -126,6 +126,7 @@ def dtype_named(name: str) -> DType:
 
     Raises:
         KeyError: if there is none; the message lists all names.
+
     Example:
         >>> dtype_named("f32")
         weft.f32
