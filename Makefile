@@ -20,7 +20,7 @@ pip := $(bin)/python -m pip install --quiet --disable-pip-version-check
 build := build/native-$(notdir $(abspath $(VENV)))
 native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
 
-.PHONY: help venv native demo test check format bench gpu clean
+.PHONY: help venv native demo test check format docs bench gpu clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
 	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format -i
+
+docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, walkthrough
+	@for page in configuration reference walkthrough; do $(bin)/python -m docs.generate_$$page; done
 
 # The peers have an environment of their own: they would change versions of what weft runs on.
 $(stamps)/peers: pyproject.toml | $(stamps)/created

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Module → the public names that it defines. Names of the kernel language are in weft.language.LANGUAGE.
+# Module → the public names that it defines; docs/reference follows it. The names of the kernel
+# language are in weft.language.LANGUAGE.
 _PUBLIC = {
     "weft.api": ("compile", "jit", "kernel", "synchronize"),
     "weft.compiler.options": (
@@ -35,12 +36,9 @@ _PUBLIC = {
         "UseExecutor",
         "VerifyIR",
     ),
-    "weft.arguments.tensor": ("Tensor", "fake_tensor"),
+    "weft.arguments.tensor_spec": ("Tensor", "fake_tensor"),
     "weft.arguments.constant": ("Constexpr",),
-    "weft.arguments.pointer": ("Pointer",),
-    "weft.arguments.shape": ("Shape",),
     "weft.arguments.stream": ("Stream", "environment_stream"),
-    "weft.arguments.adapter": ("register_argument",),
     "weft.types.dims": ("sym",),
     "weft.types.dtype": (
         "DType",
@@ -75,6 +73,8 @@ _PUBLIC = {
         "WeftError",
     ),
 }
+# What the design has and this version has not.
+_LATER = ("Pointer", "Shape", "empty", "register_argument")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -100,6 +100,8 @@ def __getattr__(name: str) -> object:
         value: object = _public_names()
     elif name in _MODULE_OF:
         value = getattr(_import(_MODULE_OF[name]), name)
+    elif name in _LATER:
+        raise AttributeError(f"weft.{name} is not available in this version")
     elif name.startswith("_"):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     else:

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reference from the docstrings of every public name.
+
+In: `weft.__all__` and the table of the kernel language. Out: one page per group;
+`python -m docs.generate_reference` writes them, and tests/docs compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import weft
+from weft import language
+
+FOLDER = Path(__file__).parent / "reference"
+FOOT = "\n*Written by `python -m docs.generate_reference` from the docstrings.*\n"
+SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example", "Examples")
+CODE_NAME = re.compile(r"^(\*{0,2}[\w./`]+(?:, \*{0,2}[\w./`]+)*):\s+(.*)$", re.DOTALL)
+
+
+class Page(NamedTuple):
+    """One page: its file, its title, what it says first, and the modules whose names it lists."""
+
+    file: str
+    title: str
+    introduction: str
+    modules: tuple[str, ...]
+
+
+PAGES = (
+    Page("api.md", "Compiling and calling", "What a program uses.", ("weft.api",)),
+    Page(
+        "arguments.md",
+        "Arguments",
+        "Annotations of parameters, and stand-ins for arguments that are given to `weft.compile`.",
+        (
+            "weft.arguments.tensor_spec",
+            "weft.arguments.constant",
+            "weft.arguments.stream",
+            "weft.types.dims",
+        ),
+    ),
+    Page(
+        "options.md",
+        "Compile options",
+        "In `weft.compile[...]` an option is one of these classes; in `options=` it is its flag.",
+        ("weft.compiler.options",),
+    ),
+    Page(
+        "types.md",
+        "Element types",
+        "As annotations they declare scalars and elements; inside a kernel a call converts: `weft.f32(x)`.",
+        ("weft.types.dtype",),
+    ),
+    Page("errors.md", "Errors", "Every exception that can be caught.", ("weft.errors",)),
+)
+
+
+def paragraphs(lines: list[str]) -> str:
+    """Docstring text as Markdown: names in double back-quotes lose one pair."""
+    return textwrap.dedent("\n".join(lines)).strip().replace("``", "`")
+
+
+def items(lines: list[str]) -> str:
+    """`name: text` entries of a section as a list; continued lines are indented deeper."""
+    text = textwrap.dedent("\n".join(lines)).strip("\n")
+    entries = re.split(r"\n(?=\S)", text)
+    rows = []
+    for entry in entries:
+        flat = " ".join(entry.split())
+        named = CODE_NAME.match(flat)
+        row = f"`{named[1].replace('`', '')}`: {named[2]}" if named else flat
+        rows.append(f"* {row.replace('``', '`')}")
+    return "\n".join(rows)
+
+
+def markdown(docstring: str) -> str:
+    """A docstring of the house as Markdown."""
+    parts: list[str] = []
+    section, lines = "", []
+
+    def finish() -> None:
+        if not any(line.strip() for line in lines):
+            return
+        if section.startswith("Example"):
+            parts.append("```pycon\n" + textwrap.dedent("\n".join(lines)).strip() + "\n```")
+        elif section in ("Args", "Attributes", "Raises"):
+            parts.append(f"**{section}**\n\n{items(lines)}")
+        elif section:
+            parts.append(f"**{section}** {' '.join(' '.join(lines).split())}".replace("``", "`"))
+        else:
+            parts.append(paragraphs(lines))
+
+    for line in inspect.cleandoc(docstring).splitlines():
+        heading = line.rstrip().removesuffix(":")
+        if line.rstrip().endswith(":") and heading in SECTIONS:
+            finish()
+            section, lines = heading, []
+        elif section and line.strip() and not line.startswith(" "):
+            finish()
+            section, lines = "", [line]
+        else:
+            lines.append(line)
+    finish()
+    return "\n\n".join(parts)
+
+
+def signature(name: str, value: object) -> str:
+    """How `name` is called, for functions; else the name."""
+    if not inspect.isroutine(value):
+        return name
+    shown = inspect.signature(value)
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in shown.parameters.values()
+    ]
+    return name + str(shown.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def entry(name: str, value: object) -> str:
+    """One public name: heading, how it is called, documentation.
+
+    Raises:
+        ValueError: if the object has no documentation.
+    """
+    flag = f" (`{value.flag}`)" if hasattr(value, "flag") else ""
+    if isinstance(value, weft.DType):
+        kinds = {
+            "int": "Signed integer",
+            "uint": "Unsigned integer",
+            "float": "Float",
+            "bool": "Truth value",
+        }
+        return f"## `weft.{name}`\n\n{kinds[value.kind]} of {value.bits} bits.\n"
+    documentation = value.__doc__
+    if not documentation:
+        raise ValueError(f"weft.{name} has no docstring")
+    return f"## `{signature(f'weft.{name}', value)}`{flag}\n\n{markdown(documentation)}\n"
+
+
+def defined_in(modules: tuple[str, ...]) -> dict[str, object]:
+    """The public names that come from these modules, in alphabetical order within each."""
+    return {name: getattr(weft, name) for module in modules for name in weft._PUBLIC[module]}
+
+
+def language_page() -> str:
+    """The kernel language, by family."""
+    lines = [
+        "# The kernel language\n",
+        "Names that have a meaning in functions that weft compiles. Python's own operators, `if`, "
+        "`for`, `while`, `abs`, `min`, `max`, `divmod`, `pow`, `round`, `len`, `range`, `int`, "
+        "`float`, `bool` and `assert` work on staged values too.\n",
+    ]
+    families: dict[str, list[str]] = {}
+    for name, family in language.LANGUAGE.items():
+        families.setdefault(family, []).append(name)
+    for family, names in families.items():
+        lines.append(f"# {family.capitalize()}\n")
+        lines += [entry(name, language.resolve(name)) for name in names]
+    return "\n".join(lines) + FOOT
+
+
+def compiled_function_page() -> str:
+    """What `weft.compile` returns."""
+    from weft.runtime.compiled_function import CompiledDetails
+
+    lines = [
+        "# The compiled function\n",
+        "`weft.compile` returns a native callable. These are its attributes.\n",
+        markdown(CompiledDetails.__doc__ or "") + "\n",
+    ]
+    for name, value in vars(CompiledDetails).items():
+        function = value.fget if isinstance(value, property) else value
+        if not name.startswith("_") and inspect.isfunction(function):
+            lines.append(f"## `fn.{name}`\n\n{markdown(function.__doc__ or '')}\n")
+    return "\n".join(lines) + FOOT
+
+
+def pages() -> dict[Path, str]:
+    """Every page as it should be, by file."""
+    result = {
+        FOLDER / "language.md": language_page(),
+        FOLDER / "compiled-function.md": compiled_function_page(),
+    }
+    for page in PAGES:
+        entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
+        text = f"# {page.title}\n\n{page.introduction}\n\n" + "\n".join(entries) + FOOT
+        result[FOLDER / page.file] = text
+    links = [
+        ("language.md", "The kernel language"),
+        ("compiled-function.md", "The compiled function"),
+    ]
+    links = [*((page.file, page.title) for page in PAGES), *links]
+    index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT
+    result[FOLDER / "README.md"] = index
+    return result
+
+
+def main() -> None:
+    """Write the pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

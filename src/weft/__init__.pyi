@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What type checkers see of weft: the names that __init__.py resolves when they are asked for."""
+
+from weft.api import compile as compile
+from weft.api import jit as jit
+from weft.api import kernel as kernel
+from weft.api import synchronize as synchronize
+from weft.arguments.constant import Constexpr as Constexpr
+from weft.arguments.stream import Stream as Stream
+from weft.arguments.stream import environment_stream as environment_stream
+from weft.arguments.tensor_spec import Tensor as Tensor
+from weft.arguments.tensor_spec import fake_tensor as fake_tensor
+from weft.compiler.options import CompileOption as CompileOption
+from weft.compiler.options import CompileTarget as CompileTarget
+from weft.compiler.options import DumpDir as DumpDir
+from weft.compiler.options import EnableAssertions as EnableAssertions
+from weft.compiler.options import EnableTVMFFI as EnableTVMFFI
+from weft.compiler.options import GenerateLineInfo as GenerateLineInfo
+from weft.compiler.options import GPUArch as GPUArch
+from weft.compiler.options import KeepCUBIN as KeepCUBIN
+from weft.compiler.options import KeepIR as KeepIR
+from weft.compiler.options import KeepLLVM as KeepLLVM
+from weft.compiler.options import KeepPTX as KeepPTX
+from weft.compiler.options import KeepSASS as KeepSASS
+from weft.compiler.options import OptLevel as OptLevel
+from weft.compiler.options import PtxasOptions as PtxasOptions
+from weft.compiler.options import TimeStages as TimeStages
+from weft.compiler.options import UseExecutor as UseExecutor
+from weft.compiler.options import VerifyIR as VerifyIR
+from weft.errors import CompileError as CompileError
+from weft.errors import CudaError as CudaError
+from weft.errors import InternalCompilerError as InternalCompilerError
+from weft.errors import NameResolutionError as NameResolutionError
+from weft.errors import OptionError as OptionError
+from weft.errors import SignatureError as SignatureError
+from weft.errors import ToolchainError as ToolchainError
+from weft.errors import TypeMismatchError as TypeMismatchError
+from weft.errors import UnavailableError as UnavailableError
+from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError
+from weft.errors import ValueRangeError as ValueRangeError
+from weft.errors import WeftError as WeftError
+from weft.language.atomics import atomic_add as atomic_add
+from weft.language.atomics import atomic_and as atomic_and
+from weft.language.atomics import atomic_cas as atomic_cas
+from weft.language.atomics import atomic_exchange as atomic_exchange
+from weft.language.atomics import atomic_max as atomic_max
+from weft.language.atomics import atomic_min as atomic_min
+from weft.language.atomics import atomic_or as atomic_or
+from weft.language.atomics import atomic_sub as atomic_sub
+from weft.language.atomics import atomic_xor as atomic_xor
+from weft.language.control import ceil_div as ceil_div
+from weft.language.control import select as select
+from weft.language.control import static_assert as static_assert
+from weft.language.control import static_range as static_range
+from weft.language.control import where as where
+from weft.language.debug import printf as printf
+from weft.language.grid import block_dim as block_dim
+from weft.language.grid import block_idx as block_idx
+from weft.language.grid import grid_dim as grid_dim
+from weft.language.grid import thread_idx as thread_idx
+from weft.language.memory import local as local
+from weft.types.dims import sym as sym
+from weft.types.dtype import DType as DType
+from weft.types.dtype import bf16 as bf16
+from weft.types.dtype import bool_ as bool_
+from weft.types.dtype import f8e4m3 as f8e4m3
+from weft.types.dtype import f8e5m2 as f8e5m2
+from weft.types.dtype import f16 as f16
+from weft.types.dtype import f32 as f32
+from weft.types.dtype import f64 as f64
+from weft.types.dtype import i8 as i8
+from weft.types.dtype import i16 as i16
+from weft.types.dtype import i32 as i32
+from weft.types.dtype import i64 as i64
+from weft.types.dtype import u8 as u8
+from weft.types.dtype import u16 as u16
+from weft.types.dtype import u32 as u32
+from weft.types.dtype import u64 as u64
+
+from weft.language import math as math  # isort: skip
+
+__version__: str

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every public name exists, is typed in the stub, and is documented in docs/reference."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+import weft
+from tests.architecture.source_tree import PACKAGE, ROOT
+from weft import language
+
+STUB = PACKAGE / "__init__.pyi"
+REFERENCE = ROOT / "docs" / "reference"
+NAMES = [name for name in weft.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_resolves(name: str):
+    assert getattr(weft, name) is not None
+
+
+def stub_names() -> set[str]:
+    names: set[str] = set()
+    for node in ast.parse(STUB.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname for alias in node.names if alias.asname == alias.name}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return names
+
+
+def test_type_checkers_see_the_names_that_python_sees():
+    assert stub_names() == set(weft.__all__)
+
+
+def documented() -> set[str]:
+    text = "\n".join(page.read_text() for page in REFERENCE.glob("*.md"))
+    return set(re.findall(r"^## `weft\.([\w.]+)", text, re.MULTILINE))
+
+
+def test_every_public_name_is_documented():
+    spaces = set(language.NAMESPACES)
+    assert {name for name in NAMES if name not in spaces} - documented() == set()
+
+
+def test_every_name_of_the_kernel_language_is_documented():
+    assert set(language.LANGUAGE) - documented() == set()
+
+
+def test_no_name_is_documented_that_does_not_exist():
+    assert documented() - set(NAMES) - set(language.LANGUAGE) == set()
+
+
+def test_a_name_of_a_later_version_says_so():
+    with pytest.raises(AttributeError, match="not available in this version"):
+        _ = weft.register_argument
