@@ -25,7 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from xdsl.ir import Attribute
 
@@ -37,8 +37,9 @@ _NO_LOCATION: Final = UnknownLoc()
 class Builder:
     """Inserts operations at the end of a block, with the current source location.
 
-    One builder serves one function (a kernel, a host function): its constants are shared by the whole
-    function and stand at the start of the entry block, which dominates every use.
+    One builder serves one function (a kernel, a host function): its constants, and what depends on the
+    function's arguments alone, are shared by the whole function and stand at the start of the entry block,
+    which dominates every use.
 
     Attributes:
         block: where the next operation goes.
@@ -50,7 +51,8 @@ class Builder:
         "_attributes",
         "_constants",
         "_entry",
-        "_last_constant",
+        "_last_in_entry",
+        "_shared",
         "block",
         "location",
         "target",
@@ -62,7 +64,8 @@ class Builder:
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
-        self._last_constant: Operation | None = None
+        self._shared: dict[Hashable, Operation] = {}
+        self._last_in_entry: Operation | None = None
         self._attributes: dict[SourceLocation, Attribute] = {}
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
@@ -90,15 +93,48 @@ class Builder:
             attribute = IntegerAttr(int(value), constant_type, truncate_bits=True)
         else:
             attribute = FloatAttr(float(value), constant_type)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        operation = arith.ConstantOp(attribute)
-        if self._last_constant is not None:
-            self._entry.insert_op_after(operation, self._last_constant)
+        return self._insert_in_entry(arith.ConstantOp(attribute)).result
+
+    def entry_operation(
+        self, operation: OperationT, name: str | None = None, *, key: Hashable = None
+    ) -> OperationT:
+        """Inserts the operation at the start of the entry block, so that its results can be used anywhere.
+
+        Its operands must be arguments of the entry block, or results of operations inserted this way.
+
+        Args:
+            operation: what to insert; dropped where the key is known.
+            name: of its result in printed IR.
+            key: with a key there is one operation per function: a later call with an equal key returns it.
+        """
+        if key is not None:
+            found = self._shared.get(key)
+            if found is not None:
+                return found  # pyright: ignore[reportReturnType]
+            self._shared[key] = operation
+        operation.location = self.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
+        if name is not None and SSAValue.is_valid_name(name):
+            operation.results[0].name_hint = name
+        return self._insert_in_entry(operation)
+
+    def shared_operation(self, key: Hashable) -> Operation | None:
+        """What `entry_operation` inserted under that key, or None; asking first saves making it."""
+        return self._shared.get(key)
+
+    @property
+    def entry(self) -> Block:
+        """The function's first block."""
+        return self._entry
+
+    def _insert_in_entry(self, operation: OperationT) -> OperationT:
+        if self._last_in_entry is not None:
+            self._entry.insert_op_after(operation, self._last_in_entry)
         elif self._entry.first_op is not None:
             self._entry.insert_op_before(operation, self._entry.first_op)
         else:
             self._entry.add_op(operation)
-        self._last_constant = operation
-        return operation.result
+        self._last_in_entry = operation
+        return operation
 
     @contextlib.contextmanager
     def at(self, block: Block) -> Iterator[None]:

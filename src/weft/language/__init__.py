@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of every name that a kernel can use, and which family of operations it belongs to.
+
+In: a name such as ``"thread_idx"`` or ``"math.exp"``. Out: a `LanguageName`, which loads nothing, or, for the
+front end, the object that it stands for. Next: operation, then one file per family.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from weft.errors import NameResolutionError, UnavailableError
+
+LANGUAGE: Final[dict[str, str]] = {
+    # name → module of weft.language that holds an object of that name
+    "thread_idx": "grid",
+    "block_idx": "grid",
+    "block_dim": "grid",
+    "grid_dim": "grid",
+    "local": "memory",
+    "atomic_add": "atomics",
+    "atomic_sub": "atomics",
+    "atomic_max": "atomics",
+    "atomic_min": "atomics",
+    "atomic_and": "atomics",
+    "atomic_or": "atomics",
+    "atomic_xor": "atomics",
+    "atomic_exchange": "atomics",
+    "atomic_cas": "atomics",
+    "printf": "debug",
+    "static_range": "control",
+    "static_assert": "control",
+    "ceil_div": "control",
+    "select": "control",
+    "where": "control",
+    "math.abs": "math",
+    "math.acos": "math",
+    "math.asin": "math",
+    "math.atan": "math",
+    "math.atan2": "math",
+    "math.ceil": "math",
+    "math.clz": "math",
+    "math.copysign": "math",
+    "math.cos": "math",
+    "math.ctz": "math",
+    "math.erf": "math",
+    "math.exp": "math",
+    "math.exp2": "math",
+    "math.ffs": "math",
+    "math.floor": "math",
+    "math.fma": "math",
+    "math.isfinite": "math",
+    "math.isinf": "math",
+    "math.isnan": "math",
+    "math.log": "math",
+    "math.log10": "math",
+    "math.log2": "math",
+    "math.max": "math",
+    "math.min": "math",
+    "math.mulhi": "math",
+    "math.popcount": "math",
+    "math.pow": "math",
+    "math.round": "math",
+    "math.rsqrt": "math",
+    "math.sin": "math",
+    "math.sqrt": "math",
+    "math.tan": "math",
+    "math.tanh": "math",
+    "math.trunc": "math",
+}
+
+NAMESPACES: Final = ("math",)
+"""Names that only hold other names: ``weft.math.exp``."""
+
+LATER: Final = frozenset(
+    {
+        "all",
+        "any",
+        "ballot",
+        "clock32",
+        "clock64",
+        "dynamic_shared",
+        "fence_block",
+        "fence_device",
+        "fence_system",
+        "global_scratch",
+        "globaltimer",
+        "inline_ptx",
+        "lane_id",
+        "match",
+        "shared",
+        "shfl_down",
+        "shfl_idx",
+        "shfl_up",
+        "shfl_xor",
+        "sm_id",
+        "sync_grid",
+        "sync_threads",
+        "sync_warp",
+        "warp_id",
+    }
+)
+"""Names that the language has and this version does not."""
+
+
+class LanguageName:
+    """A name of the kernel language, as Python sees it outside a kernel.
+
+    It holds a name and nothing else, so that ``from weft import thread_idx`` loads no compiler. The front
+    end replaces it by what it stands for.
+
+    Attributes:
+        name: the name without ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
+    """
+
+    __slots__ = ("name",)
+
+    name: str
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LanguageName) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __getattr__(self, attribute: str) -> LanguageName:
+        if attribute.startswith("__"):
+            # Copying, pickling and inspecting ask for special methods; only a kernel asks for the others.
+            raise AttributeError(attribute)
+        if self.name in NAMESPACES:
+            return language_name(f"{self.name}.{attribute}")
+        raise self._outside(f"{self.name}.{attribute}")
+
+    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
+        """Raises UnavailableError: it has a meaning only in code that weft compiles."""
+        del arguments, keywords
+        raise self._outside(f"{self.name}(...)")
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise self._outside(f"{self.name}[...]")
+
+    def _outside(self, use: str) -> UnavailableError:
+        return outside_kernel(use)
+
+
+def outside_kernel(use: str) -> UnavailableError:
+    """The error for a language name used where Python runs instead of weft."""
+    return UnavailableError(
+        "OUTSIDE_KERNEL",
+        f"weft.{use} has a meaning only in code that weft compiles, and Python ran it",
+        hint="use it in a function decorated with @weft.kernel, or in a function that such a one calls",
+    )
+
+
+def language_name(name: str) -> LanguageName:
+    """The name, which ``weft.<name>`` evaluates to.
+
+    Raises:
+        AttributeError: if the language has no such name, which is what Python expects of a module.
+
+    Example:
+        >>> language_name("math.exp")
+        weft.math.exp
+    """
+    if name in LANGUAGE or name in LATER or name in NAMESPACES:
+        return LanguageName(name)
+    raise AttributeError(f"weft has no {name!r}")
+
+
+def resolve(name: str) -> object:
+    """What a name stands for in compiled code: an `Operation`, or an object such as `thread_idx`.
+
+    Loads the family's module, and with it the compiler's IR.
+
+    Raises:
+        UnavailableError: for a name that this version lacks.
+        NameResolutionError: for a name that does not exist, or holds only other names.
+    """
+    if name in LATER:
+        raise UnavailableError(
+            "LATER",
+            f"weft.{name} is not available in this version",
+            hint=f"available are {', '.join(sorted(LANGUAGE))}",
+        )
+    family = LANGUAGE.get(name)
+    if family is None:
+        raise NameResolutionError(
+            "UNKNOWN_NAME",
+            f"weft.{name} is no operation",
+            hint=f"there are {', '.join(sorted(LANGUAGE))}",
+        )
+    from importlib import import_module
+
+    # A row of the table above, so this loads one of our own files and never a name that a user typed.
+    return getattr(import_module(f"weft.language.{family}"), attribute_name(name))
+
+
+def attribute_name(name: str) -> str:
+    """Name of the object in its family's module; a leading part and a clash with Python are removed.
+
+    Example:
+        >>> attribute_name("math.exp"), attribute_name("math.abs")
+        ('exp', 'abs_')
+    """
+    last = name.rpartition(".")[2]
+    return f"{last}_" if last in ("abs", "max", "min", "round", "pow") else last

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements and attributes: ``a[i, j]``, ``a[i] = x``, ``a.shape``, ``thread_idx.x``.
+
+In: a value and indices or an attribute's name. Out: scalars, `cuda.load`, `cuda.store`. Next: operation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import IntegerType, i32, i64
+
+from weft.dialects.cuda.memory import DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.cuda.types import DYNAMIC
+from weft.errors import (
+    NameResolutionError,
+    TypeMismatchError,
+    UnavailableError,
+    ValueRangeError,
+)
+from weft.language.constants import article
+from weft.language.convert import convert, materialize, operand
+from weft.language.operators import binary
+from weft.language.promotion import index_dtype
+from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size")
+
+
+def load(builder: Builder, tensor: Tensor, indices: object) -> Scalar:
+    """``tensor[indices]``: one element.
+
+    Args:
+        builder: where operations go.
+        tensor: what is read.
+        indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
+
+    Raises:
+        TypeMismatchError: for a wrong number of indices, or one that is no integer.
+        ValueRangeError: for a constant that is negative or not below a static dimension.
+    """
+    return Scalar(
+        builder.emit(LoadOp(tensor.ssa, index_values(builder, tensor, indices))).result,
+        tensor.dtype,
+    )
+
+
+def store(builder: Builder, tensor: Tensor, indices: object, value: object) -> None:
+    """``tensor[indices] = value``; the value must fit the element type without loss (`materialize`).
+
+    Raises:
+        TypeMismatchError: as `load`; or if the value has to be converted in writing.
+        ValueRangeError: as `load`; or if a constant does not fit.
+    """
+    places = index_values(builder, tensor, indices)
+    try:
+        element = materialize(builder, value, tensor.dtype)
+    except (TypeMismatchError, ValueRangeError) as error:
+        text = f"{tensor.name} holds {tensor.dtype}: {error.message}"
+        raise type(error)(error.code, text, hint=error.hint) from None
+    builder.emit(StoreOp(element.ssa, tensor.ssa, places))
+
+
+def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAValue]:
+    """The indices as the IR takes them, i32 or i64 each, checked against rank and static dims.
+
+    Integers of 32 bits and fewer become i32, but u32 becomes i64, which holds it; u64 becomes i64.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `load`.
+    """
+    parts: Sequence[object] = indices if isinstance(indices, tuple) else (indices,)
+    if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
+        raise UnavailableError(
+            "LATER",
+            f"slicing {tensor.name} is not available in this version",
+            hint="give one integer per dimension",
+        )
+    if len(parts) != tensor.rank:
+        raise TypeMismatchError(
+            "INDEX_COUNT",
+            f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
+            f"got {len(parts)} {'index' if len(parts) == 1 else 'indices'}",
+            hint=f"write {tensor.name}[{', '.join('ijklmnop'[: tensor.rank]) or '()'}]",
+        )
+    dims = tensor.type.dims
+    return [
+        _index(builder, tensor, dimension, part, dims[dimension])
+        for dimension, part in enumerate(parts)
+    ]
+
+
+def _index(builder: Builder, tensor: Tensor, dimension: int, part: object, dim: int) -> SSAValue:
+    try:
+        number = operand(builder, part)
+    except TypeMismatchError:
+        raise _no_index(tensor, dimension, describe(part)) from None
+    if not isinstance(number, Scalar):
+        if isinstance(number, bool | float):
+            raise _no_index(tensor, dimension, describe(number))
+        return _constant_index(builder, tensor, dimension, number, dim)
+    dtype = index_dtype(number.dtype)
+    if dtype is None:
+        raise _no_index(tensor, dimension, article(number.dtype))
+    known = number.constant
+    if known is not None:
+        return _constant_index(builder, tensor, dimension, int(known), dim)
+    return convert(builder, number, dtype).ssa
+
+
+def _constant_index(
+    builder: Builder, tensor: Tensor, dimension: int, index: int, dim: int
+) -> SSAValue:
+    size = f"{tensor.name}.shape[{dimension}]"
+    if index < 0:
+        raise ValueRangeError(
+            "INDEX_NEGATIVE",
+            f"index {dimension} of {tensor.name} is {index}; expected 0 or more",
+            hint=f"count from the end with {size} - {-index}",
+        )
+    if dim != DYNAMIC and index >= dim:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE",
+            f"index {dimension} of {tensor.name} is {index}, and {size} is {dim}",
+            hint=f"the last element of that dimension is {dim - 1}"
+            if dim
+            else "it has no elements",
+        )
+    if index > types.i64.maximum:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE", f"index {dimension} of {tensor.name} is {index}, beyond 64 bits"
+        )
+    return builder.constant(i32 if index <= types.i32.maximum else i64, index)
+
+
+def _no_index(tensor: Tensor, dimension: int, found: str) -> TypeMismatchError:
+    return TypeMismatchError(
+        "INDEX_TYPE",
+        f"index {dimension} of {tensor.name} is {found}; expected an integer",
+        hint="convert it, such as weft.i32(x)",
+    )
+
+
+def attribute(builder: Builder, value: object, name: str) -> object:
+    """``value.name`` of a staged value.
+
+    A tensor has ``shape`` and ``strides`` (in elements; tuples of Python ints where they are static and
+    of scalars else), ``dtype``, ``ndim`` and ``size`` (elements in all). A scalar has ``dtype``.
+
+    Raises:
+        NameResolutionError: if there is no such attribute; the message lists those there are.
+    """
+    if isinstance(value, StagedNamespace):
+        return value.attribute(builder, name)
+    if isinstance(value, Tensor) and name in TENSOR_ATTRIBUTES:
+        return _tensor_attribute(builder, value, name)
+    if isinstance(value, Scalar) and name == "dtype":
+        return value.dtype
+    names: tuple[str, ...] = ()
+    if isinstance(value, Tensor | Scalar):
+        names = TENSOR_ATTRIBUTES if isinstance(value, Tensor) else ("dtype",)
+    raise NameResolutionError(
+        "UNKNOWN_ATTRIBUTE",
+        f"{describe(value)} has no attribute {name!r}",
+        hint=f"there are {', '.join(names)}" if names else "",
+    )
+
+
+def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
+    match name:
+        case "shape":
+            return tuple(dim(builder, tensor, number) for number in range(tensor.rank))
+        case "strides":
+            return tuple(stride(builder, tensor, number) for number in range(tensor.rank))
+        case "dtype":
+            return tensor.dtype
+        case "ndim":
+            return tensor.rank
+        case _:
+            return size(builder, tensor)
+
+
+def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
+    """``tensor.shape[dimension]``, which alone emits nothing for the other dimensions.
+
+    A Python int where it is static, else an i32, or an i64 where the signature says so.
+
+    Raises:
+        ValueRangeError: if the tensor has no such dimension.
+    """
+    dims = tensor.type.dims
+    dimension = _dimension(tensor, "shape", dimension)
+    if dims[dimension] != DYNAMIC:
+        return dims[dimension]
+    ssa = _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
+    return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)
+
+
+def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
+    """``tensor.strides[dimension]`` in elements: a Python int where the layout class fixes it, else an i64.
+
+    Raises:
+        ValueRangeError: if the tensor has no such dimension.
+    """
+    dimension = _dimension(tensor, "strides", dimension)
+    fixed = _static_stride(tensor, dimension)
+    if fixed is not None:
+        return fixed
+    ssa = _fact(builder, StrideOp, tensor, dimension, f"{tensor.name}_stride{dimension}")
+    return Scalar(ssa, types.i64)
+
+
+def size(builder: Builder, tensor: Tensor) -> int | Scalar:
+    """``tensor.size``: number of elements; an i64 where a dimension is known at run time only."""
+    static = 1
+    product: Scalar | None = None
+    for dimension in range(tensor.rank):
+        length = dim(builder, tensor, dimension)
+        if isinstance(length, int):
+            static *= length
+            continue
+        wide = convert(builder, length, types.i64)
+        product = wide if product is None else binary(builder, "*", product, wide)
+    return static if product is None else binary(builder, "*", product, static)
+
+
+def _dimension(tensor: Tensor, name: str, dimension: int) -> int:
+    if not -tensor.rank <= dimension < tensor.rank:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE",
+            f"{tensor.name}.{name}[{dimension}]: {tensor.name} has rank {tensor.rank}",
+        )
+    return dimension % tensor.rank
+
+
+def _static_stride(tensor: Tensor, dimension: int) -> int | None:
+    layout, dims = tensor.type.layout.data, tensor.type.dims
+    if layout == "strided":
+        return None
+    after = dims[dimension + 1 :]
+    if not after:
+        return 1
+    if layout != "contiguous" or DYNAMIC in after:
+        return None
+    product = 1
+    for length in after:
+        product *= length
+    return product
+
+
+def _fact(
+    builder: Builder, kind: type[DimOp | StrideOp], tensor: Tensor, dimension: int, name: str
+) -> SSAValue:
+    """The dimension or stride, once per function where the tensor is one of its arguments."""
+    if tensor.ssa.owner is not builder.entry:
+        return builder.emit(kind(tensor.ssa, dimension), name).result
+    key = (kind, tensor.ssa, dimension)
+    found = builder.shared_operation(key)
+    if found is None:
+        found = builder.entry_operation(kind(tensor.ssa, dimension), name, key=key)
+    result: SSAValue[IntegerType] = found.results[0]  # pyright: ignore[reportAssignmentType]
+    return result

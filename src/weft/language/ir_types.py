@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which IR type stands for which weft type.
+
+In: a `DType`, a tensor's facts, an argument kind of a signature. Out: the xDSL attribute. Next: promotion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+)
+
+from weft.dialects.cuda.types import TensorType
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute
+
+    from weft.types.dtype import DType
+
+_FLOATS: Final[dict[DType, Attribute]] = {
+    types.f16: Float16Type(),
+    types.bf16: BFloat16Type(),
+    types.f32: Float32Type(),
+    types.f64: Float64Type(),
+    types.f8e4m3: Float8E4M3FNType(),
+    types.f8e5m2: Float8E5M2Type(),
+}
+
+_TYPES: Final[dict[DType, Attribute]] = {
+    dtype: _FLOATS.get(dtype) or IntegerType(1 if dtype.is_bool else dtype.bits)
+    for dtype in types.DTYPES
+}
+
+
+def ir_type(dtype: DType) -> Attribute:
+    """The signless IR type of a scalar; ``bool_`` is i1, although it takes a byte in memory.
+
+    Example:
+        >>> str(ir_type(types.u16)), str(ir_type(types.bool_)), str(ir_type(types.f8e4m3))
+        ('i16', 'i1', 'f8E4M3FN')
+    """
+    return _TYPES[dtype]
+
+
+def integer_type(bits: int) -> IntegerType:
+    """A signless integer type of that many bits."""
+    return IntegerType(bits)
+
+
+def ir_tensor_type(
+    dtype: DType,
+    shape: Sequence[int],
+    *,
+    layout: str = "contiguous",
+    space: str = "global",
+    dim_bits: int = 32,
+    offset_bits: int = 64,
+    alignment_bytes: int | None = None,
+) -> TensorType:
+    """The type of a tensor in the IR.
+
+    Args:
+        dtype: type of the elements.
+        shape: dims; -1 (`dialects.cuda.types.DYNAMIC`) for one that is known at run time.
+        layout: ``contiguous``, ``inner`` or ``strided``.
+        space: ``global``, ``shared`` or ``local``.
+        dim_bits: width of the integers that hold run-time dims, 32 or 64.
+        offset_bits: width in which element offsets are computed, 32 or 64.
+        alignment_bytes: what the data pointer is a multiple of; the element size by default.
+    """
+    return TensorType.get(
+        ir_type(dtype),
+        shape,
+        layout=layout,
+        space=space,
+        dim_bits=dim_bits,
+        offset_bits=offset_bits,
+        alignment_bytes=dtype.itemsize if alignment_bytes is None else alignment_bytes,
+    )

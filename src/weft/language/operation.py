@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`@operation`: what makes a function of a family a name of the kernel language.
+
+In: a function whose first parameter is the Builder. Out: an `Operation`, which users call without a builder
+and the front end emits. Next: the families.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+from weft.errors import TypeMismatchError
+from weft.language import outside_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.dialects.builder import Builder
+
+
+class Operation:
+    """An operation of the kernel language.
+
+    Attributes:
+        name: as users write it after ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
+        on_host: whether host functions may use it too; the others need a thread, or memory.
+    """
+
+    __slots__ = ("__doc__", "_function", "name", "on_host")
+
+    def __init__(self, function: Callable[..., Any], name: str, *, on_host: bool) -> None:
+        self._function = function
+        self.name = name
+        self.on_host = on_host
+        self.__doc__ = function.__doc__
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
+        """Raises UnavailableError: it has a meaning only in code that weft compiles."""
+        del arguments, keywords
+        raise outside_kernel(f"{self.name}(...)")
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """Its parameters as users see them, without the builder."""
+        whole = inspect.signature(self._function)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def emit(self, builder: Builder, /, *arguments: Any, **keywords: Any) -> Any:
+        """Adds the operation's IR and returns its value, staged or not.
+
+        Raises:
+            TypeMismatchError: for a wrong count or name of arguments; the operation says what else.
+        """
+        try:
+            return self._function(builder, *arguments, **keywords)
+        except TypeMismatchError:
+            raise
+        except TypeError as error:
+            self._check_call(arguments, keywords, error)
+            raise
+
+    def _check_call(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], cause: TypeError
+    ) -> None:
+        # Binding costs a few microseconds, so it is done only once Python itself has refused a call.
+        try:
+            self.signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            plain = self.signature.replace(return_annotation=inspect.Signature.empty)
+            names = ", ".join(
+                str(parameter.replace(annotation=inspect.Parameter.empty))
+                for parameter in plain.parameters.values()
+            )
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS", f"weft.{self.name}: {error}", hint=f"call {self.name}({names})"
+            ) from cause
+
+
+@overload
+def operation(function: Callable[..., Any], /) -> Operation: ...
+
+
+@overload
+def operation(
+    *, name: str | None = None, on_host: bool = False
+) -> Callable[[Callable[..., Any]], Operation]: ...
+
+
+def operation(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, on_host: bool = False
+) -> Operation | Callable[[Callable[..., Any]], Operation]:
+    """Makes an `Operation` of a function; its docstring becomes the user's documentation.
+
+    Args:
+        function: takes the Builder first, then what users pass.
+        name: what users write after ``weft.``, if it is not the function's name.
+        on_host: whether host functions may use it.
+    """
+
+    def decorate(decorated: Callable[..., Any]) -> Operation:
+        return Operation(decorated, name or decorated.__name__, on_host=on_host)
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Staged values: what a variable of a traced function holds when it is only known at run time.
+
+In: an SSA value of the IR and what weft knows of its type. Out: `Scalar`, `Tensor`, `Stream`. All other Python
+objects are compile-time values. Next: ir_types, promotion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+
+class Scalar:
+    """A number known at run time.
+
+    IR integers have no sign, so `dtype` says how to read the bits; a ``bool_`` is an i1.
+
+    Attributes:
+        ssa: the value in the IR; its type is `ir_type(dtype)`.
+        dtype: the element type.
+    """
+
+    __slots__ = ("dtype", "ssa")
+
+    def __init__(self, ssa: SSAValue, dtype: DType) -> None:
+        self.ssa = ssa
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.dtype})"
+
+    @property
+    def constant(self) -> int | float | bool | None:
+        """The value where it is a constant of the IR, as its dtype reads it; else None."""
+        owner = self.ssa.owner
+        if not isinstance(owner, arith.ConstantOp):
+            return None
+        if isinstance(owner.value, FloatAttr):
+            return owner.value.value.data
+        if not isinstance(owner.value, IntegerAttr):
+            return None
+        number = owner.value.value.data
+        if self.dtype.is_bool:
+            return bool(number)
+        wrapped = number & ((1 << self.dtype.bits) - 1)
+        return wrapped - (1 << self.dtype.bits) if wrapped > self.dtype.maximum else wrapped
+
+
+class Tensor:
+    """A view of elements in memory.
+
+    Attributes:
+        ssa: the value in the IR; its type is a `TensorType`.
+        dtype: type of the elements, with their sign.
+        name: the parameter or variable that it comes from, for messages and printed IR.
+    """
+
+    __slots__ = ("dtype", "name", "ssa")
+
+    def __init__(self, ssa: SSAValue, dtype: DType, name: str = "tensor") -> None:
+        self.ssa = ssa
+        self.dtype = dtype
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}: {describe(self)})"
+
+    @property
+    def type(self) -> TensorType:
+        """The type in the IR: shape, layout class, address space, widths."""
+        found = self.ssa.type
+        assert isinstance(found, TensorType)
+        return found
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions, 0 to 8."""
+        return self.type.rank
+
+
+class Stream:
+    """A CUDA stream given to a host function; the CPU target ignores it.
+
+    Attributes:
+        ssa: the value in the IR, a `!cuda.stream`.
+    """
+
+    __slots__ = ("ssa",)
+
+    def __init__(self, ssa: SSAValue) -> None:
+        self.ssa = ssa
+
+    def __repr__(self) -> str:
+        return "Stream()"
+
+
+class StagedNamespace:
+    """A compile-time object whose attributes are staged values, such as ``thread_idx``.
+
+    Families subclass it; `access.attribute` calls `attribute`.
+    """
+
+    __slots__ = ()
+
+    def attribute(self, builder: Builder, name: str) -> object:
+        """The attribute's value, emitted where it needs operations.
+
+        Raises:
+            NameResolutionError: if there is none of that name.
+        """
+        raise AttributeError(name)
+
+
+def is_staged(value: object) -> bool:
+    """True for a value that is only known at run time.
+
+    Example:
+        >>> is_staged(3)
+        False
+    """
+    return isinstance(value, Scalar | Tensor | Stream)
+
+
+def describe(value: object) -> str:
+    """What a value is, for messages: ``f32``, ``Tensor[f32, (?, 4)]``, ``the constant 3``.
+
+    Example:
+        >>> describe(3), describe("a"), describe((1, 2))
+        ('the constant 3', "the str 'a'", 'the tuple (1, 2)')
+    """
+    if isinstance(value, Scalar):
+        return value.dtype.name
+    if isinstance(value, Tensor):
+        return f"Tensor[{value.dtype}, {shape_text(value)}]"
+    if isinstance(value, Stream):
+        return "a stream"
+    if isinstance(value, bool | int | float):
+        return f"the constant {value!r}"
+    text = repr(value)
+    return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def shape_text(tensor: Tensor) -> str:
+    """A tensor's shape as users write it, with ``?`` for what is only known at run time."""
+    dims = ["?" if dim < 0 else str(dim) for dim in tensor.type.dims]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
