@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import weft
 from weft import language
+from weft.language.operation import Operation
 
 FOLDER = Path(__file__).parent / "reference"
 FOOT = "\n*Written by `python -m docs.generate_reference` from the docstrings.*\n"
@@ -110,10 +111,13 @@ def markdown(docstring: str) -> str:
 
 
 def signature(name: str, value: object) -> str:
-    """How `name` is called, for functions; else the name."""
-    if not inspect.isroutine(value):
+    """How `name` is called, for functions and operations; else the name."""
+    if isinstance(value, Operation):
+        shown = value.signature
+    elif inspect.isroutine(value):
+        shown = inspect.signature(value)
+    else:
         return name
-    shown = inspect.signature(value)
     plain = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in shown.parameters.values()

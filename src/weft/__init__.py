@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 # Module → the public names that it defines; docs/reference follows it. The names of the kernel
 # language are in weft.language.LANGUAGE.
 _PUBLIC = {
-    "weft.api": ("compile", "jit", "kernel", "synchronize"),
+    "weft.api": ("compile", "jit", "kernel"),
     "weft.compiler.options": (
         "CompileOption",
         "CompileTarget",
@@ -74,7 +74,7 @@ _PUBLIC = {
     ),
 }
 # What the design has and this version has not.
-_LATER = ("Pointer", "Shape", "empty", "register_argument")
+_LATER = ("Pointer", "Shape", "empty", "register_argument", "synchronize")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 

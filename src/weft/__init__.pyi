@@ -4,7 +4,6 @@
 from weft.api import compile as compile
 from weft.api import jit as jit
 from weft.api import kernel as kernel
-from weft.api import synchronize as synchronize
 from weft.arguments.constant import Constexpr as Constexpr
 from weft.arguments.stream import Stream as Stream
 from weft.arguments.stream import environment_stream as environment_stream
