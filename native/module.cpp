@@ -6,6 +6,8 @@
 
 #include <weft/runtime_table.h>
 
+#include "driver/python_module.h"
+
 namespace weft {
 namespace {
 
@@ -14,6 +16,8 @@ using AddFunction = int (*)(PyObject* module);
 constexpr AddFunction kParts[] = {
     add_runtime_table,
     add_ffi_library,
+    add_driver_library,
+    add_device_program,
 };
 
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.

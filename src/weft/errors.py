@@ -91,16 +91,24 @@ class CudaError(RuntimeError):
         name: its name, such as ``"CUDA_ERROR_INVALID_VALUE"``.
         function: the driver function that returned it.
         kernel: the kernel being loaded or launched, or an empty string.
+        configuration: grid, block, shared memory, stream and attributes of a launch, as text.
     """
 
     def __init__(
-        self, message: str, code: int = -1, name: str = "", function: str = "", kernel: str = ""
+        self,
+        message: str,
+        code: int = -1,
+        name: str = "",
+        function: str = "",
+        kernel: str = "",
+        configuration: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
         self.name = name
         self.function = function
         self.kernel = kernel
+        self.configuration = configuration
 
 
 REPORT_HINT: Final = (

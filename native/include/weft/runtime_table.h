@@ -29,7 +29,7 @@ enum weft_load_policy { WEFT_LOAD_CONTEXT = 0, WEFT_LOAD_LIBRARY = 1, WEFT_LOAD_
 typedef struct weft_state {
   const weft_runtime_table* table;  // first: generated code reads it without knowing the rest
   weft_code_image* image;
-  void* driver_state;    // owned by the driver: per-device libraries and kernels, made on first use
+  void* driver_state;    // weft::DeviceProgram of the image (borrowed from it), or NULL: no device code
   int32_t bound_device;  // ordinal chosen by `.to(device)`, or -1: follow stream, tensors, caller
   int32_t load_policy;   // enum weft_load_policy
 } weft_state;
@@ -46,11 +46,11 @@ typedef struct weft_call_frame {
   int32_t reserved;
 } weft_call_frame;
 
-// The layout of CUlaunchAttribute: an id and a value padded to 64 bytes.
+// The layout of CUlaunchAttribute: an id and a value padded to 64 bytes, 8-byte aligned.
 typedef struct weft_launch_attribute {
   uint32_t id;
   uint32_t padding;
-  uint8_t value[64];
+  uint64_t value[8];
 } weft_launch_attribute;
 
 // One launch as the host function computed it; ranges are checked where the launch happens.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows device_enter and device_leave of the runtime table.
+#ifndef WEFT_DRIVER_DEVICE_GUARD_H_
+#define WEFT_DRIVER_DEVICE_GUARD_H_
+
+#include <weft/runtime_table.h>
+
+namespace weft {
+
+// Chooses the device (the stream's, the tensors', the bound one, the caller's), loads the image's kernels
+// there once, and makes a context of it current. On failure the caller's context is current again, the FFI
+// error is set and -1 is returned.
+int32_t device_enter(weft_call_frame* frame);
+
+// Restores the caller's context, none included. Returns `code`, or -1 with the FFI error set where the
+// call had succeeded and restoring failed.
+int32_t device_leave(weft_call_frame* frame, int32_t code);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_DEVICE_GUARD_H_

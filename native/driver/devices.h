@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The devices that the driver sees, each with its retained primary context and the limits that messages
+// quote. Made when the driver is opened, kept for the life of the process.
+#ifndef WEFT_DRIVER_DEVICES_H_
+#define WEFT_DRIVER_DEVICES_H_
+
+#include <atomic>
+
+#include "driver/driver_error.h"
+
+namespace weft {
+
+inline constexpr int kMaxDevices = 64;
+
+struct Device {
+  int32_t ordinal = 0;
+  cuda::CUdevice handle = 0;
+  int32_t major = 0, minor = 0;     // compute capability
+  int32_t shared_bytes_opt_in = 0;  // most shared memory that one block can ask for
+  int32_t multiprocessors = 0;
+  std::atomic<cuda::CUcontext> primary{
+      nullptr};  // one retain, owned here, never released: contexts outlive exit
+
+  std::string text() const;          // cuda:0 (NVIDIA H200, sm_90)
+  std::string architecture() const;  // sm_90
+};
+
+// Fills the table of devices; called by open_driver with its lock held, cuInit done.
+bool list_devices(DriverError* error);
+
+int device_count();
+// The device with that ordinal; nullptr with an error that says how many there are.
+Device* device_at(int32_t ordinal, DriverError* error);
+// The same without an error, for paths that have checked.
+Device* device_or_null(int32_t ordinal);
+
+// The device's primary context, retained on first use. nullptr with an error.
+cuda::CUcontext primary_context(Device* device, DriverError* error);
+// The device of a context, made current for a moment only where it is no primary one; -1 with an error.
+int32_t device_of_context(cuda::CUcontext context, DriverError* error);
+// The device of a stream that is a handle (not 0, 1 or 2) and its context; -1 with an error.
+int32_t device_of_stream(cuda::CUstream stream, cuda::CUcontext* context, DriverError* error);
+
+// NULL, legacy (1) and per-thread (2) streams are names, not handles: they follow the current context.
+inline bool is_stream_handle(const void* stream) { return reinterpret_cast<uintptr_t>(stream) > 2; }
+
+// Makes a context current for the guard's life and restores the caller's, none included.
+class ContextGuard {
+ public:
+  ContextGuard() = default;
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+  ~ContextGuard() { leave(nullptr); }
+  bool enter(cuda::CUcontext context, DriverError* error);
+  // `error` may be NULL: then a failure to restore is not told. True if nothing was to be done.
+  bool leave(DriverError* error);
+
+ private:
+  cuda::CUcontext saved_ = nullptr;
+  bool switched_ = false;
+};
+
+// The context that work on `device` and `stream` runs in: the stream's, else the caller's where it is on
+// that device, else the device's primary one. `device` -1 means that nothing chose one; it is set to what
+// was chosen: the stream's, the caller's, or device 0.
+bool choose_context(int32_t* device, const void* stream, cuda::CUcontext* chosen, DriverError* error);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_DEVICES_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Giving up the GIL around what can block in the driver: opening it, loading, unloading, synchronizing.
+#ifndef WEFT_DRIVER_GIL_H_
+#define WEFT_DRIVER_GIL_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace weft {
+
+// Releases the GIL for the guard's life where this thread holds it; callers also come without Python.
+class GilRelease {
+ public:
+  GilRelease() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+  ~GilRelease() {
+    if (saved_ != nullptr) PyEval_RestoreThread(saved_);
+  }
+
+ private:
+  PyThreadState* saved_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_GIL_H_

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One launch, checked before its numbers are narrowed to the driver's 32 bits.
+#include "driver/launch.h"
+
+#include <cstring>
+
+#include "driver/driver_library.h"
+#include "driver/launch_diagnosis.h"
+#include "driver/launch_history.h"
+
+namespace weft {
+
+using cuda::CUresult;
+
+static_assert(sizeof(weft_launch_attribute) == sizeof(cuda::CUlaunchAttribute) &&
+                  offsetof(weft_launch_attribute, value) == offsetof(cuda::CUlaunchAttribute, value),
+              "launch attributes pass through unchanged");
+
+namespace {
+
+constexpr char kAxes[] = "xyz";
+// What no CUDA device exceeds; a kernel's own limits are told by a failed launch.
+constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
+constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMostShared = 2147483647;
+constexpr int64_t kMostAttributes = 64;
+constexpr int64_t kPortableCluster = 8;
+
+std::string describe_triple(const int64_t* values) {
+  return "(" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
+         std::to_string(values[2]) + ")";
+}
+
+bool refuse(const char* kernel, const std::string& what, int64_t received, int64_t least, int64_t most,
+            DriverError* error) {
+  error->kernel = kernel;
+  return error->value("launch of " + std::string(kernel) + ": " + what + " is " + std::to_string(received) +
+                      ", expected " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+bool check_ranges(const char* kernel, const weft_launch& launch, DriverError* error) {
+  for (int axis = 0; axis < 3; ++axis) {
+    if (launch.grid[axis] < 0 || launch.grid[axis] > kMostGrid[axis]) {
+      return refuse(kernel, std::string("grid.") + kAxes[axis], launch.grid[axis], 0, kMostGrid[axis], error);
+    }
+    if (launch.block[axis] < 1 || launch.block[axis] > kMostBlock[axis]) {
+      return refuse(kernel, std::string("block.") + kAxes[axis], launch.block[axis], 1, kMostBlock[axis],
+                    error);
+    }
+  }
+  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > kMostThreads) {
+    return refuse(kernel, "the number of threads of block " + describe_triple(launch.block), threads, 1,
+                  kMostThreads, error);
+  }
+  if (launch.shared_memory_bytes < 0 || launch.shared_memory_bytes > kMostShared) {
+    return refuse(kernel, "shared_memory_bytes", launch.shared_memory_bytes, 0, kMostShared, error);
+  }
+  if (launch.attribute_count < 0 || launch.attribute_count > kMostAttributes) {
+    return refuse(kernel, "the number of launch attributes", launch.attribute_count, 0, kMostAttributes,
+                  error);
+  }
+  return true;
+}
+
+const weft_launch_attribute* find_attribute(const weft_launch& launch, uint32_t id) {
+  for (int64_t index = 0; index < launch.attribute_count; ++index) {
+    if (launch.attributes[index].id == id) return &launch.attributes[index];
+  }
+  return nullptr;
+}
+
+bool has_no_blocks(const weft_launch& launch) {
+  return launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0;
+}
+
+}  // namespace
+
+int64_t cluster_blocks(const weft_launch& launch, uint32_t attribute) {
+  const weft_launch_attribute* found = find_attribute(launch, attribute);
+  if (found == nullptr) return 0;
+  uint32_t size[3];
+  memcpy(size, found->value, sizeof(size));
+  return static_cast<int64_t>(size[0]) * size[1] * size[2];
+}
+
+bool is_cooperative(const weft_launch& launch) {
+  const weft_launch_attribute* found = find_attribute(launch, cuda::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  int32_t value = 0;
+  if (found != nullptr) memcpy(&value, found->value, sizeof(value));
+  return value != 0;
+}
+
+std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream) {
+  char handle[32];
+  snprintf(handle, sizeof(handle), "0x%llx",
+           static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)));
+  std::string text = "grid=" + describe_triple(launch.grid) + ", block=" + describe_triple(launch.block) +
+                     ", shared_memory_bytes=" + std::to_string(launch.shared_memory_bytes) +
+                     ", stream=" + handle;
+  for (int64_t index = 0; index < launch.attribute_count; ++index) {
+    const weft_launch_attribute& attribute = launch.attributes[index];
+    int32_t first[3];
+    memcpy(first, attribute.value, sizeof(first));
+    if (attribute.id == cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const int64_t size[3] = {first[0], first[1], first[2]};
+      text += ", cluster=" + describe_triple(size);
+    } else if (attribute.id == cuda::CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      text += ", cooperative=" + std::to_string(first[0]);
+    } else if (attribute.id == cuda::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      text += ", programmatic=" + std::to_string(first[0]);
+    } else {
+      text += ", attribute " + std::to_string(attribute.id);
+    }
+  }
+  return text;
+}
+
+bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
+                   cuda::CUstream stream, void** parameters, DriverError* error) {
+  if (!check_ranges(kernel->name, launch, error)) return false;
+  if (has_no_blocks(launch)) return true;
+  if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
+  if (launch.attribute_count != 0 &&
+      (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableCluster ||
+       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableCluster) &&
+      !allow_large_clusters(kernel, &device, error)) {
+    return false;
+  }
+  cuda::CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned int>(launch.grid[0]);
+  config.gridDimY = static_cast<unsigned int>(launch.grid[1]);
+  config.gridDimZ = static_cast<unsigned int>(launch.grid[2]);
+  config.blockDimX = static_cast<unsigned int>(launch.block[0]);
+  config.blockDimY = static_cast<unsigned int>(launch.block[1]);
+  config.blockDimZ = static_cast<unsigned int>(launch.block[2]);
+  config.sharedMemBytes = static_cast<unsigned int>(launch.shared_memory_bytes);
+  config.hStream = stream;
+  // The driver takes the list as writable but writes only to a device-updatable node's handle.
+  config.attrs =
+      reinterpret_cast<cuda::CUlaunchAttribute*>(const_cast<weft_launch_attribute*>(launch.attributes));
+  config.numAttrs = static_cast<unsigned int>(launch.attribute_count);
+  CUresult result = driver().cuLaunchKernelEx(&config, kernel->handle, parameters, nullptr);
+  if (result != cuda::CUDA_SUCCESS)
+    return explain_failed_launch(result, *kernel, device, launch, config, error);
+  record_launch({kernel->name,
+                 stream,
+                 device.ordinal,
+                 {config.gridDimX, config.gridDimY, config.gridDimZ},
+                 {config.blockDimX, config.blockDimY, config.blockDimZ},
+                 config.sharedMemBytes});
+  return true;
+}
+
+int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters) {
+  auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
+  if (program == nullptr || kernel < 0 || static_cast<size_t>(kernel) >= program->kernel_count) {
+    DriverError error;
+    error.runtime("the image has no kernel number " + std::to_string(kernel) + "; this is a defect of weft");
+    return set_ffi_error(error);
+  }
+  DriverError error;
+  auto stream = static_cast<cuda::CUstream>(frame->stream);
+  if (launch_kernel(&program->kernels[kernel], *program->device, *launch, stream, parameters, &error))
+    return 0;
+  return set_ffi_error(error);
+}
+
+}  // namespace weft

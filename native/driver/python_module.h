@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the driver room gives to Python: one function per file adds that file's names to weft._native.
+#ifndef WEFT_DRIVER_PYTHON_MODULE_H_
+#define WEFT_DRIVER_PYTHON_MODULE_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace weft {
+
+class DeviceProgram;
+
+int add_driver_library(PyObject* module);  // python_library.cpp
+int add_device_program(PyObject* module);  // python_program.cpp
+
+// The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.
+DeviceProgram* device_program_of(PyObject* object);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_PYTHON_MODULE_H_

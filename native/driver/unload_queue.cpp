@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A lock-free stack of handles; whoever drains takes all of it.
+#include "driver/unload_queue.h"
+
+#include <atomic>
+#include <cstdio>
+#include <new>
+
+#include "driver/devices.h"
+#include "driver/driver_library.h"
+
+namespace weft {
+namespace {
+
+struct Entry {
+  cuda::CUlibrary library;
+  cuda::CUmodule module;
+  int32_t device;
+  const char* name;
+  Entry* next;
+};
+
+std::atomic<Entry*> g_first{nullptr};
+std::atomic<int> g_length{0};
+
+// True where an unload reports that the driver itself has gone, which is normal at the process's end.
+bool is_shutting_down(cuda::CUresult result) {
+  return result == cuda::CUDA_ERROR_DEINITIALIZED || result == cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+void tell(const Entry& entry, const char* function, cuda::CUresult result) {
+  if (result == cuda::CUDA_SUCCESS || is_shutting_down(result)) return;
+  fprintf(stderr, "weft: unloading %s: %s returned %s (%d)\n", entry.name, function,
+          result_name(result).c_str(), result);
+}
+
+void unload(const Entry& entry) {
+  if (entry.library != nullptr) {
+    tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
+  }
+  if (entry.module != nullptr) {
+    // A module belongs to its context, so that one is made current for the call.
+    DriverError error;
+    Device* device = device_or_null(entry.device);
+    cuda::CUcontext context = device == nullptr ? nullptr : device->primary.load(std::memory_order_acquire);
+    ContextGuard guard;
+    if (context == nullptr || !guard.enter(context, &error)) return;
+    tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
+  }
+}
+
+}  // namespace
+
+void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, int32_t device, const char* name) {
+  if (library == nullptr && module == nullptr) return;
+  if (!driver_is_ready()) return;  // forked: these are the parent's
+  Entry* entry = new (std::nothrow) Entry{library, module, device, name, nullptr};
+  if (entry == nullptr) return;
+  entry->next = g_first.load(std::memory_order_relaxed);
+  while (!g_first.compare_exchange_weak(entry->next, entry, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+  g_length.fetch_add(1, std::memory_order_relaxed);
+}
+
+int drain_unload_queue() {
+  if (g_first.load(std::memory_order_relaxed) == nullptr || !driver_is_ready()) return 0;
+  Entry* entry = g_first.exchange(nullptr, std::memory_order_acquire);
+  // Another stream may be under capture: relaxed mode keeps this thread's calls from invalidating it.
+  int32_t mode = cuda::CU_STREAM_CAPTURE_MODE_RELAXED;
+  const bool relaxed = driver().cuThreadExchangeStreamCaptureMode(&mode) == cuda::CUDA_SUCCESS;
+  int count = 0;
+  while (entry != nullptr) {
+    unload(*entry);
+    Entry* next = entry->next;
+    delete entry;
+    entry = next;
+    ++count;
+  }
+  if (relaxed) driver().cuThreadExchangeStreamCaptureMode(&mode);
+  g_length.fetch_sub(count, std::memory_order_relaxed);
+  return count;
+}
+
+int unload_queue_length() { return g_length.load(std::memory_order_relaxed); }
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Libraries and modules that nobody uses any more, waiting for a safe point to be unloaded. Putting one
+// here needs no GIL, takes no lock and calls no driver, so a garbage collector or a foreign thread may.
+#ifndef WEFT_DRIVER_UNLOAD_QUEUE_H_
+#define WEFT_DRIVER_UNLOAD_QUEUE_H_
+
+#include "driver/cuda_abi.h"
+
+namespace weft {
+
+// Takes ownership of the handles; either may be NULL. `name` is interned, for the log. In a forked child
+// and when memory runs out the handles are dropped: the process's end frees them.
+void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, int32_t device, const char* name);
+
+// Unloads what is queued. Safe points: before a load, in synchronize, and when asked for. Does nothing in
+// a forked child. Returns how many were unloaded; failures are told on stderr with the name.
+int drain_unload_queue();
+
+// How many wait.
+int unload_queue_length();
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_UNLOAD_QUEUE_H_
