@@ -87,7 +87,9 @@ def markdown(docstring: str) -> str:
     def finish() -> None:
         if not any(line.strip() for line in lines):
             return
-        if section.startswith("Example"):
+        if section.startswith("Example") and ">>>" not in "\n".join(lines):
+            parts.append(f"**{section}** {paragraphs(lines)}")
+        elif section.startswith("Example"):
             parts.append("```pycon\n" + textwrap.dedent("\n".join(lines)).strip() + "\n```")
         elif section in ("Args", "Attributes", "Raises"):
             parts.append(f"**{section}**\n\n{items(lines)}")
