@@ -6,7 +6,7 @@ In: a value and indices or an attribute's name. Out: scalars, `cuda.load`, `cuda
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
 
@@ -26,8 +26,6 @@ from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shap
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
@@ -77,7 +75,7 @@ def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAV
     Raises:
         TypeMismatchError, ValueRangeError: as `load`.
     """
-    parts: Sequence[object] = indices if isinstance(indices, tuple) else (indices,)
+    parts = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
     if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
         raise UnavailableError(
             "LATER",

@@ -7,22 +7,20 @@ In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.constants import article, constant_of, round_to
-from weft.language.ir_types import ir_type
+from weft.language.ir_types import float_type, ir_type
 from weft.language.promotion import holds, not_a_number
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
     from weft.dialects.builder import Builder
     from weft.language.promotion import Operand
 
@@ -61,7 +59,7 @@ def operand(builder: Builder, value: object) -> Operand:
         return value  # pyright: ignore[reportReturnType]
     dtype = _NUMPY_NAMES.get(str(getattr(value, "dtype", None)))
     if dtype is not None and getattr(value, "ndim", None) == 0:
-        return constant(builder, value.item(), dtype)  # pyright: ignore[reportAttributeAccessIssue]
+        return constant(builder, cast("Any", value).item(), dtype)
     if isinstance(value, bool | int):  # an IntEnum, say
         return int(value)
     if isinstance(value, float):
@@ -218,8 +216,7 @@ def _float_step(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     if value.dtype is dtype:
         return value
     kind = arith.ExtFOp if dtype.bits > value.dtype.bits else arith.TruncFOp
-    converted: SSAValue = builder.emit(kind(value.ssa, ir_type(dtype))).result  # pyright: ignore[reportArgumentType]
-    return Scalar(converted, dtype)
+    return Scalar(builder.emit(kind(value.ssa, float_type(dtype))).result, dtype)
 
 
 def expect_scalar(builder: Builder, value: object, what: str) -> Operand:

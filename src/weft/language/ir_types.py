@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from weft.types.dtype import DType
 
-_FLOATS: Final[dict[DType, Attribute]] = {
+_FLOATS: Final[dict[DType, AnyFloat]] = {
     types.f16: Float16Type(),
     types.bf16: BFloat16Type(),
     types.f32: Float32Type(),
@@ -51,6 +52,11 @@ def ir_type(dtype: DType) -> Attribute:
         ('i16', 'i1', 'f8E4M3FN')
     """
     return _TYPES[dtype]
+
+
+def float_type(dtype: DType) -> AnyFloat:
+    """The IR type of a float type, as conversions between floats take it."""
+    return _FLOATS[dtype]
 
 
 def integer_type(bits: int) -> IntegerType:

@@ -27,8 +27,6 @@ class Operation:
         on_host: whether host functions may use it too; the others need a thread, or memory.
     """
 
-    __slots__ = ("__doc__", "_function", "name", "on_host")
-
     def __init__(self, function: Callable[..., Any], name: str, *, on_host: bool) -> None:
         self._function = function
         self.name = name

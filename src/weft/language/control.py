@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges, choices and checks: ``static_range``, ``ceil_div``, ``select``, ``static_assert``.
+
+In: compile-time and staged values. Out: the same, and `StagedRange`, which the front end makes loops of.
+Next: debug.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+
+from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.language.convert import expect_scalar, to_common, truth
+from weft.language.operation import operation
+from weft.language.operators import binary, compare, unary
+from weft.language.promotion import common_dtype, index_dtype
+from weft.language.values import Scalar, describe, is_staged
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+
+class StagedRange:
+    """A ``range`` of which a bound or the step is known at run time only.
+
+    Attributes:
+        start, stop, step: a `Scalar` or a Python int each, as given.
+        dtype: type of the loop's variable, i32 or i64.
+    """
+
+    __slots__ = ("dtype", "start", "step", "stop")
+
+    def __init__(self, start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step
+        self.dtype = _range_dtype((start, stop, step))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(describe(part) for part in (self.start, self.stop, self.step))
+        return f"range({parts})"
+
+    def bounds(self, builder: Builder) -> tuple[Scalar, Scalar, Scalar]:
+        """Start, stop and step in the loop variable's type."""
+        start, stop, step = (
+            to_common(builder, part, self.dtype) for part in (self.start, self.stop, self.step)
+        )
+        return start, stop, step
+
+
+def make_range(builder: Builder, *arguments: object) -> range | StagedRange:
+    """``range(stop)``, ``range(start, stop)``, ``range(start, stop, step)`` of integers.
+
+    All constant: Python's own range. Else a `StagedRange`; its variable is i32 where that holds the
+    types of all three, else i64. u32 makes it i64, and u64 wraps to i64.
+
+    Raises:
+        TypeMismatchError: for a wrong number of arguments, or one that is no integer.
+        ValueRangeError: for a constant step of 0.
+    """
+    if not 1 <= len(arguments) <= 3:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"range takes 1 to 3 integers, got {len(arguments)} arguments",
+            hint="range(stop), range(start, stop) or range(start, stop, step)",
+        )
+    parts = [_range_part(builder, argument) for argument in arguments]
+    start = parts[0] if len(parts) > 1 else 0
+    stop = parts[1] if len(parts) > 1 else parts[0]
+    step = parts[2] if len(parts) > 2 else 1
+    if not is_staged(step) and step == 0:
+        raise ValueRangeError("RANGE_STEP_ZERO", "range: the step is 0")
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return range(start, stop, step)
+    return StagedRange(start, stop, step)
+
+
+def _range_part(builder: Builder, argument: object) -> Scalar | int:
+    part = expect_scalar(builder, argument, "range: an argument")
+    integral = part.dtype.is_integer if isinstance(part, Scalar) else not isinstance(part, float)
+    if not integral or isinstance(part, float):
+        raise TypeMismatchError(
+            "RANGE_TYPE",
+            f"range: expected an integer, got {describe(part)}",
+            hint="convert it, such as weft.i32(x)",
+        )
+    return part
+
+
+def _range_dtype(parts: tuple[Scalar | int, ...]) -> DType:
+    for part in parts:
+        if isinstance(part, Scalar):
+            if index_dtype(part.dtype) is types.i64:
+                return types.i64
+        elif not types.i32.minimum <= part <= types.i32.maximum:
+            return types.i64
+    return types.i32
+
+
+@operation(on_host=True)
+def static_range(builder: Builder, *arguments: object) -> range:
+    """A range known at compile time, over which ``for`` unrolls: the body is repeated for each value.
+
+    The loop's variable is a constant in each repetition, so it can index tuples and local arrays in
+    registers.
+
+    Args:
+        builder: where operations go; users leave it out.
+        *arguments: as of Python's range: stop; start, stop; or start, stop, step; all constants.
+
+    Raises:
+        TypeMismatchError: for an argument that is known at run time only; ``range`` takes those.
+        ValueRangeError: for a step of 0.
+
+    Example:
+        ``for k in weft.static_range(4): total += a[4 * i + k]``
+    """
+    found = make_range(builder, *arguments)
+    if isinstance(found, StagedRange):
+        raise TypeMismatchError(
+            "STATIC_RANGE",
+            f"static_range takes integers known at compile time, got static_{found!r}",
+            hint="use range, or make the bound a weft.Constexpr[int] parameter",
+        )
+    return found
+
+
+@operation(on_host=True)
+def static_assert(builder: Builder, condition: object, message: object = "") -> None:
+    """Fails to compile, with the message, where the condition is false; leaves nothing in the code.
+
+    Args:
+        builder: where operations go; users leave it out.
+        condition: known at compile time.
+        message: text that the error shows.
+
+    Raises:
+        CompileError: STATIC_ASSERT where the condition is false.
+        TypeMismatchError: for a condition known at run time only; ``assert`` takes those.
+
+    Example:
+        ``weft.static_assert(TILE % 32 == 0, "TILE is a multiple of 32")``
+    """
+    del builder
+    if is_staged(condition):
+        raise TypeMismatchError(
+            "STATIC_ASSERT_DYNAMIC",
+            f"static_assert takes a condition known at compile time, got {describe(condition)}",
+            hint="use assert for what is known at run time only",
+        )
+    if not condition:
+        raise CompileError(
+            "STATIC_ASSERT", f"static_assert failed{f': {message}' if message else ''}"
+        )
+
+
+@operation(on_host=True)
+def ceil_div(builder: Builder, dividend: object, divisor: object) -> Scalar | int:
+    """The quotient of two integers rounded up: how many pieces of `divisor` cover `dividend`.
+
+    Exact for every sign and up to the type's limits, but for the smallest negative dividend, which wraps.
+    Two constants give a constant.
+
+    Args:
+        builder: where operations go; users leave it out.
+        dividend: an integer.
+        divisor: an integer; their common type is the result's.
+
+    Raises:
+        TypeMismatchError: for floats.
+        ValueRangeError: for the constant divisor 0.
+
+    Example:
+        ``kernel(a).launch(grid=weft.ceil_div(a.shape[0], 128), block=128)``
+    """
+    first = expect_scalar(builder, dividend, "ceil_div: the dividend")
+    second = expect_scalar(builder, divisor, "ceil_div: the divisor")
+    if not isinstance(first, Scalar) and not isinstance(second, Scalar):
+        if isinstance(first, float) or isinstance(second, float):
+            raise _no_integer(first if isinstance(first, float) else second)
+        if second == 0:
+            raise ValueRangeError("DIVISION_BY_ZERO", "ceil_div: the divisor is the constant 0")
+        return -(-first // second)
+    dtype = common_dtype(first, second)
+    if dtype.is_float:
+        raise _no_integer(
+            first if not isinstance(first, Scalar) or first.dtype.is_float else second
+        )
+    if dtype.is_signed:
+        # ceil(a / b) = −floor(−a / b); (a + b − 1) // b would overflow near the type's limit.
+        return unary(builder, "-", binary(builder, "//", unary(builder, "-", first), second))
+    quotient = binary(builder, "//", first, second)
+    rest = compare(builder, "!=", binary(builder, "%", first, second), 0)
+    return binary(builder, "+", quotient, to_common(builder, rest, dtype))
+
+
+def _no_integer(value: object) -> TypeMismatchError:
+    return TypeMismatchError(
+        "TYPE_INTEGER",
+        f"ceil_div takes integers, got {describe(value)}",
+        hint="for floats write weft.math.ceil(a / b)",
+    )
+
+
+def choose(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
+    """Either value in their common type, without a branch; two bools stay a ``bool_``.
+
+    Raises:
+        TypeMismatchError: for what is no number, and for types that do not go together.
+    """
+    first = expect_scalar(builder, if_true, "select: the second argument")
+    second = expect_scalar(builder, if_false, "select: the third argument")
+    dtype = selected_dtype(first, second)
+    yes, no = to_common(builder, first, dtype), to_common(builder, second, dtype)
+    if not is_staged(condition):
+        return yes if condition else no
+    boolean = truth(builder, expect_scalar(builder, condition, "select: the condition"))
+    if yes.ssa is no.ssa:
+        return yes
+    return Scalar(builder.emit(arith.SelectOp(boolean.ssa, yes.ssa, no.ssa)).result, dtype)
+
+
+def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) -> DType:
+    """The type of a choice: of two values of one type that type, bools and f8 included; else the common one."""
+    if isinstance(first, Scalar) and isinstance(second, Scalar) and first.dtype is second.dtype:
+        return first.dtype
+    for value, other in ((first, second), (second, first)):
+        if isinstance(value, Scalar) and not isinstance(other, Scalar):
+            weak_bool = isinstance(other, bool)
+            if value.dtype.is_bool and weak_bool:
+                return value.dtype
+            if value.dtype.is_float8 and not weak_bool:
+                return value.dtype
+    if isinstance(first, bool) and isinstance(second, bool):
+        return types.bool_
+    return common_dtype(first, second)
+
+
+@operation(on_host=True)
+def select(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
+    """`if_true` where the condition holds, else `if_false`; both are computed, and there is no branch.
+
+    ``a if c else b`` computes one only, and is what to write where computing the other costs or is wrong,
+    such as an index out of range.
+
+    Args:
+        builder: where operations go; users leave it out.
+        condition: a number; true if it is not 0.
+        if_true: a number.
+        if_false: a number; their common type is the result's.
+
+    Raises:
+        TypeMismatchError: for what is no number, and for types that do not go together.
+
+    Example:
+        ``b[i] = weft.select(a[i] > 0, a[i], 0)``
+    """
+    return choose(builder, condition, if_true, if_false)
+
+
+@operation(on_host=True)
+def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
+    """`select` by NumPy's name: `if_true` where the condition holds, else `if_false`.
+
+    Args:
+        builder: where operations go; users leave it out.
+        condition: a number; true if it is not 0.
+        if_true: a number.
+        if_false: a number; their common type is the result's.
+
+    Raises:
+        TypeMismatchError: for what is no number, and for types that do not go together.
+
+    Example:
+        ``b[i] = weft.where(a[i] > 0, a[i], 0)``
+    """
+    return choose(builder, condition, if_true, if_false)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking inside a running kernel: ``printf`` and ``assert``.
+
+In: a C format string known at compile time with its arguments; a condition and its text. Out: `cuda.printf`,
+`cuda.assert`. Next: builtins.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
+from weft.language.constants import default_dtype
+from weft.language.convert import constant, convert, operand, truth
+from weft.language.operation import operation
+from weft.language.values import Scalar, describe, is_staged
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+_CONVERSION: Final = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?P<precision>\.(?:\*|\d+)?)?"
+    r"(?P<length>hh|h|ll|l|z|j|t|q|L)?(?P<letter>.)?",
+    re.DOTALL,
+)
+_SIGNED: Final = "di"
+_UNSIGNED: Final = "uxXo"
+_FLOATING: Final = "fFeEgGaA"
+MOST_ARGUMENTS: Final = 32
+"""What CUDA's printf takes."""
+
+
+@operation
+def printf(builder: Builder, text: object, *arguments: object) -> None:
+    r"""Prints to the process's standard output by C's format rules, from each thread that reaches it.
+
+    ``%d`` and ``%i`` take signed integers and bools, ``%u`` unsigned ones, ``%x %X %o`` any, ``%c`` an
+    integer, ``%f %e %g %a`` floats, ``%s`` a constant string; ``%%`` is a percent sign. Flags, width and
+    precision are C's. Lengths such as ``ll`` follow from the arguments' types and may be left out. Nothing
+    ends the line but ``\n``. On a GPU the text appears at the next synchronisation.
+
+    Args:
+        builder: where operations go; users leave it out.
+        text: the format, known at compile time.
+        *arguments: at most 32 numbers, one per conversion.
+
+    Raises:
+        TypeMismatchError: for a format that is not constant, a wrong number of arguments, or an argument
+            of another kind than its conversion takes.
+        ValueRangeError: for a conversion that does not exist.
+
+    Example:
+        ``weft.printf("thread %d: %f\n", i, a[i])``
+    """
+    if not isinstance(text, str):
+        raise TypeMismatchError(
+            "PRINTF_FORMAT",
+            f"printf: the first argument is a string known at compile time, got {describe(text)}",
+            hint='write printf("%d\\n", x)',
+        )
+    if "\0" in text:
+        raise ValueRangeError("PRINTF_FORMAT", "printf: the format holds a NUL character")
+    pieces, values = _formatted(builder, text, arguments)
+    if len(values) > MOST_ARGUMENTS:
+        raise TypeMismatchError(
+            "PRINTF_ARGUMENTS",
+            f"printf: {len(values)} arguments; at most {MOST_ARGUMENTS} are allowed",
+            hint="split it into several",
+        )
+    builder.emit(PrintfOp("".join(pieces), values))
+
+
+def _formatted(
+    builder: Builder, text: str, arguments: tuple[object, ...]
+) -> tuple[list[str], list[SSAValue]]:
+    """The format as C's printf needs it, with lengths, and the arguments that it prints."""
+    pieces: list[str] = []
+    values: list[SSAValue] = []
+    position = used = 0
+    for match in _CONVERSION.finditer(text):
+        pieces.append(text[position : match.start()])
+        position = match.end()
+        if match["letter"] == "%" and len(match[0]) == 2:
+            pieces.append("%%")
+            continue
+        _check_conversion(match)
+        if used < len(arguments):
+            piece, value = _conversion(builder, match, used + 1, arguments[used])
+            pieces.append(piece)
+            if value is not None:
+                values.append(value)
+        used += 1
+    pieces.append(text[position:])
+    if used != len(arguments):
+        raise TypeMismatchError(
+            "PRINTF_ARGUMENTS",
+            f"printf: the format {text!r} has {used} conversions, got {len(arguments)} arguments",
+            hint="a percent sign itself is written %%" if used > len(arguments) else "",
+        )
+    return pieces, values
+
+
+def _check_conversion(match: re.Match[str]) -> None:
+    known = f"{_SIGNED}{_UNSIGNED}{_FLOATING}cs"
+    if "*" in (match["width"] or "") + (match["precision"] or ""):
+        raise ValueRangeError(
+            "PRINTF_CONVERSION",
+            f"printf: {match[0]!r} takes its width from an argument; expected digits",
+        )
+    if match["letter"] is None or match["letter"] not in known:
+        raise ValueRangeError(
+            "PRINTF_CONVERSION",
+            f"printf: no conversion {match[0]!r}; there are {' '.join('%' + k for k in known)} %%",
+            hint="a percent sign itself is written %%",
+        )
+
+
+def _conversion(
+    builder: Builder, match: re.Match[str], number: int, argument: object
+) -> tuple[str, SSAValue | None]:
+    letter = match["letter"]
+    start = f"%{match['flags']}{match['width'] or ''}{match['precision'] or ''}"
+    if letter == "s":
+        if not isinstance(argument, str):
+            raise _unsuitable(match[0], number, argument, "a string known at compile time")
+        return (f"{start}s" % argument).replace("%", "%%"), None
+    value = _number(builder, match[0], number, argument)
+    dtype = value.dtype
+    if letter in _FLOATING:
+        if not dtype.is_float:
+            raise _unsuitable(match[0], number, argument, "a float", "use %d, or weft.f32(x)")
+        return f"{start}{letter}", convert(builder, value, types.f64).ssa
+    if dtype.is_float:
+        raise _unsuitable(match[0], number, argument, "an integer", "use %f, or weft.i32(x)")
+    wide = dtype.bits == 64
+    if letter == "c":
+        if wide:
+            raise _unsuitable(match[0], number, argument, "at most 32 bits", "weft.i32(x)")
+        return f"{start}c", convert(builder, value, types.i32).ssa
+    if letter in _SIGNED and dtype.kind == "uint" and dtype.bits >= 32:
+        raise _unsuitable(match[0], number, argument, "a signed integer", "use %u")
+    if letter == "u" and dtype.is_signed:
+        raise _unsuitable(match[0], number, argument, "an unsigned integer", "use %d")
+    passed = _passed_dtype(dtype)
+    return f"{start}{'ll' if wide else ''}{letter}", convert(builder, value, passed).ssa
+
+
+def _passed_dtype(dtype: DType) -> DType:
+    """What a variadic C call passes for an integer: at least 32 bits."""
+    if dtype.bits >= 32:
+        return dtype
+    # An unsigned one fits i32 with its value; a signed one keeps its own width's bits under %x.
+    return types.u32 if dtype.kind == "uint" else types.i32
+
+
+def _number(builder: Builder, conversion: str, number: int, argument: object) -> Scalar:
+    try:
+        value = operand(builder, argument)
+    except TypeMismatchError:
+        raise _unsuitable(conversion, number, argument, "a number") from None
+    if isinstance(value, Scalar):
+        return value
+    dtype = types.f64 if isinstance(value, float) else default_dtype(value)
+    if conversion[-1] == "u" and not isinstance(value, float) and value >= 0:
+        dtype = types.u32 if value <= types.u32.maximum else types.u64
+    return constant(builder, value, dtype)
+
+
+def _unsuitable(
+    conversion: str, number: int, argument: object, expected: str, hint: str = ""
+) -> TypeMismatchError:
+    return TypeMismatchError(
+        "PRINTF_TYPE",
+        f"printf: argument {number} for {conversion!r} is {describe(argument)}; expected {expected}",
+        hint=hint,
+    )
+
+
+def emit_assert(builder: Builder, condition: object, text: str) -> None:
+    """``assert condition, text``: the launch fails with an error where the condition is false.
+
+    A condition that is true at compile time leaves nothing; one that is false fails when a thread reaches
+    it, as in Python.
+
+    Args:
+        builder: where operations go.
+        condition: a number, or any compile-time value.
+        text: what the error says; the front end gives the condition's source where there is no message.
+
+    Raises:
+        TypeMismatchError: for a tensor or a stream.
+    """
+    if not is_staged(condition):
+        if not condition:
+            builder.emit(AssertOp(constant(builder, False, types.bool_).ssa, text))
+        return
+    builder.emit(AssertOp(truth(builder, condition).ssa, text))
+
+
+@operation(name="print", on_host=True)
+def print_(builder: Builder, *arguments: object, **keywords: object) -> None:
+    """Python's print is refused: formatting happens on the GPU, so the format must be C's.
+
+    Raises:
+        UnsupportedSyntaxError: always.
+    """
+    del builder, keywords
+    guess = " ".join("%f" if _is_float(argument) else "%d" for argument in arguments)
+    raise UnsupportedSyntaxError(
+        "PRINT",
+        "print is not available in compiled code",
+        hint=f'use weft.printf("{guess}\\n", ...), which takes a C format string',
+    )
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, Scalar) and value.dtype.is_float)

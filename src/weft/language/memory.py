@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that a kernel makes for itself: ``local`` arrays.
+
+In: a static shape and an element type. Out: a `Tensor` in the thread's own memory. Next: math.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from weft.dialects.cuda.memory import AllocaOp
+from weft.dialects.cuda.types import MAX_RANK
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_tensor_type
+from weft.language.operation import operation
+from weft.language.values import Tensor, describe
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+
+LOCAL_BYTES: Final = 65536
+"""Largest array of one thread. Past a few hundred bytes it no longer lives in registers anyway."""
+
+
+@operation
+def local(builder: Builder, shape: object, dtype: object) -> Tensor:
+    """An array of this thread's own, uninitialised, read and written like any tensor.
+
+    Small arrays that are indexed by constants (unroll with `static_range`) live in registers. Made in a
+    loop, every round gets the same memory, again uninitialised.
+
+    Args:
+        builder: where operations go; users leave it out.
+        shape: an int, or a tuple of at most 8; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, or no element type.
+        ValueRangeError: for a dim below 1, a rank above 8, or more than 65536 bytes.
+
+    Example:
+        ``window = weft.local((3, 3), weft.f32)``
+    """
+    if not isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "LOCAL_DTYPE",
+            f"local: the second argument is an element type, got {describe(dtype)}",
+            hint="write local((3, 3), weft.f32)",
+        )
+    dims = static_shape(shape, "local")
+    total = dtype.itemsize
+    for dim in dims:
+        total *= dim
+    if total > LOCAL_BYTES:
+        raise ValueRangeError(
+            "LOCAL_TOO_LARGE",
+            f"local({dims}, {dtype}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
+            hint="every thread of the grid has its own; keep large arrays in a tensor argument",
+        )
+    made = AllocaOp(ir_tensor_type(dtype, dims, space="local", offset_bits=32))
+    return Tensor(builder.entry_operation(made, "local").result, dtype, "local")
+
+
+def static_shape(shape: object, what: str) -> tuple[int, ...]:
+    """A shape of constants, as a tuple.
+
+    Args:
+        shape: an int or a tuple of ints.
+        what: name of the operation, for messages.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `local`.
+
+    Example:
+        >>> static_shape(4, "local"), static_shape((2, 3), "local")
+        ((4,), (2, 3))
+    """
+    parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    dims: list[int] = []
+    for part in parts:
+        if not isinstance(part, int) or isinstance(part, bool):
+            raise TypeMismatchError(
+                "SHAPE_NOT_CONSTANT",
+                f"{what}: a shape holds integers known at compile time, got {describe(part)}",
+                hint="use a literal, a global or a weft.Constexpr[int] parameter",
+            )
+        if part < 1:
+            raise ValueRangeError("SHAPE_EMPTY", f"{what}: shape {shape} has the dimension {part}")
+        dims.append(part)
+    if len(dims) > MAX_RANK:
+        raise ValueRangeError(
+            "SHAPE_RANK",
+            f"{what}: shape {shape} has rank {len(dims)}; at most {MAX_RANK} is allowed",
+        )
+    return tuple(dims)
