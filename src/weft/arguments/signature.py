@@ -95,19 +95,23 @@ class Signature(Frozen):
     Attributes:
         name: of the host function.
         parameters: all of them in the order of the `def` line, also those that the caller does not pass.
+        device_type: DLDeviceType that the function runs on, None until `for_device` says it.
     """
 
-    __slots__ = ("name", "parameters")
+    __slots__ = ("name", "parameters", "device_type")  # noqa: RUF023  order of __init__
 
     name: str
     parameters: tuple[Parameter, ...]
+    device_type: int | None
 
-    def __init__(self, name: str, parameters: tuple[Parameter, ...]) -> None:
-        self._set(name=name, parameters=parameters)
+    def __init__(
+        self, name: str, parameters: tuple[Parameter, ...], device_type: int | None = None
+    ) -> None:
+        self._set(name=name, parameters=parameters, device_type=device_type)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.name, *(parameter.key for parameter in self.parameters))
+        return (self.name, self.device_type, *(parameter.key for parameter in self.parameters))
 
     @property
     def passed(self) -> tuple[Parameter, ...]:
@@ -146,7 +150,8 @@ class Signature(Frozen):
         Raises:
             SignatureError: if a tensor is on another; the message names it.
         """
-        return Signature(self.name, tuple(self._placed(p, device_type) for p in self.parameters))
+        placed = tuple(self._placed(parameter, device_type) for parameter in self.parameters)
+        return Signature(self.name, placed, device_type)
 
     def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
         kind = parameter.kind

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes None: it is checked, and the host function does not get it.
+
+In: a `NoneKind`. Out: one operation. Next: device_guard.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.dialects.ffi import DecodeNoneOp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute
+
+    from weft.arguments.signature import Parameter
+    from weft.ffi_wrapper.body import WrapperBody
+
+
+def decode_none(
+    body: WrapperBody, position: int, parameter: Parameter, none_type: Attribute | None
+) -> None:
+    """Emits the check that an argument is None."""
+    body.emit(DecodeNoneOp(position, parameter.name))

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes a stream; the first one of a function is the stream that its launches use.
+
+In: a `StreamKind`. Out: one operation, and the stream. Next: none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.dialects.ffi import DecodeStreamOp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.arguments.signature import Parameter
+    from weft.ffi_wrapper.body import WrapperBody
+
+
+def decode_stream(
+    body: WrapperBody, position: int, parameter: Parameter, stream_type: Attribute | None
+) -> SSAValue:
+    """Emits the decoding of one stream and returns it."""
+    stream = body.emit(DecodeStreamOp(position, parameter.name), parameter.name).result
+    if body.stream is None:
+        body.stream = stream
+    return stream
