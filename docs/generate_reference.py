@@ -127,7 +127,7 @@ def signature(name: str, value: object) -> str:
     return name + str(shown.replace(parameters=plain, return_annotation=inspect.Signature.empty))
 
 
-def entry(name: str, value: object) -> str:
+def entry(name: str, value: object, level: str = "##") -> str:
     """One public name: heading, how it is called, documentation.
 
     Raises:
@@ -141,11 +141,11 @@ def entry(name: str, value: object) -> str:
             "float": "Float",
             "bool": "Truth value",
         }
-        return f"## `weft.{name}`\n\n{kinds[value.kind]} of {value.bits} bits.\n"
+        return f"{level} `weft.{name}`\n\n{kinds[value.kind]} of {value.bits} bits.\n"
     documentation = value.__doc__
     if not documentation:
         raise ValueError(f"weft.{name} has no docstring")
-    return f"## `{signature(f'weft.{name}', value)}`{flag}\n\n{markdown(documentation)}\n"
+    return f"{level} `{signature(f'weft.{name}', value)}`{flag}\n\n{markdown(documentation)}\n"
 
 
 def defined_in(modules: tuple[str, ...]) -> dict[str, object]:
@@ -165,8 +165,8 @@ def language_page() -> str:
     for name, family in language.LANGUAGE.items():
         families.setdefault(family, []).append(name)
     for family, names in families.items():
-        lines.append(f"# {family.capitalize()}\n")
-        lines += [entry(name, language.resolve(name)) for name in names]
+        lines.append(f"## {family.capitalize()}\n")
+        lines += [entry(name, language.resolve(name), "###") for name in names]
     return "\n".join(lines) + FOOT
 
 

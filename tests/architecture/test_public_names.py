@@ -40,7 +40,7 @@ def test_type_checkers_see_the_names_that_python_sees():
 
 def documented() -> set[str]:
     text = "\n".join(page.read_text() for page in REFERENCE.glob("*.md"))
-    return set(re.findall(r"^## `weft\.([\w.]+)", text, re.MULTILINE))
+    return set(re.findall(r"^##+ `weft\.([\w.]+)", text, re.MULTILINE))
 
 
 def test_every_public_name_is_documented():

@@ -3,10 +3,20 @@
 
 from __future__ import annotations
 
-from docs import generate_configuration
+from docs import generate_configuration, generate_reference
 
 
 def test_configuration_page_is_what_the_table_of_variables_says():
     assert generate_configuration.PAGE.read_text() == generate_configuration.page(), (
         "run: make docs"
     )
+
+
+def test_reference_pages_are_what_the_docstrings_say():
+    pages = generate_reference.pages()
+    stale = [path.name for path, text in pages.items() if path.read_text() != text]
+    assert stale == [], "run: make docs"
+
+
+def test_no_reference_page_is_left_over():
+    assert set(generate_reference.FOLDER.glob("*.md")) == set(generate_reference.pages())
