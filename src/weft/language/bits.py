@@ -1,160 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bit operations and shifts: ``& | ^ ~ << >>``.
+"""``weft.math``, functions of an integer's bits: `popcount`, `clz`, `ctz`, `ffs`, `mulhi`.
 
-In: an operator and operands, of which one at least is staged. Out: a `Scalar`. Next: operators.
+In: integers; a constant alone counts as i32 (i64 where it does not fit). Out: a count, i32; for `mulhi` the
+operands' type. Next: atomics.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 
-from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.constants import article
-from weft.language.convert import constant, convert, to_common
-from weft.language.ir_types import ir_type
-from weft.language.promotion import arithmetic_dtype, common_dtype, dtype_of
+from weft.errors import TypeMismatchError
+from weft.language.constants import article, default_dtype
+from weft.language.convert import convert, to_common
+from weft.language.elementwise import math_operation, operands_of
+from weft.language.ir_types import integer_type, ir_type
+from weft.language.promotion import arithmetic_dtype, common_dtype
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation as IROperation
+
     from weft.dialects.builder import Builder
     from weft.language.promotion import Operand
-    from weft.types.dtype import DType
 
-_BITWISE: Final = {"&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp}
+    Number = object
 
 
-def bitwise(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
-    """``& | ^`` on integers in their common type; two bools stay a ``bool_``.
+@math_operation
+def popcount(builder: Builder, x: Number) -> Scalar:
+    """Number of bits of `x` that are 1, as an i32.
 
     Raises:
         TypeMismatchError: for a float.
+
+    Example:
+        ``neighbours = weft.math.popcount(mask)``
     """
-    dtype = types.bool_ if _is_bool(left) and _is_bool(right) else common_dtype(left, right)
-    if dtype.is_float:
-        raise _no_bits(operator, left, right)
-    first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
-    return Scalar(builder.emit(_BITWISE[operator](first.ssa, second.ssa)).result, dtype)
+    value = _integer(builder, "popcount", x)
+    return _count(builder, value, math.CtPopOp(value.ssa))
 
 
-def invert(builder: Builder, value: Operand) -> Scalar:
-    """``~value`` of an integer.
+@math_operation
+def clz(builder: Builder, x: Number) -> Scalar:
+    """Number of 0 bits above the highest 1, as an i32; the type's width for 0.
 
     Raises:
-        TypeMismatchError: for a float, and for a ``bool_``: Python's ``~True`` is −2, which is true.
+        TypeMismatchError: for a float.
+
+    Example:
+        ``level = 31 - weft.math.clz(n)``
     """
-    if _is_bool(value):
-        raise TypeMismatchError(
-            "TYPE_INVERT_BOOL",
-            "~ of a bool_ would be −1 or −2 as in Python, and both are true",
-            hint="write `not x`, or weft.i32(x) to invert the bits of a number",
-        )
-    dtype = common_dtype(value, 0)
-    if dtype.is_float:
-        raise _no_bits("~", value)
-    ones = builder.constant(ir_type(dtype), (1 << dtype.bits) - 1)
-    number = to_common(builder, value, dtype)
-    return Scalar(builder.emit(arith.XOrIOp(number.ssa, ones)).result, dtype)
+    value = _integer(builder, "clz", x)
+    return _count(builder, value, math.CountLeadingZerosOp(value.ssa))
 
 
-def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
-    """``<<`` and ``>>``; the result has the left operand's type, whatever the count's type.
-
-    A constant on the left is weak and takes the count's type. A count of the type's width or more gives
-    0, or for ``>>`` of a negative number −1, as in Python. A count that is negative at run time counts as
-    a large one.
+@math_operation
+def ctz(builder: Builder, x: Number) -> Scalar:
+    """Number of 0 bits below the lowest 1, as an i32; the type's width for 0.
 
     Raises:
-        TypeMismatchError: for floats.
-        ValueRangeError: for a negative constant count.
+        TypeMismatchError: for a float.
+
+    Example:
+        ``lowest = weft.math.ctz(mask)``
     """
-    dtype, count_dtype = _shift_dtypes(operator, left, right)
-    number = to_common(builder, left, dtype)
-    count = right.constant if isinstance(right, Scalar) else right
-    if count is not None:
-        return _shift_by_constant(builder, operator, number, int(count))
-    assert isinstance(right, Scalar)
-    staged = convert(builder, right, count_dtype)
-    if operator == "<<":
-        return _shift_left(builder, number, staged)
-    return _shift_right(builder, number, staged)
+    value = _integer(builder, "ctz", x)
+    return _count(builder, value, math.CountTrailingZerosOp(value.ssa))
 
 
-def _shift_dtypes(operator: str, left: Operand, right: Operand) -> tuple[DType, DType]:
-    left_dtype, right_dtype = dtype_of(left), dtype_of(right)
-    if _is_float(left) or _is_float(right):
-        raise _no_bits(operator, left, right)
-    count_dtype = types.i32 if right_dtype is None else arithmetic_dtype(right_dtype)
-    dtype = count_dtype if left_dtype is None else arithmetic_dtype(left_dtype)
-    return dtype, count_dtype
+@math_operation
+def ffs(builder: Builder, x: Number) -> Scalar:
+    """Position of the lowest 1 bit, counted from 1, as an i32; 0 for 0, as in CUDA.
+
+    Raises:
+        TypeMismatchError: for a float.
+
+    Example:
+        ``leader = weft.math.ffs(mask) - 1``
+    """
+    value = _integer(builder, "ffs", x)
+    zeros = _count(builder, value, math.CountTrailingZerosOp(value.ssa))
+    one, zero = builder.constant(ir_type(types.i32), 1), builder.constant(ir_type(types.i32), 0)
+    position = builder.emit(arith.AddiOp(zeros.ssa, one)).result
+    none = builder.constant(ir_type(value.dtype), 0)
+    empty = builder.emit(arith.CmpiOp(value.ssa, none, "eq")).result
+    return Scalar(builder.emit(arith.SelectOp(empty, zero, position)).result, types.i32)
 
 
-def _shift_by_constant(builder: Builder, operator: str, number: Scalar, count: int) -> Scalar:
-    dtype = number.dtype
-    if count < 0:
-        raise ValueRangeError(
-            "SHIFT_NEGATIVE",
-            f"a shift by {count}; expected 0 or more",
-            hint=f"shift the other way: {'>>' if operator == '<<' else '<<'} {-count}",
-        )
-    if count == 0:
-        return number
-    if count >= dtype.bits:
-        if operator == "<<" or not dtype.is_signed:
-            return constant(builder, 0, dtype)
-        count = dtype.bits - 1
-    amount = builder.constant(ir_type(dtype), count)
-    return Scalar(builder.emit(_shift_kind(operator, dtype)(number.ssa, amount)).result, dtype)
+@math_operation
+def mulhi(builder: Builder, x: Number, y: Number) -> Scalar:
+    """The upper half of the product of two integers, in their common type.
+
+    Raises:
+        TypeMismatchError: for floats, and for types that do not go together.
+
+    Example:
+        ``quotient = weft.math.mulhi(n, weft.u32(0xCCCCCCCD)) >> 3`` is n // 10.
+    """
+    first, second = operands_of(builder, "mulhi", (x, y))
+    dtype = common_dtype(first, second)
+    if dtype.is_float:
+        raise _no_integer("mulhi", first if _is_float(first) else second)
+    wide = integer_type(2 * dtype.bits)
+    extend = arith.ExtSIOp if dtype.is_signed else arith.ExtUIOp
+    left, right = (
+        builder.emit(extend(to_common(builder, value, dtype).ssa, wide)).result
+        for value in (first, second)
+    )
+    product = builder.emit(arith.MuliOp(left, right)).result
+    shifted = builder.emit(arith.ShRUIOp(product, builder.constant(wide, dtype.bits))).result
+    return Scalar(builder.emit(arith.TruncIOp(shifted, integer_type(dtype.bits))).result, dtype)
 
 
-def _shift_kind(operator: str, dtype: DType) -> type[arith.ShLIOp | arith.ShRSIOp | arith.ShRUIOp]:
-    if operator == "<<":
-        return arith.ShLIOp
-    return arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
+def _integer(builder: Builder, name: str, x: object) -> Scalar:
+    number = operands_of(builder, name, (x,))[0]
+    if _is_float(number):
+        raise _no_integer(name, number)
+    dtype = number.dtype if isinstance(number, Scalar) else default_dtype(number)
+    return to_common(builder, number, arithmetic_dtype(dtype))
 
 
-def _shift_left(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
-    return _zero_beyond_width(builder, arith.ShLIOp, number, count)
-
-
-def _shift_right(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
-    if not number.dtype.is_signed:
-        return _zero_beyond_width(builder, arith.ShRUIOp, number, count)
-    # A shift by width − 1 leaves the sign everywhere; a negative count is large when read as unsigned.
-    last = builder.constant(ir_type(count.dtype), number.dtype.bits - 1)
-    clamped = Scalar(builder.emit(arith.MinUIOp(count.ssa, last)).result, count.dtype)
-    amount = convert(builder, clamped, number.dtype)
-    return Scalar(builder.emit(arith.ShRSIOp(number.ssa, amount.ssa)).result, number.dtype)
-
-
-def _zero_beyond_width(
-    builder: Builder, kind: type[arith.ShLIOp | arith.ShRUIOp], number: Scalar, count: Scalar
-) -> Scalar:
-    dtype = number.dtype
-    width = builder.constant(ir_type(count.dtype), dtype.bits)
-    inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
-    amount = convert(builder, count, dtype)
-    # Beyond the width the shift is poison, which select does not look at.
-    shifted = builder.emit(kind(number.ssa, amount.ssa)).result
-    zero = builder.constant(ir_type(dtype), 0)
-    return Scalar(builder.emit(arith.SelectOp(inside, shifted, zero)).result, dtype)
-
-
-def _is_bool(value: Operand) -> bool:
-    return isinstance(value, bool) or (isinstance(value, Scalar) and value.dtype.is_bool)
+def _count(builder: Builder, value: Scalar, counting: IROperation) -> Scalar:
+    counted = Scalar(builder.emit(counting).results[0], value.dtype)
+    return convert(builder, counted, types.i32)
 
 
 def _is_float(value: Operand) -> bool:
     return isinstance(value, float) or (isinstance(value, Scalar) and value.dtype.is_float)
 
 
-def _no_bits(operator: str, *values: Operand) -> TypeMismatchError:
-    value = next(value for value in values if _is_float(value))
+def _no_integer(name: str, value: Operand) -> TypeMismatchError:
     found = article(value.dtype) if isinstance(value, Scalar) else describe(value)
     return TypeMismatchError(
         "TYPE_NO_BITS",
-        f"{operator} takes integers and bools, got {found}",
+        f"math.{name} takes integers, got {found}",
         hint="convert to an integer first, such as weft.i32(x)",
     )

@@ -105,7 +105,7 @@ def pow_(builder: Builder, base: Any, exponent: Any, mod: Any = None) -> Any:
         ``b[i] = pow(a[i], 3)``
     """
     if not any(is_staged(value) for value in (base, exponent, mod)):
-        return builtins.pow(base, exponent, mod)
+        return cast("Any", builtins.pow)(base, exponent, mod)
     if mod is not None:
         raise TypeMismatchError(
             "POW_MODULUS", "pow with a modulus takes constants only", hint="write (a ** n) % m"

@@ -7,11 +7,12 @@ In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 
+from weft.arguments.scalar import numpy_scalar_dtype
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.constants import article, constant_of, round_to
 from weft.language.ir_types import float_type, ir_type
@@ -23,18 +24,6 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.language.promotion import Operand
-
-_NUMPY_NAMES: Final = {
-    "bool": types.bool_,
-    "bfloat16": types.bf16,
-    "float16": types.f16,
-    "float32": types.f32,
-    "float64": types.f64,
-    "float8_e4m3fn": types.f8e4m3,
-    "float8_e5m2": types.f8e5m2,
-    **{f"int{bits}": types.dtype_named(f"i{bits}") for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": types.dtype_named(f"u{bits}") for bits in (8, 16, 32, 64)},
-}
 
 
 def constant(builder: Builder, value: int | float | bool, dtype: DType) -> Scalar:
@@ -57,8 +46,8 @@ def operand(builder: Builder, value: object) -> Operand:
     """
     if isinstance(value, Scalar) or type(value) in (int, float, bool):
         return value  # pyright: ignore[reportReturnType]
-    dtype = _NUMPY_NAMES.get(str(getattr(value, "dtype", None)))
-    if dtype is not None and getattr(value, "ndim", None) == 0:
+    dtype = numpy_scalar_dtype(value)
+    if dtype is not None:
         return constant(builder, cast("Any", value).item(), dtype)
     if isinstance(value, bool | int):  # an IntEnum, say
         return int(value)
@@ -207,7 +196,7 @@ def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     if dtype in (types.f16, types.f32, types.f64):
         step: type[arith.SIToFPOp | arith.UIToFPOp]
         step = arith.SIToFPOp if source.is_signed else arith.UIToFPOp
-        return Scalar(builder.emit(step(value.ssa, ir_type(dtype))).result, dtype)
+        return Scalar(builder.emit(step(value.ssa, float_type(dtype))).result, dtype)
     through = types.f32 if source.is_bool or source.bits <= 16 else types.f64
     return _float_step(builder, _to_float(builder, value, through), dtype)
 
@@ -216,7 +205,8 @@ def _float_step(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     if value.dtype is dtype:
         return value
     kind = arith.ExtFOp if dtype.bits > value.dtype.bits else arith.TruncFOp
-    return Scalar(builder.emit(kind(value.ssa, float_type(dtype))).result, dtype)
+    converted = builder.emit(kind(value.ssa, float_type(dtype)))
+    return Scalar(converted.result, dtype)
 
 
 def expect_scalar(builder: Builder, value: object, what: str) -> Operand:

@@ -19,7 +19,10 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 
-from weft.dialects.cuda.types import TensorType
+from weft.arguments.scalar import ScalarKind
+from weft.arguments.stream import StreamKind
+from weft.arguments.tensor import TensorKind
+from weft.dialects.cuda.types import DYNAMIC, StreamType, TensorType
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute
 
+    from weft.arguments.base import ArgumentKind
     from weft.types.dtype import DType
 
 _FLOATS: Final[dict[DType, AnyFloat]] = {
@@ -94,3 +98,26 @@ def ir_tensor_type(
         offset_bits=offset_bits,
         alignment_bytes=dtype.itemsize if alignment_bytes is None else alignment_bytes,
     )
+
+
+def ir_type_of(kind: ArgumentKind) -> Attribute | None:
+    """The IR type of an argument of that kind; None for one that is no argument at run time.
+
+    A tensor's constant strides are the wrapper's to check; code for it computes with its layout class.
+
+    Example:
+        ``ir_type_of(TensorKind(types.f32, (Dim("n"), 4)))`` is
+        ``!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>``.
+    """
+    if isinstance(kind, TensorKind):
+        return ir_tensor_type(
+            kind.dtype,
+            [dim if isinstance(dim, int) else DYNAMIC for dim in kind.dims],
+            layout=kind.layout,
+            dim_bits=kind.dim_bits,
+            offset_bits=kind.offset_bits,
+            alignment_bytes=kind.alignment_bytes,
+        )
+    if isinstance(kind, ScalarKind):
+        return ir_type(kind.dtype)
+    return StreamType() if isinstance(kind, StreamKind) else None

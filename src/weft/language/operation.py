@@ -8,7 +8,8 @@ and the front end emits. Next: the families.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 
 from weft.errors import TypeMismatchError
 from weft.language import outside_kernel
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.dialects.builder import Builder
+
+
+# The builder's line in the Args of a docstring: users do not pass one.
+_BUILDER_LINE: Final = re.compile(r"\n +builder: .*")
 
 
 class Operation:
@@ -31,7 +36,7 @@ class Operation:
         self._function = function
         self.name = name
         self.on_host = on_host
-        self.__doc__ = function.__doc__
+        self.__doc__ = _BUILDER_LINE.sub("", function.__doc__ or "")
 
     def __repr__(self) -> str:
         return f"weft.{self.name}"

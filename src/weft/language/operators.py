@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 
 from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.bits import bitwise, invert, shift
+from weft.language.bitwise import bitwise, invert, shift
 from weft.language.convert import (
     convert,
     materialize,
