@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structured control flow as basic blocks with phis.
+
+In: scf.if, scf.for, scf.while. Out: branches; no value goes through memory. A condition that is known while
+printing takes one side only. Next: memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import scf
+
+from weft.codegen.llvm_types import llvm_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Block, Operation, Region, SSAValue
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+
+def print_if(printer: FunctionPrinter, op: Operation) -> None:
+    """`scf.if`, with or without results, with or without an else."""
+    condition = printer.values[op.operands[0]]
+    then_region, else_region = op.regions
+    if condition in ("true", "false"):
+        taken = then_region if condition == "true" else else_region
+        if taken.blocks:
+            printer.print_block(taken.block)
+            _assign(printer, op.results, _yielded(printer, taken.block))
+        return
+    location = op.location
+    then_label, end_label = printer.new_label("then"), printer.new_label("endif")
+    has_else = bool(else_region.blocks) and (
+        bool(op.results) or else_region.block.first_op is not else_region.block.last_op
+    )
+    else_label = printer.new_label("else") if has_else else end_label
+    printer.branch_if(condition, then_label, else_label)
+    then_values, then_end = _print_arm(printer, then_region, then_label, end_label)
+    if not has_else:
+        printer.start(end_label)
+        return
+    else_values, else_end = _print_arm(printer, else_region, else_label, end_label)
+    printer.place(location)
+    printer.start(end_label)
+    for result, chosen, otherwise in zip(op.results, then_values, else_values, strict=True):
+        if chosen == otherwise:
+            printer.values[result] = chosen
+        else:
+            printer.values[result] = printer.phi(
+                llvm_type(result.type),
+                [(chosen, then_end), (otherwise, else_end)],
+                result.name_hint or "v",
+            )
+
+
+def _print_arm(
+    printer: FunctionPrinter, region: Region, label: str, end_label: str
+) -> tuple[list[str], str]:
+    """Prints one side; returns what it yields and the label of its last basic block."""
+    printer.start(label)
+    printer.print_block(region.block)
+    values = _yielded(printer, region.block)
+    last = printer.label
+    printer.branch(end_label)
+    return values, last
+
+
+def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:
+    last = block.last_op
+    return [printer.values[v] for v in last.operands] if isinstance(last, scf.YieldOp) else []
+
+
+def _assign(printer: FunctionPrinter, results: Sequence[SSAValue], values: list[str]) -> None:
+    for result, value in zip(results, values, strict=True):
+        printer.values[result] = value
+
+
+class _LoopHeader:
+    """The phis at a loop's head, whose second values are known only after the body."""
+
+    __slots__ = ("entry_label", "initial", "label", "names", "place", "printer", "types")
+
+    def __init__(
+        self, printer: FunctionPrinter, arguments: Sequence[SSAValue], initial: list[str]
+    ) -> None:
+        self.printer = printer
+        self.types = [llvm_type(argument.type) for argument in arguments]
+        self.initial = initial
+        self.entry_label = printer.label
+        self.label = printer.new_label("loop")
+        self.names = [printer.fresh(argument.name_hint or "v") for argument in arguments]
+        printer.branch(self.label)
+        printer.start(self.label)
+        self.place = printer.reserve()
+        _assign(printer, arguments, self.names)
+
+    def close(self, next_values: list[str]) -> None:
+        """Ends the current block with the jump back, which brings the next iteration's values."""
+        latch = self.printer.label
+        self.printer.branch(self.label)
+        self.printer.fill(
+            self.place,
+            [
+                f"{name} = phi {kind} [ {first}, %{self.entry_label} ], [ {following}, %{latch} ]"
+                for name, kind, first, following in zip(
+                    self.names, self.types, self.initial, next_values, strict=True
+                )
+            ],
+        )
+
+
+def print_for(printer: FunctionPrinter, op: Operation) -> None:
+    """`scf.for`: signed, with a positive step, exact up to the largest integer."""
+    lower, upper, step, *initial = op.operands
+    body = op.regions[0].block
+    induction, *carried = body.args
+    text = llvm_type(induction.type)
+    bounds = [printer.values[bound] for bound in (lower, upper, step)]
+    starts = [printer.values[value] for value in initial]
+    location = op.location
+    if bounds[2] == "1":
+        header = _LoopHeader(printer, body.args, [bounds[0], *starts])
+        counter, limit, predicate = printer.values[induction], bounds[1], "slt"
+    else:
+        # Counting trips keeps the loop right where the last step would pass the largest integer.
+        limit, predicate = _trip_count(printer, text, *bounds), "ult"
+        header = _CountedHeader(printer, text, body.args, [bounds[0], *starts])
+        counter = header.counter
+    body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
+    condition = printer.let(f"icmp {predicate} {text} {counter}, {limit}")
+    printer.branch_if(condition, body_label, end_label)
+    printer.start(body_label)
+    printer.print_block(body)
+    printer.place(location)
+    flags = " nsw" if bounds[2] == "1" else ""
+    following = printer.let(f"add{flags} {text} {printer.values[induction]}, {bounds[2]}")
+    header.close([following, *_yielded(printer, body)])
+    printer.start(end_label)
+    for result, argument in zip(op.results, carried, strict=True):
+        printer.values[result] = printer.values[argument]
+
+
+class _CountedHeader(_LoopHeader):
+    """A loop header with a hidden counter of trips from 0 up."""
+
+    __slots__ = ("counter", "counter_type")
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        counter_type: str,
+        arguments: Sequence[SSAValue],
+        initial: list[str],
+    ) -> None:
+        super().__init__(printer, arguments, initial)
+        self.counter = printer.fresh("trip")
+        self.counter_type = counter_type
+        self.names.append(self.counter)
+        self.types.append(counter_type)
+        self.initial.append("0")
+
+    def close(self, next_values: list[str]) -> None:
+        """As for any loop, after the counter's step."""
+        following = self.printer.let(f"add nuw {self.counter_type} {self.counter}, 1")
+        super().close([*next_values, following])
+
+
+def _trip_count(printer: FunctionPrinter, text: str, lower: str, upper: str, step: str) -> str:
+    """Trips of a loop, as an unsigned integer."""
+    runs = printer.let(f"icmp slt {text} {lower}, {upper}")
+    distance = printer.let(f"sub {text} {upper}, {lower}")
+    last = printer.let(f"sub {text} {distance}, 1")
+    # A step of zero never ends in Python either (it raises); here it runs once instead of trapping.
+    safe = step
+    if step.startswith("%"):
+        is_zero = printer.let(f"icmp eq {text} {step}, 0")
+        safe = printer.let(f"select i1 {is_zero}, {text} -1, {text} {step}")
+    whole = printer.let(f"udiv {text} {last}, {safe}")
+    count = printer.let(f"add {text} {whole}, 1")
+    return printer.let(f"select i1 {runs}, {text} {count}, {text} 0", "trips")
+
+
+def print_while(printer: FunctionPrinter, op: Operation) -> None:
+    """`scf.while`: the first region computes the condition, the second is the body."""
+    before, after = (region.block for region in op.regions)
+    location = op.location
+    header = _LoopHeader(printer, before.args, [printer.values[value] for value in op.operands])
+    printer.print_block(before)
+    condition, *passed = before.last_op.operands if before.last_op else ()
+    values = [printer.values[value] for value in passed]
+    body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
+    printer.branch_if(printer.values[condition], body_label, end_label)
+    printer.start(body_label)
+    _assign(printer, after.args, values)
+    printer.print_block(after)
+    following = _yielded(printer, after)
+    printer.place(location)
+    header.close(following)
+    printer.start(end_label)
+    _assign(printer, op.results, values)
+
+
+def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
+    """A terminator that the operation around it reads."""
+
+
+CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    scf.IfOp: print_if,
+    scf.ForOp: print_for,
+    scf.WhileOp: print_while,
+    scf.YieldOp: print_nothing,
+    scf.ConditionOp: print_nothing,
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Source locations as LLVM debug metadata.
+
+In: an operation's location, the function it is printed into. Out: `!dbg !7` and the numbered metadata that
+it names. Lines of inlined helpers keep their chain of calls (`inlinedAt`). Next: module_printer.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute
+
+LINE_TABLES: Final = "LineTablesOnly"
+"""For debuggers on the CPU."""
+DIRECTIVES: Final = "DebugDirectivesOnly"
+"""For PTX: `.loc` only. Any other kind makes `.target sm_xx, debug`, and ptxas then drops optimisation."""
+
+
+def quoted(text: str) -> str:
+    """Text as LLVM writes it between quotation marks: anything unusual as two hexadecimal digits."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    plain = b" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+    parts = [
+        chr(byte) if chr(byte).isalnum() and byte < 128 or byte in plain else f"\\{byte:02X}"
+        for byte in text.encode()
+    ]
+    return f'"{"".join(parts)}"'
+
+
+class DebugInfo:
+    """The metadata of one LLVM module; nodes are numbered in the order in which they are needed."""
+
+    __slots__ = ("_by_identity", "_nodes", "_numbers", "_unit", "emission_kind")
+
+    def __init__(self, emission_kind: str) -> None:
+        self.emission_kind = emission_kind
+        self._nodes: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._by_identity: dict[tuple[int, int], tuple[str, Attribute]] = {}
+        self._unit = -1
+
+    def subprogram(self, name: str, location: Attribute) -> int | None:
+        """The scope of a function that is printed, or None if its place is unknown."""
+        place = _position(location)
+        if place is None:
+            return None
+        return self._subprogram(name, place.filename.data, place.line.data)
+
+    def suffix(self, location: Attribute, scope: int, default: str) -> str:
+        """What follows an instruction: `, !dbg !7`; `default` where the location is unknown.
+
+        Args:
+            location: of the operation; the caller keeps it alive while it prints the module.
+            scope: number of the printed function's subprogram.
+            default: for operations without a place of their own.
+        """
+        key = (id(location), scope)
+        found = self._by_identity.get(key)
+        if found is None:
+            number = self._location(location, scope)
+            text = default if number is None else f", !dbg !{number}"
+            found = self._by_identity[key] = (text, location)
+        return found[0]
+
+    def function_suffix(self, scope: int) -> str:
+        """The location of instructions that belong to the function as a whole, such as its return."""
+        return f", !dbg !{self._node(f'!DILocation(line: 0, column: 0, scope: !{scope})')}"
+
+    def text(self) -> str:
+        """All nodes, with the named metadata that makes them count; empty if nothing has a place."""
+        if self._unit < 0:
+            return ""
+        flags = [
+            self._node('!{i32 2, !"Debug Info Version", i32 3}'),
+            self._node('!{i32 7, !"Dwarf Version", i32 4}'),
+        ]
+        lines = [f"!{number} = {node}" for number, node in enumerate(self._nodes)]
+        lines.append(f"!llvm.dbg.cu = !{{!{self._unit}}}")
+        lines.append("!llvm.module.flags = !{" + ", ".join(f"!{flag}" for flag in flags) + "}")
+        return "\n".join(lines) + "\n"
+
+    def node(self, text: str) -> int:
+        """The number of any other metadata node, such as a loop's hints; `distinct` ones are their own."""
+        return self._node(text)
+
+    def _node(self, text: str) -> int:
+        number = self._numbers.get(text)
+        if number is None:
+            number = len(self._nodes)
+            self._nodes.append(text.replace("!self", f"!{number}"))
+            if not text.startswith("distinct !{"):
+                self._numbers[text] = number
+        return number
+
+    def _location(self, location: Attribute, scope: int) -> int | None:
+        if isinstance(location, FileLineColLoc):
+            return self._node(
+                f"!DILocation(line: {location.line.data}, "
+                f"column: {min(location.column.data, 65535)}, scope: !{scope})"
+            )
+        if isinstance(location, CallSiteLoc):
+            caller = self._location(location.caller, scope)
+            place = _position(location.callee)
+            if caller is None or place is None:
+                return caller
+            inner = self._subprogram(_name(location.callee), place.filename.data, place.line.data)
+            return self._node(
+                f"!DILocation(line: {place.line.data}, column: {min(place.column.data, 65535)}, "
+                f"scope: !{inner}, inlinedAt: !{caller})"
+            )
+        place = _position(location)
+        return None if place is None else self._location(place, scope)
+
+    def _subprogram(self, name: str, file: str, line: int) -> int:
+        file_number = self._file(file)
+        if self._unit < 0:
+            self._unit = self._node(
+                f"distinct !DICompileUnit(language: DW_LANG_Python, file: !{file_number}, "
+                f'producer: "weft", isOptimized: true, runtimeVersion: 0, '
+                f"emissionKind: {self.emission_kind})"
+            )
+        types = self._node("!DISubroutineType(types: !{})")
+        # One scope for all inlined code of a file: its line is where the scope begins, not the statement's.
+        line = line if name != _INLINED else 0
+        return self._node(
+            f"distinct !DISubprogram(name: {quoted(name)}, scope: !{file_number}, "
+            f"file: !{file_number}, line: {line}, type: !{types}, scopeLine: {line}, "
+            f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{self._unit})"
+        )
+
+    def _file(self, file: str) -> int:
+        path = PurePath(file)
+        directory = str(path.parent) if path.is_absolute() else ""
+        name = path.name if path.is_absolute() else file
+        return self._node(f"!DIFile(filename: {quoted(name)}, directory: {quoted(directory)})")
+
+
+_INLINED: Final = "inlined"
+
+
+def _position(location: Attribute) -> FileLineColLoc | None:
+    """The innermost place in a file."""
+    if isinstance(location, FileLineColLoc):
+        return location
+    if isinstance(location, CallSiteLoc):
+        return _position(location.callee) or _position(location.caller)
+    if isinstance(location, NameLoc):
+        return _position(location.location)
+    if isinstance(location, FusedLoc):
+        return next(filter(None, map(_position, location.locations)), None)  # pyright: ignore
+    return None
+
+
+def _name(location: Attribute) -> str:
+    return location.desc.data if isinstance(location, NameLoc) else _INLINED

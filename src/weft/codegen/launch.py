@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launches on every target share: the `weft_launch` structure and the parameter buffer.
+
+In: cuda.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
+backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from weft.codegen import runtime_abi as abi
+from weft.codegen.kernel_parameters import (
+    DIM,
+    POINTER,
+    STRIDE,
+    KernelParameter,
+    kernel_parameters,
+    parameter_bytes,
+)
+from weft.codegen.llvm_types import llvm_type
+from weft.codegen.memory import byte_of_bool
+from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+
+def kernels_of(module: ModuleOp) -> list[KernelOp]:
+    """The kernels of a module in order; a kernel's place is its number in `launch_cuda`."""
+    return [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+
+
+def launched_kernel(op: LaunchExOp) -> tuple[int, KernelOp]:
+    """The kernel that a launch names, with its number."""
+    top: Operation | None = op
+    while top is not None and not isinstance(top, ModuleOp):
+        top = top.parent_op()
+    name = op.kernel.string_value()
+    for index, kernel in enumerate(kernels_of(top) if top is not None else []):
+        if kernel.sym_name.data == name:
+            return index, kernel
+    raise InternalCompilerError(
+        "CODEGEN_LAUNCH", f"the module has no kernel {name}", hint=REPORT_HINT
+    )
+
+
+def print_launch_structure(
+    printer: FunctionPrinter, op: LaunchExOp, attributes: str, attribute_count: int
+) -> str:
+    """Fills a `weft_launch` on the stack and returns its name.
+
+    Args:
+        printer: of the host function.
+        op: the launch.
+        attributes: a constant that holds the launch attributes, or ``"null"``.
+        attribute_count: how many.
+    """
+    launch = printer.alloca(f"[{abi.LAUNCH_BYTES} x i8]", 8, "launch")
+    for index, value in enumerate([*op.grid, *op.block]):
+        _store(printer, "i64", printer.values[value], launch, abi.LAUNCH_GRID + 8 * index)
+    extra = op.shared_memory_bytes
+    shared = "0" if extra is None else printer.values[extra]
+    _store(printer, "i64", shared, launch, abi.LAUNCH_SHARED_MEMORY)
+    _store(printer, "ptr", attributes, launch, abi.LAUNCH_ATTRIBUTES)
+    _store(printer, "i64", str(attribute_count), launch, abi.LAUNCH_ATTRIBUTE_COUNT)
+    name = printer.module.string(op.kernel.string_value())
+    _store(printer, "ptr", name, launch, abi.LAUNCH_KERNEL_NAME)
+    return launch
+
+
+def print_parameter_buffer(
+    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp
+) -> tuple[str, tuple[KernelParameter, ...]]:
+    """Stores a launch's arguments as the kernel's parameters; returns the buffer's name and its layout."""
+    parameters = kernel_parameters(kernel)
+    size = max(parameter_bytes(parameters), 1)
+    buffer = printer.alloca(f"[{size} x i8]", 8, "parameters")
+    arguments = list(op.args)
+    for parameter in parameters:
+        operand = arguments[parameter.argument]
+        if parameter.part == POINTER:
+            text = printer.tensors[operand].pointer
+        elif parameter.part == DIM:
+            text = printer.tensors[operand].dim(parameter.dimension)
+        elif parameter.part == STRIDE:
+            text = printer.tensors[operand].stride(printer, parameter.dimension)
+        else:
+            text = printer.values[operand]
+            if llvm_type(operand.type) == "i1":
+                text = byte_of_bool(printer, text)
+        _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes)
+    return buffer, parameters
+
+
+def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:
+    """Leaves the host function with -1 when a launch failed; its error is already set."""
+    failed = printer.let(f"icmp ne i32 {code}, 0")
+    failed_label, next_label = printer.new_label("failed"), printer.new_label("launched")
+    printer.branch_if(failed, failed_label, next_label)
+    printer.start(failed_label)
+    printer.line("ret i32 -1")
+    printer.start(next_label)
+
+
+def _store(printer: FunctionPrinter, kind: str, text: str, base: str, offset: int) -> None:
+    pointer = base if offset == 0 else printer.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+    printer.line(f"store {kind} {text}, ptr {pointer}")

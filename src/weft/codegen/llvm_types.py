@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How types and constants are written in LLVM text.
+
+In: xDSL types and Python numbers. Out: `i32`, `half`, `0x3FF0000000000000`. Floats are written as bits,
+so that no digit is lost. Next: function_printer.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+)
+
+from weft.dialects.cuda.types import StreamType
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute
+
+# A value of an 8-bit float is its byte; conversions are code (small_floats).
+_TEXTS: Final[dict[type[Attribute], str]] = {
+    Float8E4M3FNType: "i8",
+    Float8E5M2Type: "i8",
+    Float16Type: "half",
+    BFloat16Type: "bfloat",
+    Float32Type: "float",
+    Float64Type: "double",
+    IndexType: "i64",
+    StreamType: "ptr",
+}
+
+# Names of the float types as users know them; they name conversion functions too.
+FLOAT_NAMES: Final[dict[type[Attribute], str]] = {
+    Float8E4M3FNType: "f8e4m3",
+    Float8E5M2Type: "f8e5m2",
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
+
+_BYTES: Final = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
+
+
+def llvm_type(value_type: Attribute) -> str:
+    """The type of an SSA value; a bool is `i1`, an 8-bit float `i8`."""
+    text = _TEXTS.get(type(value_type))
+    if text is not None:
+        return text
+    if isinstance(value_type, IntegerType):
+        return f"i{value_type.width.data}"
+    raise InternalCompilerError(
+        "CODEGEN_TYPE", f"no LLVM type for a value of type {value_type}", hint=REPORT_HINT
+    )
+
+
+def memory_type(value_type: Attribute) -> str:
+    """The type of an element in memory or of a parameter: as `llvm_type`, but a bool is one byte."""
+    text = llvm_type(value_type)
+    return "i8" if text == "i1" else text
+
+
+def size_in_bytes(text: str) -> int:
+    """Bytes of a value of an LLVM scalar type in memory; also its natural alignment."""
+    known = _BYTES.get(text)
+    return known if known is not None else (int(text[1:]) + 7) // 8
+
+
+def integer_text(value: int, bits: int) -> str:
+    """A constant of an integer type, signed or unsigned, wrapped to its width."""
+    if bits == 1:
+        return "true" if value & 1 else "false"
+    value &= (1 << bits) - 1
+    return str(value - (1 << bits) if value >> (bits - 1) else value)
+
+
+def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
+    """Bits of `value` in a small float format with `explicit` mantissa bits, round to nearest even.
+
+    Values beyond the range give infinity's bits (all exponent bits set); the caller saturates.
+    """
+    bias = (1 << (exponent_bits - 1)) - 1
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    sign, magnitude = bits >> 63, bits & ((1 << 63) - 1)
+    top = sign << (exponent_bits + explicit)
+    infinity = ((1 << exponent_bits) - 1) << explicit
+    if magnitude > 0x7FF << 52:
+        return top | infinity | 1 << (explicit - 1)
+    if magnitude == 0 or magnitude == 0x7FF << 52:
+        return top | (infinity if magnitude else 0)
+    exponent = max((magnitude >> 52) - 1023, 1 - bias)
+    # The value in units of the last place at this exponent, rounded to even by Python's round.
+    scaled = abs(value) * 2.0 ** min(explicit - exponent, 1023)
+    units = round(scaled)
+    result = units + ((exponent + bias - 1) << explicit)
+    return top | min(result, infinity)
+
+
+def float8_bits(value: float, name: str) -> int:
+    """Byte of an 8-bit float, round to nearest even, saturating to the largest finite value.
+
+    Example:
+        >>> hex(float8_bits(1.0, "f8e4m3")), hex(float8_bits(1e9, "f8e5m2"))
+        ('0x38', '0x7b')
+    """
+    explicit, exponent_bits, largest, quiet = (
+        (3, 4, 0x7E, 0x7F) if name == "f8e4m3" else (2, 5, 0x7B, 0x7E)
+    )
+    sign = struct.pack(">d", value)[0] & 0x80
+    if value != value:
+        return sign | quiet
+    if abs(value) >= (448.0 if name == "f8e4m3" else 57344.0):
+        return sign | largest
+    return sign | min(_rounded_bits(abs(value), explicit, exponent_bits), largest)
+
+
+def float_text(value: float, value_type: Attribute) -> str:
+    """A constant of a float type, as the bits of its nearest value in that type."""
+    kind = type(value_type)
+    if kind is Float64Type:
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if kind is Float32Type:
+        return f32_text(value)
+    if kind is Float16Type:
+        return f"0xH{_rounded_bits(value, 10, 5):04X}"
+    if kind is BFloat16Type:
+        return f"0xR{_rounded_bits(value, 7, 8):04X}"
+    return integer_text(float8_bits(value, FLOAT_NAMES[kind]), 8)
+
+
+def f32_text(value: float) -> str:
+    """A float constant: LLVM writes it as the bits of the double that equals it."""
+    try:
+        rounded = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        rounded = float("inf") if value > 0 else float("-inf")
+    return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+
+
+def f64_text(value: float) -> str:
+    """A double constant."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversions between float and the small formats f16, bf16, f8e4m3 and f8e5m2, in integer code.
+
+Rounding is to nearest even. The 8-bit formats are those of OCP OFP8 in its saturating mode, as the machines
+have it: what is too large, infinity too, becomes the largest finite value; NaN stays NaN. Next: remainder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.codegen.math_library.formula import Formula
+
+if TYPE_CHECKING:
+    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.module_printer import ModulePrinter
+
+
+def bf16_to_f32(module: ModulePrinter) -> str:
+    """bf16 is the upper half of a float."""
+    f = Formula(module, "bf16_to_f32", "float", "bfloat")
+    bits = f.let("bitcast bfloat %x0 to i16")
+    wide = f.let(f"zext i16 {bits} to i32")
+    return f.finish(f.from_bits(f.integer_op("shl", wide, 16)))
+
+
+def f32_to_bf16(module: ModulePrinter) -> str:
+    """Adds half a unit of the last place, less one if the value is even, and cuts; NaN is kept quiet."""
+    f = Formula(module, "f32_to_bf16", "bfloat", "float")
+    bits = f.bits("%x0")
+    upper = f.integer_op("lshr", bits, 16)
+    odd = f.integer_op("and", upper, 1)
+    half = f.integer_op("add", odd, 0x7FFF)
+    rounded = f.integer_op("lshr", f.integer_op("add", bits, half), 16)
+    quiet = f.integer_op("or", upper, 0x40)
+    is_nan = f.compare("uno", "%x0", "%x0")
+    chosen = f.let(f"select i1 {is_nan}, i32 {quiet}, i32 {rounded}")
+    short = f.let(f"trunc i32 {chosen} to i16")
+    return f.finish(f.let(f"bitcast i16 {short} to bfloat"))
+
+
+def f16_to_f32(module: ModulePrinter) -> str:
+    """Moves the fields, and lets one multiplication normalise subnormal values."""
+    f = Formula(module, "f16_to_f32", "float", "half")
+    short = f.let("bitcast half %x0 to i16")
+    wide = f.let(f"zext i16 {short} to i32")
+    sign = f.integer_op("shl", f.integer_op("and", wide, 0x8000), 16)
+    magnitude = f.integer_op("shl", f.integer_op("and", wide, 0x7FFF), 13)
+    finite = f.bits(f.mul(f.from_bits(magnitude), 2.0**112))
+    special = f.integer_op("or", magnitude, 0x7F800000)
+    is_special = f.integer_op("icmp uge", magnitude, 0x1F << 23)
+    chosen = f.let(f"select i1 {is_special}, i32 {special}, i32 {finite}")
+    return f.finish(f.from_bits(f.integer_op("or", chosen, sign)))
+
+
+def _rounded_magnitude(f: Formula, magnitude: str, explicit: int, bias: int) -> str:
+    """Bits of a non-negative float in a format with `explicit` mantissa bits, in an i32.
+
+    Normal values are rounded by adding; for subnormal ones, adding a power of two lets the machine's own
+    rounding cut at the right bit.
+    """
+    shift = 23 - explicit
+    odd = f.integer_op("and", f.integer_op("lshr", magnitude, shift), 1)
+    half = f.integer_op("add", odd, (1 << (shift - 1)) - 1)
+    moved = f.integer_op("sub", magnitude, (127 - bias) << 23)
+    normal = f.integer_op("lshr", f.integer_op("add", moved, half), shift)
+    magic = (127 - bias + shift + 1) << 23
+    aligned = f.add(f.from_bits(magnitude), f.from_bits(f.integer_op("add", magic, 0)))
+    subnormal = f.integer_op("sub", f.bits(aligned), magic)
+    is_subnormal = f.integer_op("icmp ult", magnitude, (128 - bias) << 23)
+    return f.let(f"select i1 {is_subnormal}, i32 {subnormal}, i32 {normal}")
+
+
+def f32_to_f16(module: ModulePrinter) -> str:
+    """Too large becomes infinity, as IEEE has it."""
+    f = Formula(module, "f32_to_f16", "half", "float")
+    bits = f.bits("%x0")
+    sign = f.integer_op("lshr", f.integer_op("and", bits, -(1 << 31)), 16)
+    magnitude = f.integer_op("and", bits, 0x7FFFFFFF)
+    rounded = _rounded_magnitude(f, magnitude, explicit=10, bias=15)
+    is_large = f.integer_op("icmp uge", magnitude, 0x47800000)
+    large = f.let(f"select i1 {is_large}, i32 {0x7C00}, i32 {rounded}")
+    is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
+    chosen = f.let(f"select i1 {is_nan}, i32 {0x7E00}, i32 {large}")
+    short = f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i16")
+    return f.finish(f.let(f"bitcast i16 {short} to half"))
+
+
+def _f32_to_f8(name: str, explicit: int, bias: int, largest: float, nan: int) -> LibraryEntry:
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"f32_to_{name}", "i8", "float")
+        bits = f.bits("%x0")
+        sign = f.integer_op("and", f.integer_op("lshr", bits, 24), 0x80)
+        magnitude = f.integer_op("and", bits, 0x7FFFFFFF)
+        limit = f.bits(largest)
+        is_large = f.integer_op("icmp ugt", magnitude, limit)
+        clamped = f.let(f"select i1 {is_large}, i32 {limit}, i32 {magnitude}")
+        rounded = _rounded_magnitude(f, clamped, explicit, bias)
+        is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
+        chosen = f.let(f"select i1 {is_nan}, i32 {nan}, i32 {rounded}")
+        return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i8"))
+
+    return entry
+
+
+def _f8_to_f32(name: str, explicit: int, bias: int, first_special: int) -> LibraryEntry:
+    """`first_special`: the lowest magnitude that is infinity (f8e5m2) or NaN (f8e4m3)."""
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"{name}_to_f32", "float", "i8")
+        wide = f.let("zext i8 %x0 to i32")
+        sign = f.integer_op("shl", f.integer_op("and", wide, 0x80), 24)
+        small = f.integer_op("and", wide, 0x7F)
+        magnitude = f.integer_op("shl", small, 23 - explicit)
+        finite = f.bits(f.mul(f.from_bits(magnitude), 2.0 ** (127 - bias)))
+        special = f.integer_op("or", magnitude, 0x7F800000)
+        is_special = f.integer_op("icmp uge", small, first_special)
+        chosen = f.let(f"select i1 {is_special}, i32 {special}, i32 {finite}")
+        return f.finish(f.from_bits(f.integer_op("or", chosen, sign)))
+
+    return entry
+
+
+def f64_to_f32_odd(module: ModulePrinter) -> str:
+    """A double as the float next to it whose last bit is odd, unless it is exact.
+
+    Rounding the result once more, to any format with at most 22 bits, gives what rounding the double gives.
+    """
+    f = Formula(module, "f64_to_f32_odd", "float", "double", kind="float")
+    nearest = f.let("fptrunc double %x0 to float")
+    back = f.let(f"fpext float {nearest} to double")
+    bits = f.bits(nearest)
+    magnitude_before = f.let(f"call double {module.intrinsic('llvm.fabs', '.f64')}(double %x0)")
+    magnitude_after = f.let(f"call double {module.intrinsic('llvm.fabs', '.f64')}(double {back})")
+    grew = f.let(f"fcmp ogt double {magnitude_after}, {magnitude_before}")
+    step = f.let(f"select i1 {grew}, i32 -1, i32 1")
+    other = f.integer_op("add", bits, step)
+    is_odd = f.let(f"trunc i32 {bits} to i1")
+    inexact = f.let(f"fcmp one double {back}, %x0")
+    even = f.let(f"xor i1 {is_odd}, true")
+    use_other = f.let(f"and i1 {inexact}, {even}")
+    return f.finish(f.from_bits(f.let(f"select i1 {use_other}, i32 {other}, i32 {bits}")))
+
+
+SMALL_FLOATS: dict[str, LibraryEntry] = {
+    "bf16_to_f32": bf16_to_f32,
+    "f32_to_bf16": f32_to_bf16,
+    "f16_to_f32": f16_to_f32,
+    "f32_to_f16": f32_to_f16,
+    "f32_to_f8e4m3": _f32_to_f8("f8e4m3", explicit=3, bias=7, largest=448.0, nan=0x7F),
+    "f32_to_f8e5m2": _f32_to_f8("f8e5m2", explicit=2, bias=15, largest=57344.0, nan=0x7E),
+    "f8e4m3_to_f32": _f8_to_f32("f8e4m3", explicit=3, bias=7, first_special=0x7F),
+    "f8e5m2_to_f32": _f8_to_f32("f8e5m2", explicit=2, bias=15, first_special=0x7C),
+    "f64_to_f32_odd": f64_to_f32_odd,
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows that every target shares, in one table.
+
+In: the tables of this room. Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
+backend builds its own from these with `|`. Next: the backends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.codegen.atomics import ATOMICS
+from weft.codegen.control_flow import CONTROL_FLOW
+from weft.codegen.conversions import CONVERSIONS
+from weft.codegen.floating_point import FLOATING_POINT
+from weft.codegen.host_function import HOST
+from weft.codegen.integer import INTEGER
+from weft.codegen.mathematics import MATHEMATICS
+from weft.codegen.memory import MEMORY, print_dim, print_stride
+from weft.dialects.cuda.memory import DimOp, StrideOp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from weft.codegen.module_printer import OperationPrinter
+
+SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
+    **INTEGER,
+    **CONVERSIONS,
+    **FLOATING_POINT,
+    **MATHEMATICS,
+    **CONTROL_FLOW,
+}
+
+KERNEL: Final[dict[type[Operation], OperationPrinter]] = {**SCALAR, **MEMORY, **ATOMICS}
+
+HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
+    **SCALAR,
+    **HOST,
+    DimOp: print_dim,
+    StrideOp: print_stride,
+}
