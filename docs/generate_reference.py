@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import weft
 from weft import language
+from weft.api import Compile
 from weft.language.operation import Operation
 
 FOLDER = Path(__file__).parent / "reference"
@@ -145,6 +146,10 @@ def entry(name: str, value: object, level: str = "##") -> str:
     documentation = value.__doc__
     if not documentation:
         raise ValueError(f"weft.{name} has no docstring")
+    if isinstance(value, Compile):
+        documentation = (
+            f"{inspect.cleandoc(documentation)}\n\n{inspect.cleandoc(value.__call__.__doc__ or '')}"
+        )
     return f"{level} `{signature(f'weft.{name}', value)}`{flag}\n\n{markdown(documentation)}\n"
 
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks the table of argument kinds: a new row fails here until everything it needs exists."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGE, ROOT, parsed
+from weft.arguments.base import ArgumentKind
+from weft.arguments.signature import ARGUMENT_KINDS
+from weft.ffi_wrapper.wrapper import DECODERS
+
+kinds = pytest.mark.parametrize("kind", ARGUMENT_KINDS, ids=lambda kind: kind.__name__)
+
+
+def module_of(kind: type[ArgumentKind]) -> str:
+    return kind.__module__.rpartition(".")[2]
+
+
+@kinds
+def test_kind_lives_in_a_file_of_arguments_and_says_what_it_is(kind: type[ArgumentKind]):
+    assert kind.__module__.startswith("weft.arguments.")
+    assert inspect.cleandoc(kind.__doc__ or "") != inspect.cleandoc(ArgumentKind.__doc__ or "")
+    assert kind.title
+
+
+@kinds
+@pytest.mark.parametrize("answer", ["text", "infer"])
+def test_kind_answers_itself(kind: type[ArgumentKind], answer: str):
+    assert getattr(kind, answer) is not getattr(ArgumentKind, answer)
+    assert inspect.getattr_static(kind, answer) is not inspect.getattr_static(ArgumentKind, answer)
+
+
+@kinds
+def test_kind_can_be_asked_for_or_recognised(kind: type[ArgumentKind]):
+    own = {"is_annotated_by", "recognises"} & set(vars(kind))
+    assert own, f"{kind.__name__} is neither annotated nor recognised"
+
+
+@kinds
+def test_wrapper_decodes_what_callers_pass_and_nothing_else(kind: type[ArgumentKind]):
+    assert (kind in DECODERS) == kind.is_passed
+
+
+@kinds
+def test_decoding_of_a_kind_is_in_a_file_of_the_same_name(kind: type[ArgumentKind]):
+    if kind.is_passed:
+        assert DECODERS[kind].__module__ == f"weft.ffi_wrapper.decode.{module_of(kind)}"
+
+
+@kinds
+def test_kind_has_tests_of_its_own(kind: type[ArgumentKind]):
+    assert (ROOT / "tests" / "arguments" / f"test_{module_of(kind)}.py").exists()
+
+
+def test_every_kind_that_is_written_is_in_the_table():
+    written = {
+        node.name
+        for path in (PACKAGE / "arguments").glob("*.py")
+        for node in parsed(path).body
+        if hasattr(node, "bases")
+        for base in node.bases
+        if getattr(base, "id", "") == "ArgumentKind"
+    }
+    assert written == {kind.__name__ for kind in ARGUMENT_KINDS}
