@@ -33,40 +33,40 @@ LANGUAGE: Final[dict[str, str]] = {
     "ceil_div": "control",
     "select": "control",
     "where": "control",
-    "math.abs": "rounding",
+    "math.abs": "math",
     "math.acos": "math",
     "math.asin": "math",
     "math.atan": "math",
     "math.atan2": "math",
-    "math.ceil": "rounding",
-    "math.clz": "bits",
-    "math.copysign": "rounding",
+    "math.ceil": "math",
+    "math.clz": "math",
+    "math.copysign": "math",
     "math.cos": "math",
-    "math.ctz": "bits",
+    "math.ctz": "math",
     "math.erf": "math",
     "math.exp": "math",
     "math.exp2": "math",
-    "math.ffs": "bits",
-    "math.floor": "rounding",
+    "math.ffs": "math",
+    "math.floor": "math",
     "math.fma": "math",
-    "math.isfinite": "rounding",
-    "math.isinf": "rounding",
-    "math.isnan": "rounding",
+    "math.isfinite": "math",
+    "math.isinf": "math",
+    "math.isnan": "math",
     "math.log": "math",
     "math.log10": "math",
     "math.log2": "math",
-    "math.max": "rounding",
-    "math.min": "rounding",
-    "math.mulhi": "bits",
-    "math.popcount": "bits",
+    "math.max": "math",
+    "math.min": "math",
+    "math.mulhi": "math",
+    "math.popcount": "math",
     "math.pow": "math",
-    "math.round": "rounding",
+    "math.round": "math",
     "math.rsqrt": "math",
     "math.sin": "math",
     "math.sqrt": "math",
     "math.tan": "math",
     "math.tanh": "math",
-    "math.trunc": "rounding",
+    "math.trunc": "math",
 }
 
 NAMESPACES: Final = ("math",)
@@ -198,15 +198,4 @@ def resolve(name: str) -> object:
     from importlib import import_module
 
     # A row of the table above, so this loads one of our own files and never a name that a user typed.
-    return getattr(import_module(f"weft.language.{family}"), attribute_name(name))
-
-
-def attribute_name(name: str) -> str:
-    """Name of the object in its family's module; a leading part and a clash with Python are removed.
-
-    Example:
-        >>> attribute_name("math.exp"), attribute_name("math.abs")
-        ('exp', 'abs_')
-    """
-    last = name.rpartition(".")[2]
-    return f"{last}_" if last in ("abs", "max", "min", "round", "pow") else last
+    return getattr(import_module(f"weft.language.{family}"), name.rpartition(".")[2])

@@ -1,232 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.math``, elementary functions: exponentials, logarithms, trigonometry, roots, `fma`.
+"""``weft.math``: its names, from the files that define them.
 
-In: numbers; floats keep their type, an integer enters as f32, or f64 if it has 64 bits, and an f8 value as
-f32. Out: a scalar of that type, one `math` operation each; of constants alone a Python float. Next: rounding.
+In: nothing. Out: one name per function, as users write it after ``weft.math.``. Next: atomics.
 """
 
 from __future__ import annotations
 
-import math as python
-from typing import TYPE_CHECKING
-
-from xdsl.dialects import math
-
-from weft.language.elementwise import emit_float, math_operation, operands_of
-from weft.language.operators import binary
-from weft.language.values import Scalar
-
-if TYPE_CHECKING:
-    from weft.dialects.builder import Builder
-
-    Number = object
-    Result = Scalar | float
-
-
-@math_operation
-def exp(builder: Builder, x: Number) -> Result:
-    """E to the power of `x`; 0 for −∞, ∞ beyond the type's range.
-
-    Example:
-        ``b[i] = weft.math.exp(a[i])``
-    """
-    return emit_float(builder, "exp", math.ExpOp, python.exp, x)
-
-
-@math_operation
-def exp2(builder: Builder, x: Number) -> Result:
-    """2 to the power of `x`; the quickest exponential on a GPU.
-
-    Example:
-        ``p = weft.math.exp2(x * scale)``
-    """
-    return emit_float(builder, "exp2", math.Exp2Op, python.exp2, x)
-
-
-@math_operation
-def log(builder: Builder, x: Number) -> Result:
-    """Natural logarithm; −∞ for 0, NaN below.
-
-    Example:
-        ``b[i] = weft.math.log(a[i])``
-    """
-    return emit_float(builder, "log", math.LogOp, python.log, x)
-
-
-@math_operation
-def log2(builder: Builder, x: Number) -> Result:
-    """Logarithm to base 2; −∞ for 0, NaN below.
-
-    Example:
-        ``bits = weft.math.log2(x)``
-    """
-    return emit_float(builder, "log2", math.Log2Op, python.log2, x)
-
-
-@math_operation
-def log10(builder: Builder, x: Number) -> Result:
-    """Logarithm to base 10; −∞ for 0, NaN below.
-
-    Example:
-        ``decibel = 10 * weft.math.log10(power)``
-    """
-    return emit_float(builder, "log10", math.Log10Op, python.log10, x)
-
-
-@math_operation
-def sin(builder: Builder, x: Number) -> Result:
-    """Sine of an angle in radians; NaN for infinities.
-
-    Example:
-        ``b[i] = weft.math.sin(a[i])``
-    """
-    return emit_float(builder, "sin", math.SinOp, python.sin, x)
-
-
-@math_operation
-def cos(builder: Builder, x: Number) -> Result:
-    """Cosine of an angle in radians; NaN for infinities.
-
-    Example:
-        ``b[i] = weft.math.cos(a[i])``
-    """
-    return emit_float(builder, "cos", math.CosOp, python.cos, x)
-
-
-@math_operation
-def tan(builder: Builder, x: Number) -> Result:
-    """Tangent of an angle in radians; NaN for infinities.
-
-    Example:
-        ``b[i] = weft.math.tan(a[i])``
-    """
-    return emit_float(builder, "tan", math.TanOp, python.tan, x)
-
-
-@math_operation
-def tanh(builder: Builder, x: Number) -> Result:
-    """Hyperbolic tangent, between −1 and 1.
-
-    Example:
-        ``b[i] = weft.math.tanh(a[i])``
-    """
-    return emit_float(builder, "tanh", math.TanhOp, python.tanh, x)
-
-
-@math_operation
-def atan(builder: Builder, x: Number) -> Result:
-    """Arc tangent in radians, between −π/2 and π/2.
-
-    Example:
-        ``angle = weft.math.atan(slope)``
-    """
-    return emit_float(builder, "atan", math.AtanOp, python.atan, x)
-
-
-@math_operation
-def atan2(builder: Builder, y: Number, x: Number) -> Result:
-    """Angle of the point (`x`, `y`) in radians, between −π and π; zeros keep their sign as in C.
-
-    Example:
-        ``angle = weft.math.atan2(dy, dx)``
-    """
-    return emit_float(builder, "atan2", math.Atan2Op, python.atan2, y, x)
-
-
-@math_operation
-def asin(builder: Builder, x: Number) -> Result:
-    """Arc sine in radians, between −π/2 and π/2; NaN outside −1 to 1.
-
-    Computed as ``atan2(x, sqrt((1 - x) * (1 + x)))``.
-
-    Example:
-        ``angle = weft.math.asin(height / length)``
-    """
-    number = operands_of(builder, "asin", (x,))[0]
-    if not isinstance(number, Scalar):
-        return emit_float(builder, "asin", math.AsinOp, python.asin, number)
-    return atan2.emit(builder, number, _other_cathetus(builder, number))
-
-
-@math_operation
-def acos(builder: Builder, x: Number) -> Result:
-    """Arc cosine in radians, between 0 and π; NaN outside −1 to 1.
-
-    Computed as ``atan2(sqrt((1 - x) * (1 + x)), x)``.
-
-    Example:
-        ``angle = weft.math.acos(dot / norms)``
-    """
-    number = operands_of(builder, "acos", (x,))[0]
-    if not isinstance(number, Scalar):
-        return emit_float(builder, "acos", math.AcosOp, python.acos, number)
-    return atan2.emit(builder, _other_cathetus(builder, number), number)
-
-
-def _other_cathetus(builder: Builder, x: Scalar) -> Result:
-    """sqrt(1 − x²), without the cancellation that the square would bring near 1."""
-    less, more = binary(builder, "-", 1.0, x), binary(builder, "+", 1.0, x)
-    return sqrt.emit(builder, binary(builder, "*", less, more))
-
-
-@math_operation
-def sqrt(builder: Builder, x: Number) -> Result:
-    """Square root, correctly rounded; NaN below 0.
-
-    Example:
-        ``length = weft.math.sqrt(x * x + y * y)``
-    """
-    return emit_float(builder, "sqrt", math.SqrtOp, python.sqrt, x)
-
-
-@math_operation
-def rsqrt(builder: Builder, x: Number) -> Result:
-    """1 over the square root; ∞ for 0, NaN below.
-
-    Example:
-        ``scale = weft.math.rsqrt(mean + epsilon)``
-    """
-    return emit_float(builder, "rsqrt", math.RsqrtOp, _rsqrt, x)
-
-
-def _rsqrt(x: float) -> float:
-    return 1.0 / python.sqrt(x)
-
-
-@math_operation
-def erf(builder: Builder, x: Number) -> Result:
-    """Error function, between −1 and 1.
-
-    Example:
-        ``gelu = 0.5 * x * (1 + weft.math.erf(x * 0.70710678))``
-    """
-    return emit_float(builder, "erf", math.ErfOp, python.erf, x)
-
-
-@math_operation
-def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
-    """`base` to the power of `exponent`, always in floats; NaN for a negative base and a fraction.
-
-    ``base ** exponent`` is the same for floats, and multiplies where the exponent is a small constant.
-
-    Example:
-        ``b[i] = weft.math.pow(a[i], gamma)``
-    """
-    return emit_float(builder, "pow", math.PowFOp, python.pow, base, exponent)
-
-
-@math_operation
-def fma(builder: Builder, a: Number, b: Number, c: Number) -> Result:
-    """``a * b + c`` with one rounding.
-
-    The compiler never fuses a multiplication and an addition by itself, so that results do not depend on
-    the target; this asks for it.
-
-    Example:
-        ``total = weft.math.fma(a[i], b[i], total)``
-    """
-    return emit_float(builder, "fma", math.FmaOp, _multiply_add, a, b, c)
-
-
-def _multiply_add(a: float, b: float, c: float) -> float:
-    return a * b + c
+from weft.language.bits import clz, ctz, ffs, mulhi, popcount
+from weft.language.elementary import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    erf,
+    exp,
+    exp2,
+    fma,
+    log,
+    log2,
+    log10,
+    rsqrt,
+    sin,
+    sqrt,
+    tan,
+    tanh,
+)
+from weft.language.elementary import pow_ as pow
+from weft.language.rounding import abs_ as abs
+from weft.language.rounding import ceil, copysign, floor, isfinite, isinf, isnan, trunc
+from weft.language.rounding import max_ as max
+from weft.language.rounding import min_ as min
+from weft.language.rounding import round_ as round
+
+__all__ = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "atan2",
+    "ceil",
+    "clz",
+    "copysign",
+    "cos",
+    "ctz",
+    "erf",
+    "exp",
+    "exp2",
+    "ffs",
+    "floor",
+    "fma",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log2",
+    "log10",
+    "max",
+    "min",
+    "mulhi",
+    "popcount",
+    "pow",
+    "round",
+    "rsqrt",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
