@@ -6,6 +6,8 @@
 
 #include <weft/runtime_table.h>
 
+#include "python/common.h"
+
 #include "driver/python_module.h"
 
 namespace weft {
@@ -14,10 +16,8 @@ namespace {
 using AddFunction = int (*)(PyObject* module);
 
 constexpr AddFunction kParts[] = {
-    add_runtime_table,
-    add_ffi_library,
-    add_driver_library,
-    add_device_program,
+    add_runtime_table, add_ffi_library, add_call_plan,     add_object,         add_function,
+    add_ffi_errors,    add_type_table,  add_argument_keys, add_driver_library, add_device_program,
 };
 
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.
@@ -31,6 +31,7 @@ int execute(PyObject* module) {
     return -1;
   }
   owner = current;
+  if (prepare_names() != 0) return -1;
   for (AddFunction add : kParts) {
     if (add(module) != 0) return -1;
   }

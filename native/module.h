@@ -13,6 +13,12 @@ namespace weft {
 
 int add_ffi_library(PyObject* module);    // ffi_library.cpp
 int add_runtime_table(PyObject* module);  // module.cpp
+int add_argument_keys(PyObject* module);  // python/argument_key.cpp
+int add_call_plan(PyObject* module);      // python/call_plan.cpp
+int add_ffi_errors(PyObject* module);     // python/ffi_error.cpp
+int add_function(PyObject* module);       // python/function.cpp
+int add_object(PyObject* module);         // python/object.cpp
+int add_type_table(PyObject* module);     // python/type_table.cpp
 
 }  // namespace weft
 

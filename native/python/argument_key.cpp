@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a direct call is found again by: the types of its arguments without their values, as bytes; and the
+// same facts in a form that Python code can read. Tensors go through the readers of the call itself.
+#include <cstring>
+#include <string>
+
+#include "ffi_library.h"
+#include "module.h"
+#include "python/encode.h"
+#include "python/interop.h"
+#include "python/object.h"
+#include "python/readers.h"
+
+namespace weft {
+namespace {
+
+enum LayoutClass : uint8_t { kContiguous = 0, kInner = 1, kStrided = 2 };
+constexpr const char* kLayoutNames[] = {"contiguous", "inner", "strided"};
+
+struct TensorFacts {
+  DLDataType dtype;
+  uint8_t rank;
+  uint8_t device_type;
+  uint8_t layout;
+  uint8_t aligned;  // 0 when the address is no multiple of the element size
+  uint8_t wide;     // 1 when a dimension needs more than 31 bits
+};
+
+// Dims of one element do not count, and a tensor without elements is contiguous whatever its strides.
+LayoutClass layout_of(const DLTensor& tensor) {
+  bool contiguous = true;
+  bool inner = true;
+  int64_t expected = 1;
+  bool innermost = true;
+  for (int32_t axis = tensor.ndim; axis-- > 0;) {
+    int64_t dim = tensor.shape[axis];
+    if (dim == 0) return kContiguous;
+    if (dim == 1) continue;
+    if (innermost) inner = tensor.strides[axis] == 1;
+    innermost = false;
+    contiguous = contiguous && tensor.strides[axis] == expected;
+    expected *= dim;
+  }
+  return contiguous ? kContiguous : inner ? kInner : kStrided;
+}
+
+TensorFacts facts_of(const DLTensor& tensor) {
+  TensorFacts facts{};
+  facts.dtype = tensor.dtype;
+  facts.rank = static_cast<uint8_t>(tensor.ndim);
+  facts.device_type = static_cast<uint8_t>(tensor.device.device_type);
+  facts.layout = layout_of(tensor);
+  uint64_t bytes = (static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes + 7) / 8;
+  uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  facts.aligned = bytes == 0 || address % bytes == 0;
+  for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
+    if (tensor.shape[axis] > INT32_MAX) facts.wide = 1;
+  }
+  return facts;
+}
+
+// A growing text of bytes on the stack, on the heap when a call has very many arguments.
+class Key {
+ public:
+  void add(uint8_t byte) {
+    if (WEFT_LIKELY(size_ < sizeof(inline_))) {
+      inline_[size_++] = static_cast<char>(byte);
+    } else {
+      spill(byte);
+    }
+  }
+  template <typename T>
+  void add_value(const T& value) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+    for (size_t index = 0; index < sizeof(T); ++index) add(bytes[index]);
+  }
+  PyObject* to_bytes() const {
+    if (WEFT_LIKELY(heap_.empty())) return PyBytes_FromStringAndSize(inline_, static_cast<Py_ssize_t>(size_));
+    return PyBytes_FromStringAndSize(heap_.data(), static_cast<Py_ssize_t>(heap_.size()));
+  }
+
+ private:
+  void spill(uint8_t byte) {
+    if (heap_.empty()) heap_.assign(inline_, size_);
+    heap_.push_back(static_cast<char>(byte));
+  }
+  size_t size_ = 0;
+  char inline_[240];
+  std::string heap_;
+};
+
+// The tensor behind an FFI object, or nullptr without an exception.
+const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
+  TVMFFIObject* handle = nullptr;
+  if (kind == Kind::kObject) handle = reinterpret_cast<Object*>(object)->handle;
+  if (kind == Kind::kForeignObject) handle = handle_of_foreign(object);
+  if (handle == nullptr || handle->type_index != kTVMFFITensor) return nullptr;
+  return reinterpret_cast<const DLTensor*>(handle + 1);
+}
+
+// Any tensor argument. Returns 1 when `view` is filled, 0 when the object is no tensor, -1 on an error.
+int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
+  if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
+  const DLTensor* tensor = tensor_of_object(object, entry.kind);
+  if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
+  view->tensor = *tensor;
+  view->read_only = false;
+  return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
+}
+
+int add_argument(PyObject* object, Scratch& scratch, Key& key);
+
+int add_sequence(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  Reference items(PySequence_Tuple(object));
+  if (!items) return -1;
+  key.add_value(entry.serial);  // a named tuple is not a tuple
+  key.add_value(static_cast<uint32_t>(PyTuple_GET_SIZE(items.get())));
+  if (Py_EnterRecursiveCall(" while looking at nested sequences")) return -1;
+  int failed = 0;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(items.get()) && failed == 0; ++index) {
+    failed = add_argument(PyTuple_GET_ITEM(items.get(), index), scratch, key);
+  }
+  Py_LeaveRecursiveCall();
+  return failed;
+}
+
+int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  Reference adapted(PyObject_CallOneArg(entry.adapter, object));
+  if (!adapted) return -1;
+  key.add_value(entry.serial);
+  if (Py_EnterRecursiveCall(" while adapting an argument")) return -1;
+  int failed = add_argument(adapted.get(), scratch, key);
+  Py_LeaveRecursiveCall();
+  return failed;
+}
+
+int add_argument(PyObject* object, Scratch& scratch, Key& key) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return -1;
+  key.add(static_cast<uint8_t>(entry->kind));
+  switch (entry->kind) {
+    case Kind::kNone:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kStr:
+    case Kind::kBytes:
+    case Kind::kStream:
+      return 0;
+    case Kind::kNumpyScalar:
+      key.add_value(entry->dtype);
+      return 0;
+    case Kind::kTuple:
+    case Kind::kList:
+      return add_sequence(object, *entry, scratch, key);
+    case Kind::kAdapter:
+      return add_adapted(object, *entry, scratch, key);
+    default:
+      break;
+  }
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found < 0) return -1;
+  if (found == 0) {
+    return refuse(PyExc_TypeError,
+                  "expected a tensor, number, string, stream, None, or a tuple of these, received %s",
+                  Py_TYPE(object)->tp_name);
+  }
+  key.add_value(facts_of(view.tensor));
+  return 0;
+}
+
+PyObject* argument_key(PyObject*, PyObject* arguments) {
+  if (!PyTuple_Check(arguments)) {
+    PyErr_Format(PyExc_TypeError, "argument_key: expected a tuple, received %s", Py_TYPE(arguments)->tp_name);
+    return nullptr;
+  }
+  Key key;
+  Scratch scratch;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(arguments); ++index) {
+    if (add_argument(PyTuple_GET_ITEM(arguments, index), scratch, key) != 0) return nullptr;
+  }
+  return key.to_bytes();
+}
+
+PyObject* dims_to_tuple(const int64_t* dims, int32_t count) {
+  PyObject* tuple = PyTuple_New(count);
+  for (int32_t axis = 0; tuple != nullptr && axis < count; ++axis) {
+    PyObject* dim = PyLong_FromLongLong(dims[axis]);
+    if (dim == nullptr) {
+      Py_DECREF(tuple);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple, axis, dim);
+  }
+  return tuple;
+}
+
+PyTypeObject* g_tensor_info = nullptr;
+
+PyObject* build_tensor_info(const TensorView& view) {
+  const DLTensor& tensor = view.tensor;
+  TensorFacts facts = facts_of(tensor);
+  Reference info(PyStructSequence_New(g_tensor_info));
+  if (!info) return nullptr;
+  PyObject* values[] = {
+      PyLong_FromLong(tensor.dtype.code),
+      PyLong_FromLong(tensor.dtype.bits),
+      PyLong_FromLong(tensor.dtype.lanes),
+      PyLong_FromLong(tensor.device.device_type),
+      PyLong_FromLong(tensor.device.device_id),
+      dims_to_tuple(tensor.shape, tensor.ndim),
+      dims_to_tuple(tensor.strides, tensor.ndim),
+      PyLong_FromVoidPtr(tensor.data),
+      PyLong_FromUnsignedLongLong(tensor.byte_offset),
+      PyBool_FromLong(view.read_only),
+      PyUnicode_FromString(kLayoutNames[facts.layout]),
+      PyBool_FromLong(facts.aligned),
+  };
+  Py_ssize_t index = 0;
+  for (PyObject* value : values) PyStructSequence_SetItem(info.get(), index++, value);
+  return PyErr_Occurred() ? nullptr : info.release();
+}
+
+PyObject* tensor_info(PyObject*, PyObject* object) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return nullptr;
+  Scratch scratch;
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found == 0) Py_RETURN_NONE;
+  return found > 0 ? build_tensor_info(view) : nullptr;
+}
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::kNone:
+      return "none";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kStr:
+      return "str";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kNumpyScalar:
+      return "numpy_scalar";
+    case Kind::kTensor:
+      return "tensor";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kList:
+      return "list";
+    case Kind::kFunction:
+      return "function";
+    case Kind::kObject:
+    case Kind::kForeignObject:
+    case Kind::kForeignHolder:
+      return "object";
+    case Kind::kStream:
+      return "stream";
+    case Kind::kAdapter:
+      return "adapter";
+    case Kind::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+PyObject* describe(PyObject*, PyObject* object) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return nullptr;
+  if (entry->kind == Kind::kNumpyScalar) {
+    return Py_BuildValue("(s(iii))", kind_name(entry->kind), entry->dtype.code, entry->dtype.bits,
+                         entry->dtype.lanes);
+  }
+  Scratch scratch;
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found < 0) return nullptr;
+  if (found > 0) return Py_BuildValue("(sN)", "tensor", build_tensor_info(view));
+  return Py_BuildValue("(sO)", kind_name(entry->kind), Py_None);
+}
+
+PyMethodDef kMethods[] = {
+    {"argument_key", argument_key, METH_O,
+     "argument_key(arguments: tuple) -> bytes\n--\n\n"
+     "The types of a call's arguments: Python types, dtypes, ranks, device types and layout classes, never\n"
+     "a value, a dimension or an address. TypeError names a type that cannot be an argument. Valid in this\n"
+     "process only."},
+    {"tensor_info", tensor_info, METH_O,
+     "tensor_info(value) -> TensorInfo | None\n--\n\n"
+     "Where a tensor's memory is and how it is laid out, strides in elements; None for what is no tensor.\n"
+     "TypeError or ValueError for tensors that no kernel can use."},
+    {"describe", describe, METH_O,
+     "describe(value) -> tuple[str, object]\n--\n\n"
+     "The kind of an argument, and its TensorInfo, its dtype, or None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyStructSequence_Field kFields[] = {
+    {"dtype_code", "DLDataTypeCode"},
+    {"dtype_bits", "bits of one lane"},
+    {"dtype_lanes", "lanes of one element"},
+    {"device_type", "DLDeviceType"},
+    {"device_id", "ordinal"},
+    {"shape", "dims"},
+    {"strides", "in elements"},
+    {"data", "address of the first element, before byte_offset"},
+    {"byte_offset", "added to data"},
+    {"read_only", "whether the producer forbids writing"},
+    {"layout", "'contiguous', 'inner' or 'strided'"},
+    {"aligned", "whether the address is a multiple of the element size"},
+    {nullptr, nullptr},
+};
+PyStructSequence_Desc kTensorInfo = {"weft._native.TensorInfo", "A tensor as a kernel sees it.", kFields, 12};
+
+}  // namespace
+
+int add_argument_keys(PyObject* module) {
+  if (g_tensor_info == nullptr) g_tensor_info = PyStructSequence_NewType(&kTensorInfo);
+  if (g_tensor_info == nullptr) return -1;
+  if (PyModule_AddObjectRef(module, "TensorInfo", reinterpret_cast<PyObject*>(g_tensor_info)) != 0) return -1;
+  return PyModule_AddFunctions(module, kMethods);
+}
+
+}  // namespace weft

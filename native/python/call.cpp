@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call: bind, encode, set the stream, call, restore, convert. The fast path allocates nothing.
+#include <cstring>
+
+#include "ffi_library.h"
+#include "python/deferred.h"
+#include "python/encode.h"
+#include "python/ffi_error.h"
+#include "python/function.h"
+#include "python/gil.h"
+#include "python/result.h"
+
+namespace weft {
+
+thread_local bool t_called_with_gil __attribute__((tls_model("initial-exec"))) = false;
+
+namespace {
+
+inline const TypeEntry* entry_of(Function* function, Py_ssize_t index, PyObject* argument) {
+  PyTypeObject* type = Py_TYPE(argument);
+  if (WEFT_LIKELY(index < Function::kCachedPositions)) {
+    Function::CachedType& cached = function->cached_types[index];
+    if (WEFT_LIKELY(cached.type == type)) return cached.entry;
+    const TypeEntry* entry = find_type(argument);
+    if (entry != nullptr && entry->settled) cached = {type, entry};
+    return entry;
+  }
+  return find_type(argument);
+}
+
+WEFT_COLD void blame_argument(Function* function, Py_ssize_t index) {
+  CallPlan* plan = function->plan;
+  if (plan == nullptr) {
+    Reference name(PyUnicode_FromString("function"));
+    if (name) name_argument(name.get(), index, nullptr);
+    return;
+  }
+  name_argument(plan->signature, index, PyTuple_GET_ITEM(plan->parameters, index));
+}
+
+inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t count, CallFrame& frame,
+                      TVMFFIAny* values) {
+  const uint8_t* all_flags = function->argument_flags;
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyObject* argument = arguments[index];
+    TVMFFIAny* value = &values[index];
+    const TypeEntry* entry = entry_of(function, index, argument);
+    uint8_t flags = all_flags != nullptr ? all_flags[index] : uint8_t{0};
+    if (WEFT_LIKELY(entry != nullptr)) {
+      if (entry->kind == Kind::kInt && is_small_int(argument) && (flags & kArgumentStream) == 0) {
+        value->type_index = kTVMFFIInt;
+        value->zero_padding = 0;
+        value->v_int64 = small_int_value(argument);
+        continue;
+      }
+      if (WEFT_LIKELY(encode_argument(argument, *entry, flags, frame, value) == 0)) continue;
+    }
+    blame_argument(function, index);
+    return -1;
+  }
+  return 0;
+}
+
+// Everything that is set for the callee, and put back on every path. A callee may call Python again.
+inline int call_native(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
+                       Py_ssize_t count, TVMFFIAny* result) {
+  void* previous_stream = nullptr;
+  bool has_stream = frame.stream_device_type != 0;
+  if (has_stream) {
+    ffi().env_set_stream(frame.stream_device_type, frame.stream_device, frame.stream, &previous_stream);
+  }
+  bool outer = t_called_with_gil;
+  int code;
+  if (function->release_gil) {
+    t_called_with_gil = false;
+    PyThreadState* thread = PyEval_SaveThread();
+    code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
+    PyEval_RestoreThread(thread);
+  } else {
+    t_called_with_gil = true;
+    code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
+  }
+  t_called_with_gil = outer;
+  if (has_stream) {
+    ffi().env_set_stream(frame.stream_device_type, frame.stream_device, previous_stream, nullptr);
+  }
+  return code;
+}
+
+inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_ssize_t count) {
+  constexpr Py_ssize_t kInlineValues = 12;
+  drain_deferred();
+  CallFrame frame;
+  frame.owned_tensors = function->owned_tensors;
+  TVMFFIAny inline_values[kInlineValues];
+  TVMFFIAny* values = inline_values;
+  if (WEFT_UNLIKELY(count > kInlineValues)) {
+    values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
+    if (values == nullptr) return nullptr;
+  }
+  if (WEFT_UNLIKELY(encode_all(function, arguments, count, frame, values) != 0)) return nullptr;
+  TVMFFIAny result;
+  result.type_index = kTVMFFINone;
+  result.zero_padding = 0;
+  result.v_int64 = 0;
+  int code = call_native(function, frame, values, count, &result);
+  if (WEFT_UNLIKELY(code != 0)) return raise_ffi_error(code);
+  if (WEFT_LIKELY(result.type_index == kTVMFFINone)) Py_RETURN_NONE;
+  return result_to_python(result, frame.first_tensor);
+}
+
+// Keywords, defaults, or a wrong number of arguments.
+__attribute__((noinline)) PyObject* call_with_binding(Function* function, PyObject* const* arguments,
+                                                      Py_ssize_t count, PyObject* keywords) {
+  constexpr Py_ssize_t kInlineArguments = 32;
+  if (function->plan == nullptr) {
+    PyErr_SetString(PyExc_TypeError,
+                    "this function's parameters have no names: it takes no keyword arguments");
+    return nullptr;
+  }
+  const CallPlan& plan = *function->plan;
+  PyObject* inline_bound[kInlineArguments];
+  PyObject** bound = inline_bound;
+  if (plan.count > kInlineArguments) {
+    bound = static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * static_cast<size_t>(plan.count)));
+    if (bound == nullptr) return PyErr_NoMemory();
+  }
+  PyObject* result = nullptr;
+  if (bind_arguments(plan, arguments, count, keywords, bound) == 0) {
+    result = call_bound(function, bound, plan.count);
+  }
+  if (bound != inline_bound) PyMem_Free(bound);
+  return result;
+}
+
+}  // namespace
+
+PyObject* call_function(PyObject* callable, PyObject* const* arguments, size_t count_and_flags,
+                        PyObject* keywords) {
+  Function* function = reinterpret_cast<Function*>(callable);
+  Py_ssize_t count = PyVectorcall_NARGS(count_and_flags);
+  bool named = keywords != nullptr && PyTuple_GET_SIZE(keywords) != 0;
+  if (WEFT_LIKELY(!named && (count == function->parameter_count || function->parameter_count < 0))) {
+    return call_bound(function, arguments, count);
+  }
+  return call_with_binding(function, arguments, count, keywords);
+}
+
+}  // namespace weft

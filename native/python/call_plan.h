@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the marshaller must know about one function: names, defaults and policies. Plain data, immutable
+// after construction.
+#ifndef WEFT_PYTHON_CALL_PLAN_H_
+#define WEFT_PYTHON_CALL_PLAN_H_
+
+#include "python/common.h"
+
+namespace weft {
+
+enum ArgumentFlag : uint8_t {
+  kArgumentWritten = 1,  // a kernel writes through it: read-only memory is refused
+  kArgumentStream = 2,   // passed as an opaque pointer
+};
+
+struct CallPlan {
+  PyObject base;
+  PyObject* name;        // str
+  PyObject* signature;   // str, what errors show
+  PyObject* parameters;  // tuple of interned str
+  PyObject** defaults;   // one per parameter, nullptr where there is none; owned
+  uint8_t* flags;        // one per parameter
+  Py_ssize_t count;
+  Py_ssize_t positional_count;       // the rest are keyword-only
+  Py_ssize_t positional_only_count;  // the first ones, which have no keyword
+  bool release_gil;
+  bool owned_tensors;
+};
+
+PyTypeObject* call_plan_type();
+
+// Puts the arguments of a call in the order of the parameters: positional ones, keywords, defaults.
+// `bound` has room for plan->count values. Returns 0, or -1 with Python's own TypeError.
+int bind_arguments(const CallPlan& plan, PyObject* const* arguments, Py_ssize_t positional,
+                   PyObject* keywords, PyObject** bound);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_CALL_PLAN_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every file of the marshaller uses: branch hints, the interned attribute names, and the few Python
+// objects that live as long as the process.
+#ifndef WEFT_PYTHON_COMMON_H_
+#define WEFT_PYTHON_COMMON_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+
+#define WEFT_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define WEFT_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define WEFT_COLD __attribute__((noinline, cold))
+
+namespace weft {
+
+#define WEFT_NAMES(NAME)          \
+  NAME(__chandle__)               \
+  NAME(__cuda_array_interface__)  \
+  NAME(__cuda_stream__)           \
+  NAME(__dlpack__)                \
+  NAME(__dlpack_c_exchange_api__) \
+  NAME(__dlpack_device__)         \
+  NAME(__name__)                  \
+  NAME(__torch_dispatch__)        \
+  NAME(__tvm_ffi_object__)        \
+  NAME(_cdata)                    \
+  NAME(add_note)                  \
+  NAME(cuda_stream)               \
+  NAME(detach)                    \
+  NAME(from_dlpack)               \
+  NAME(item)                      \
+  NAME(max_version)               \
+  NAME(name)                      \
+  NAME(numpy)                     \
+  NAME(ptr)                       \
+  NAME(stream)                    \
+  NAME(torch)
+
+// Interned attribute names, filled once at import.
+struct Names {
+#define WEFT_NAME(name) PyObject* name = nullptr;
+  WEFT_NAMES(WEFT_NAME)
+#undef WEFT_NAME
+};
+extern Names g_names;
+
+int prepare_names();
+
+// A module that the program has imported already, or nullptr without an exception: the marshaller never
+// imports an array library by itself. Borrowed from sys.modules.
+PyObject* imported_module(const char* name);
+
+// `module.attribute` of a module that is already imported, as a new reference, or nullptr without an
+// exception.
+PyObject* imported_attribute(const char* module, const char* attribute);
+
+// True when `object` is an instance of an imported module's class; false when the module is not imported.
+// An exception raised on the way counts as false.
+bool is_instance_of_imported(PyObject* object, const char* module, const char* attribute);
+
+// Sets an exception with a formatted message and returns -1.
+int refuse(PyObject* exception_type, const char* format, ...);
+
+// A reference that is dropped at the end of the scope.
+class Reference {
+ public:
+  explicit Reference(PyObject* object = nullptr) : object_(object) {}
+  ~Reference() { Py_XDECREF(object_); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  Reference(Reference&& other) noexcept : object_(other.release()) {}
+
+  PyObject* get() const { return object_; }
+  PyObject* release() {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  void reset(PyObject* object) {
+    PyObject* previous = object_;
+    object_ = object;
+    Py_XDECREF(previous);
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_COMMON_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dropping Python references from threads that may not hold the GIL: deleters that foreign code runs
+// wherever it likes. The reference is queued and dropped at the next call or by the interpreter.
+#ifndef WEFT_PYTHON_DEFERRED_H_
+#define WEFT_PYTHON_DEFERRED_H_
+
+#include <atomic>
+
+#include "python/common.h"
+
+namespace weft {
+
+struct DeferredReference {
+  PyObject* object;
+  DeferredReference* next;
+};
+
+extern std::atomic<DeferredReference*> g_deferred;
+
+// Drops `object` now when this thread holds the GIL, else later. Callable from any thread. After the
+// interpreter has begun to end nothing is dropped: its memory goes with the process.
+void drop_anywhere(PyObject* object);
+
+WEFT_COLD void drop_deferred();
+
+// With the GIL held: drops what other threads queued.
+inline void drain_deferred() {
+  if (WEFT_UNLIKELY(g_deferred.load(std::memory_order_relaxed) != nullptr)) drop_deferred();
+}
+
+// Whether the running interpreter can be used: it has started and has not begun to end.
+bool interpreter_is_usable();
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_DEFERRED_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From Python arguments to FFI values. Values borrow from the arguments and from the call's scratch.
+#ifndef WEFT_PYTHON_ENCODE_H_
+#define WEFT_PYTHON_ENCODE_H_
+
+#include "python/call_plan.h"
+#include "python/type_table.h"
+
+namespace weft {
+
+// What one call gathers while its arguments are encoded.
+struct CallFrame {
+  Scratch scratch;
+  bool owned_tensors = false;      // tensors as reference-counted objects instead of DLTensor*
+  int32_t stream_device_type = 0;  // 0: no stream was found
+  int32_t stream_device = 0;
+  void* stream = nullptr;
+  bool stream_asked = false;                // the first tensor on a device decides
+  const TypeEntry* first_tensor = nullptr;  // whose library results are made for
+};
+
+// Every kind of argument; `flags` are ArgumentFlags. Returns 0, or -1 with an exception that does not name
+// the argument yet.
+int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                    TVMFFIAny* value);
+
+// An int of any size: as an int where 64 bits hold it, else as an owned big integer.
+int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value);
+
+#if PY_VERSION_HEX >= 0x030C0000
+inline bool is_small_int(PyObject* object) {
+  return PyUnstable_Long_IsCompact(reinterpret_cast<PyLongObject*>(object)) != 0;
+}
+inline int64_t small_int_value(PyObject* object) {
+  return PyUnstable_Long_CompactValue(reinterpret_cast<PyLongObject*>(object));
+}
+#else
+inline bool is_small_int(PyObject* object) { return Py_SIZE(object) >= -1 && Py_SIZE(object) <= 1; }
+inline int64_t small_int_value(PyObject* object) {
+  Py_ssize_t sign = Py_SIZE(object);
+  return sign == 0 ? 0 : sign * static_cast<int64_t>(reinterpret_cast<PyLongObject*>(object)->ob_digit[0]);
+}
+#endif
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_ENCODE_H_

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Function type: construction, attributes, lifetime. Calling it is in call.cpp.
+#include "python/function.h"
+
+#include <structmember.h>
+
+#include "ffi_library.h"
+#include "module.h"
+#include "python/deferred.h"
+#include "python/ffi_error.h"
+#include "python/interop.h"
+
+namespace weft {
+namespace {
+
+PyTypeObject* g_type = nullptr;
+
+Function* as_function(PyObject* object) { return reinterpret_cast<Function*>(object); }
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Function* function = as_function(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(function->plan);
+  Py_VISIT(function->owner);
+  Py_VISIT(function->details);
+  Py_VISIT(function->foreign);
+  return 0;
+}
+
+// A finalizer in the same cycle may still call the function; its code may be gone by then.
+PyObject* call_cleared(PyObject*, PyObject* const*, size_t, PyObject*) {
+  PyErr_SetString(PyExc_RuntimeError, "this function has been garbage-collected");
+  return nullptr;
+}
+
+int clear(PyObject* self) {
+  Function* function = as_function(self);
+  function->vectorcall = call_cleared;
+  function->argument_flags = nullptr;
+  Py_CLEAR(function->foreign);
+  Py_CLEAR(function->details);
+  Py_CLEAR(function->plan);
+  Py_CLEAR(function->owner);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  Function* function = as_function(self);
+  if (function->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  clear(self);
+  if (function->object != nullptr) ffi().object_dec_ref(function->object);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// libtvm_ffi is opened when the first function is made.
+int require_library() {
+  if (WEFT_LIKELY(ffi().is_open)) return 0;
+  Reference module(PyImport_ImportModule("weft.ffi.library"));
+  Reference opened(module ? PyObject_CallMethod(module.get(), "open_ffi_library", nullptr) : nullptr);
+  return opened ? 0 : -1;
+}
+
+Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* plan, PyObject* details) {
+  Function* function = as_function(g_type->tp_alloc(g_type, 0));
+  if (function == nullptr) return nullptr;
+  function->vectorcall = call_function;
+  function->safe_call = safe_call;
+  function->handle = handle;
+  function->parameter_count = -1;
+  function->owned_tensors = true;  // nothing is known of a foreign function: it may keep what it is given
+  if (plan != nullptr && plan != Py_None) {
+    function->plan = reinterpret_cast<CallPlan*>(Py_NewRef(plan));
+    function->parameter_count = function->plan->count;
+    function->argument_flags = function->plan->flags;
+    function->release_gil = function->plan->release_gil;
+    function->owned_tensors = function->plan->owned_tensors;
+  }
+  if (details != nullptr && details != Py_None) function->details = Py_NewRef(details);
+  return function;
+}
+
+int check_plan(PyObject* plan) {
+  if (plan == nullptr || plan == Py_None || Py_TYPE(plan) == call_plan_type()) return 0;
+  return refuse(PyExc_TypeError, "expected a CallPlan or None as plan, received %s", Py_TYPE(plan)->tp_name);
+}
+
+PyObject* from_address(PyObject*, PyObject* arguments, PyObject* keywords) {
+  static const char* kNames[] = {"safe_call", "handle", "owner", "plan", "details", nullptr};
+  PyObject *safe_call, *handle, *owner = Py_None, *plan = Py_None, *details = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO|OOO:from_address", const_cast<char**>(kNames),
+                                   &safe_call, &handle, &owner, &plan, &details)) {
+    return nullptr;
+  }
+  void* code = PyLong_AsVoidPtr(safe_call);
+  if (code == nullptr && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "safe_call is a null address");
+  if (PyErr_Occurred() || check_plan(plan) != 0) return nullptr;
+  void* state = handle == Py_None ? nullptr : PyLong_AsVoidPtr(handle);
+  if (PyErr_Occurred() || require_library() != 0) return nullptr;
+  Function* function = new_function(reinterpret_cast<TVMFFISafeCallType>(code), state, plan, details);
+  if (function == nullptr) return nullptr;
+  if (owner != Py_None) function->owner = Py_NewRef(owner);
+  return &function->base;
+}
+
+PyObject* from_object(PyObject*, PyObject* arguments, PyObject* keywords) {
+  static const char* kNames[] = {"address", "borrowed", "plan", "details", nullptr};
+  PyObject *address, *plan = Py_None, *details = Py_None;
+  int borrowed;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op|OO:from_object", const_cast<char**>(kNames),
+                                   &address, &borrowed, &plan, &details)) {
+    return nullptr;
+  }
+  auto* object = static_cast<TVMFFIObject*>(PyLong_AsVoidPtr(address));
+  if (object == nullptr && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "address is null");
+  if (PyErr_Occurred() || check_plan(plan) != 0 || require_library() != 0) return nullptr;
+  if (object->type_index != kTVMFFIFunction) {
+    PyErr_Format(PyExc_TypeError, "expected an FFI function (type index %d), received type index %d",
+                 kTVMFFIFunction, object->type_index);
+    return nullptr;
+  }
+  auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
+  Function* function = new_function(cell->safe_call, object, plan, details);
+  if (function == nullptr) return nullptr;
+  if (borrowed) ffi().object_inc_ref(object);
+  function->object = object;
+  return &function->base;
+}
+
+PyObject* to_object(PyObject* self, PyObject*) {
+  TVMFFIObject* object = function_object(*as_function(self));
+  return object == nullptr ? nullptr : PyLong_FromVoidPtr(object);
+}
+
+PyObject* foreign_function(PyObject* self, PyObject*) {
+  Function* function = as_function(self);
+  if (function->foreign == nullptr) {
+    TVMFFIObject* object = function_object(*function);
+    if (object == nullptr) return nullptr;
+    function->foreign = to_foreign_object(object);
+    ffi().object_dec_ref(object);
+  }
+  return Py_XNewRef(function->foreign);
+}
+
+// What the type itself does not have is asked from `details`.
+PyObject* get_attribute(PyObject* self, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  PyObject* details = as_function(self)->details;
+  if (value != nullptr || details == nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  value = PyObject_GetAttr(details, name);
+  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) && PyUnicode_Check(name)) {
+    // The user asked the function, not its details; what a property raised itself is left alone.
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    if (traceback != nullptr) {
+      PyErr_Restore(type, error, traceback);
+      return nullptr;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    PyErr_Format(PyExc_AttributeError, "function '%U' has no attribute '%U'",
+                 as_function(self)->plan != nullptr ? as_function(self)->plan->name : name, name);
+  }
+  return value;
+}
+
+// Name and text come from the plan; a function without one has neither.
+PyObject* get_name(PyObject* self, void*) {
+  CallPlan* plan = as_function(self)->plan;
+  return plan != nullptr ? Py_NewRef(plan->name) : PyUnicode_FromString("function");
+}
+
+PyObject* detail_or_none(PyObject* self, const char* name) {
+  PyObject* details = as_function(self)->details;
+  if (details == nullptr) Py_RETURN_NONE;
+  PyObject* value = PyObject_GetAttrString(details, name);
+  if (value != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+
+PyObject* get_doc(PyObject* self, void*) {
+  // A class's own text describes the class, not this function.
+  PyObject* details = as_function(self)->details;
+  PyObject* value = detail_or_none(self, "__doc__");
+  if (value == nullptr || details == nullptr) return value;
+  Reference of_class(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(details)), "__doc__"));
+  if (!of_class) PyErr_Clear();
+  if (of_class.get() != value) return value;
+  Py_DECREF(value);
+  Py_RETURN_NONE;
+}
+
+// An inspect.Signature of the plan; inspect is imported only when somebody asks.
+PyObject* get_signature(PyObject* self, void*) {
+  PyObject* given = detail_or_none(self, "__signature__");
+  if (given == nullptr || given != Py_None) return given;
+  Py_DECREF(given);
+  CallPlan* plan = as_function(self)->plan;
+  if (plan == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "a function without a plan has no __signature__");
+    return nullptr;
+  }
+  Reference inspect(PyImport_ImportModule("inspect"));
+  Reference type(inspect ? PyObject_GetAttrString(inspect.get(), "Parameter") : nullptr);
+  Reference parameters(type ? PyList_New(0) : nullptr);
+  for (Py_ssize_t index = 0; parameters && index < plan->count; ++index) {
+    const char* kind = index < plan->positional_only_count ? "POSITIONAL_ONLY"
+                       : index < plan->positional_count    ? "POSITIONAL_OR_KEYWORD"
+                                                           : "KEYWORD_ONLY";
+    Reference kind_value(PyObject_GetAttrString(type.get(), kind));
+    Reference arguments(
+        kind_value ? PyTuple_Pack(2, PyTuple_GET_ITEM(plan->parameters, index), kind_value.get()) : nullptr);
+    Reference options(PyDict_New());
+    PyObject* fallback = plan->defaults[index];
+    if (!arguments || !options) return nullptr;
+    if (fallback != nullptr && PyDict_SetItemString(options.get(), "default", fallback) != 0) return nullptr;
+    Reference parameter(PyObject_Call(type.get(), arguments.get(), options.get()));
+    if (!parameter || PyList_Append(parameters.get(), parameter.get()) != 0) return nullptr;
+  }
+  return parameters ? PyObject_CallMethod(inspect.get(), "Signature", "O", parameters.get()) : nullptr;
+}
+
+PyObject* get_safe_call(PyObject* self, void*) {
+  return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_function(self)->safe_call));
+}
+
+PyObject* get_handle(PyObject* self, void*) { return PyLong_FromVoidPtr(as_function(self)->handle); }
+
+PyObject* repr(PyObject* self) {
+  Function* function = as_function(self);
+  if (function->plan == nullptr) return PyUnicode_FromFormat("<weft function at %p>", function->handle);
+  return PyUnicode_FromFormat("<weft function %U>", function->plan->signature);
+}
+
+PyMethodDef kMethods[] = {
+    {"from_address", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_address)),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "from_address(safe_call, handle, owner=None, plan=None, details=None)\n--\n\n"
+     "A function over a TVMFFISafeCallType at an address. `handle` is its first argument; `owner` is kept\n"
+     "alive as long as the function, or any TVMFFIFunction made of it, lives."},
+    {"from_object", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_object)),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "from_object(address, borrowed, plan=None, details=None)\n--\n\n"
+     "A function over the TVMFFIFunction at an address: `borrowed=True` adds a reference,\n"
+     "`borrowed=False` takes over the caller's."},
+    {"to_object", to_object, METH_NOARGS,
+     "to_object()\n--\n\nThe address of a TVMFFIFunction over the same code; the caller owns a reference."},
+    {"__tvm_ffi_object__", foreign_function, METH_NOARGS, "The same function in the tvm_ffi package."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef kProperties[] = {
+    {"__name__", get_name, nullptr, nullptr, nullptr},
+    {"__qualname__", get_name, nullptr, nullptr, nullptr},
+    {"__doc__", get_doc, nullptr, nullptr, nullptr},
+    {"__signature__", get_signature, nullptr, nullptr, nullptr},
+    {"safe_call_address", get_safe_call, nullptr, "The address of the code.", nullptr},
+    {"handle_address", get_handle, nullptr, "What the code is called with first.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef kMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Function, weak_references), READONLY, nullptr},
+    {"plan", T_OBJECT, offsetof(Function, plan), READONLY, "The CallPlan, or None."},
+    {"details", T_OBJECT, offsetof(Function, details), READONLY, "Where further attributes come from."},
+    {"owner", T_OBJECT, offsetof(Function, owner), READONLY, "What keeps the code alive."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
+    {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_getset, kProperties},
+    {Py_tp_members, kMembers},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"weft._native.Function", sizeof(Function), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                         Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                     kSlots};
+
+}  // namespace
+
+PyTypeObject* function_type() { return g_type; }
+
+PyObject* function_of_object(TVMFFIObject* object) {
+  auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
+  Function* function = new_function(cell->safe_call, object, nullptr, nullptr);
+  if (function == nullptr) {
+    ffi().object_dec_ref(object);
+    return nullptr;
+  }
+  function->object = object;
+  return &function->base;
+}
+
+int add_function(PyObject* module) {
+  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  if (g_type == nullptr) return -1;
+  return PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(g_type));
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weft._native.Function: the one callable, for compiled functions and for any function of the FFI.
+#ifndef WEFT_PYTHON_FUNCTION_H_
+#define WEFT_PYTHON_FUNCTION_H_
+
+#include "python/call_plan.h"
+#include "python/type_table.h"
+
+namespace weft {
+
+struct Function {
+  PyObject base;
+  vectorcallfunc vectorcall;
+  TVMFFISafeCallType safe_call;
+  void* handle;                   // first argument of safe_call
+  Py_ssize_t parameter_count;     // -1: any number, no keywords
+  const uint8_t* argument_flags;  // of the plan, or nullptr
+  bool release_gil;
+  bool owned_tensors;
+  CallPlan* plan;        // or nullptr
+  TVMFFIObject* object;  // owned, for functions made from an FFI object
+  PyObject* owner;       // keeps the code alive, or nullptr
+  PyObject* details;     // where attributes that are not here are looked up, or nullptr
+  PyObject* foreign;     // the same function in the tvm_ffi package, once it was asked for
+  PyObject* weak_references;
+  // The type last seen at each position, so that an argument costs a comparison and no look-up.
+  static constexpr Py_ssize_t kCachedPositions = 12;
+  struct CachedType {
+    PyTypeObject* type;
+    const TypeEntry* entry;
+  } cached_types[kCachedPositions];
+};
+
+PyTypeObject* function_type();
+
+// A function over an FFI function object, whose reference it takes over, also when it fails.
+PyObject* function_of_object(TVMFFIObject* object);
+
+// The vectorcall entry of Function (call.cpp).
+PyObject* call_function(PyObject* callable, PyObject* const* arguments, size_t count_and_flags,
+                        PyObject* keywords);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_FUNCTION_H_

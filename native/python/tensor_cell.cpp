@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pool of cells. The pool and `state` are used with the GIL held; an escaped cell may be released by
+// any thread.
+#include "python/tensor_cell.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "ffi_library.h"
+#include "python/deferred.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kUnique = (uint64_t{1} << 32) | 1;  // one strong reference and the weak one it implies
+constexpr int32_t kPooledRank = 8;
+constexpr int kPoolLimit = 64;
+
+// libtvm_ffi's own allocator puts two words before an object; zeros there say that nothing is attached.
+struct Cell {
+  uint64_t allocator_words[2];
+  TVMFFIObject object;
+  DLTensor tensor;
+  PyObject* source;        // borrowed while the call lasts, owned once escaped
+  const TypeEntry* entry;  // of the source
+  Cell* next;              // in the pool
+  int32_t capacity;        // ranks that `dims` has room for
+  bool escaped;
+  int64_t dims[];  // shape, then strides
+};
+static_assert(offsetof(Cell, tensor) == offsetof(Cell, object) + sizeof(TVMFFIObject),
+              "a tensor object is a header and a DLTensor");
+
+Cell* g_pool = nullptr;
+int g_pool_count = 0;
+
+Cell* cell_of(const void* object) {
+  const char* start = static_cast<const char*>(object) - offsetof(Cell, object);
+  return reinterpret_cast<Cell*>(const_cast<char*>(start));
+}
+
+// Runs on any thread, for escaped cells only: those in use always have the call's own reference.
+void delete_cell(void* object, int flags) {
+  Cell* cell = cell_of(object);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) {
+    drop_anywhere(cell->source);
+    cell->source = nullptr;
+  }
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) std::free(cell);
+}
+
+Cell* new_cell(int32_t rank) {
+  int32_t capacity = rank > kPooledRank ? rank : kPooledRank;
+  size_t bytes = sizeof(Cell) + sizeof(int64_t) * 2 * static_cast<size_t>(capacity);
+  Cell* cell = static_cast<Cell*>(std::malloc(bytes));
+  if (cell == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  std::memset(cell, 0, sizeof(Cell));
+  cell->object.combined_ref_count = kUnique;
+  cell->object.type_index = kTVMFFITensor;
+  cell->object.deleter = delete_cell;
+  cell->capacity = capacity;
+  return cell;
+}
+
+// What keeps the memory of an escaped cell: for torch a detached alias, because `tensor.set_` or
+// `tensor.data =` would take the storage away from the tensor itself; for buffers an export, because a
+// bytearray without one may be resized.
+PyObject* keeper_of(PyObject* source, const TypeEntry& entry) {
+  PyObject* keeper = nullptr;
+  if (entry.family == Family::kTorch) keeper = PyObject_CallMethodNoArgs(source, g_names.detach);
+  if (entry.family == Family::kBuffer) keeper = PyMemoryView_FromObject(source);
+  if (keeper != nullptr) return keeper;
+  PyErr_Clear();
+  return Py_NewRef(source);
+}
+
+void release_cell(void* object) {
+  Cell* cell = static_cast<Cell*>(object);
+  uint64_t count = __atomic_load_n(&cell->object.combined_ref_count, __ATOMIC_ACQUIRE);
+  if (WEFT_LIKELY(count == kUnique)) {
+    if (cell->capacity == kPooledRank && g_pool_count < kPoolLimit) {
+      cell->source = nullptr;
+      cell->next = g_pool;
+      g_pool = cell;
+      ++g_pool_count;
+    } else {
+      std::free(cell);
+    }
+    return;
+  }
+  cell->source = keeper_of(cell->source, *cell->entry);
+  cell->escaped = true;
+  ffi().object_dec_ref(&cell->object);
+}
+
+}  // namespace
+
+TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorView& view, Scratch& scratch) {
+  int32_t rank = view.tensor.ndim;
+  Cell* cell = g_pool;
+  if (WEFT_LIKELY(cell != nullptr && rank <= kPooledRank)) {
+    g_pool = cell->next;
+    --g_pool_count;
+  } else {
+    cell = new_cell(rank);
+    if (cell == nullptr) return nullptr;
+  }
+  cell->source = source;
+  cell->entry = &entry;
+  cell->tensor = view.tensor;
+  cell->tensor.shape = cell->dims;
+  cell->tensor.strides = cell->dims + rank;
+  for (int32_t axis = 0; axis < rank; ++axis) {
+    cell->dims[axis] = view.tensor.shape[axis];
+    cell->dims[rank + axis] = view.tensor.strides[axis];
+  }
+  if (scratch.at_end(release_cell, cell) != 0) return nullptr;
+  return &cell->object;
+}
+
+PyObject* source_of_cell(const TVMFFIObject* object) {
+  if (object->deleter != delete_cell) return nullptr;
+  const Cell* cell = cell_of(object);
+  return cell->escaped ? nullptr : cell->source;
+}
+
+}  // namespace weft

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One open-addressed table from Python type to entry, under the GIL. What a type is, is decided here and
+// nowhere else.
+#include "python/type_table.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "module.h"
+#include "python/function.h"
+#include "python/numpy_scalar.h"
+#include "python/object.h"
+#include "python/readers.h"
+
+namespace weft {
+namespace {
+
+struct Table {
+  TypeEntry** slots = nullptr;
+  size_t capacity = 0;  // a power of two
+  size_t count = 0;
+};
+
+Table g_table;
+unsigned g_rungs = kRungAll;
+
+size_t slot_of(const Table& table, PyTypeObject* type) {
+  uintptr_t address = reinterpret_cast<uintptr_t>(type);
+  size_t slot = ((address >> 4) ^ (address >> 13)) & (table.capacity - 1);
+  while (table.slots[slot] != nullptr && table.slots[slot]->type != type) {
+    slot = (slot + 1) & (table.capacity - 1);
+  }
+  return slot;
+}
+
+int grow() {
+  Table larger;
+  larger.capacity = g_table.capacity == 0 ? 256 : g_table.capacity * 2;
+  larger.slots = static_cast<TypeEntry**>(std::calloc(larger.capacity, sizeof(TypeEntry*)));
+  if (larger.slots == nullptr) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t slot = 0; slot < g_table.capacity; ++slot) {
+    TypeEntry* entry = g_table.slots[slot];
+    if (entry != nullptr) larger.slots[slot_of(larger, entry->type)] = entry;
+  }
+  larger.count = g_table.count;
+  std::free(g_table.slots);
+  g_table = larger;
+  return 0;
+}
+
+TypeEntry* entry_of(PyTypeObject* type) {
+  if (2 * g_table.count >= g_table.capacity && grow() != 0) return nullptr;
+  size_t slot = slot_of(g_table, type);
+  if (g_table.slots[slot] != nullptr) return g_table.slots[slot];
+  TypeEntry* entry = new (std::nothrow) TypeEntry();
+  if (entry == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  Py_INCREF(type);
+  entry->type = type;
+  entry->settled = false;
+  entry->serial = static_cast<uint32_t>(++g_table.count);
+  g_table.slots[slot] = entry;
+  return entry;
+}
+
+bool has_attribute(PyTypeObject* type, PyObject* name) {
+  PyObject* value = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name);
+  if (value == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  bool present = value != Py_None;
+  Py_DECREF(value);
+  return present;
+}
+
+bool is_subtype_of_imported(PyTypeObject* type, const char* module, const char* attribute) {
+  Reference base(imported_attribute(module, attribute));
+  return base && PyType_Check(base.get()) &&
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.get())) != 0;
+}
+
+Kind builtin_kind(PyTypeObject* type) {
+  if (type == Py_TYPE(Py_None)) return Kind::kNone;
+  if (type == &PyBool_Type) return Kind::kBool;
+  if (type == &PyLong_Type) return Kind::kInt;
+  if (type == &PyFloat_Type) return Kind::kFloat;
+  if (type == &PyUnicode_Type) return Kind::kStr;
+  if (type == &PyBytes_Type) return Kind::kBytes;
+  if (type == function_type()) return Kind::kFunction;
+  if (type == object_type()) return Kind::kObject;
+  return Kind::kUnknown;
+}
+
+Kind derived_kind(PyTypeObject* type) {
+  if (PyType_IsSubtype(type, &PyTuple_Type)) return Kind::kTuple;
+  if (PyType_IsSubtype(type, &PyList_Type)) return Kind::kList;
+  if (PyType_IsSubtype(type, &PyLong_Type)) return Kind::kInt;
+  if (PyType_IsSubtype(type, &PyFloat_Type)) return Kind::kFloat;
+  if (PyType_IsSubtype(type, &PyUnicode_Type)) return Kind::kStr;
+  if (PyType_IsSubtype(type, &PyBytes_Type)) return Kind::kBytes;
+  return Kind::kUnknown;
+}
+
+// The general rungs, for types that no library-specific reader serves.
+void choose_general_reader(TypeEntry* entry) {
+  PyTypeObject* type = entry->type;
+  entry->exchange = find_exchange_api(type);
+  entry->read = nullptr;
+  Family family = Family::kNone;
+  if ((g_rungs & kRungExchange) != 0 && entry->exchange != nullptr) {
+    entry->read = read_exchange;
+    family = Family::kExchange;
+  } else if ((g_rungs & kRungDlpack) != 0 && has_attribute(type, g_names.__dlpack__)) {
+    entry->read = read_dlpack;
+    family = Family::kDlpack;
+  } else if ((g_rungs & kRungCudaArray) != 0 && has_attribute(type, g_names.__cuda_array_interface__)) {
+    entry->read = read_cuda_array;
+    family = Family::kCudaArray;
+  } else if ((g_rungs & kRungBuffer) != 0 && type->tp_as_buffer != nullptr &&
+             type->tp_as_buffer->bf_getbuffer != nullptr) {
+    entry->read = read_buffer;
+    family = Family::kBuffer;
+  }
+  if (entry->family == Family::kNone) entry->family = family;
+}
+
+void resolve_numpy(TypeEntry* entry) {
+  entry->kind = Kind::kTensor;
+  entry->family = Family::kNumpy;
+  choose_general_reader(entry);
+  if ((g_rungs & kRungNumpyStruct) != 0 && prepare_numpy()) entry->read = read_numpy;
+  bool exact = !is_subtype_of_imported(entry->type, "numpy.ma", "MaskedArray");
+  entry->check = exact ? nullptr : check_numpy_subclass;
+}
+
+// `settled` stays false where torch could not be probed now (inside a mode that intercepts its
+// factories): the next call asks again.
+void resolve_torch(TypeEntry* entry) {
+  entry->kind = Kind::kTensor;
+  entry->family = Family::kTorch;
+  choose_general_reader(entry);
+  if ((g_rungs & kRungTorchShim) != 0 && prepare_torch()) {
+    entry->read = read_torch;
+    entry->check = has_own_torch_dispatch(entry->type) ? check_torch_wrapper : nullptr;
+  } else {
+    entry->check = check_torch;
+    entry->settled = !torch_probe_pending();
+  }
+}
+
+void resolve(TypeEntry* entry) {
+  PyTypeObject* type = entry->type;
+  entry->settled = true;
+  entry->kind = builtin_kind(type);
+  if (entry->kind != Kind::kUnknown) return;
+  if (is_subtype_of_imported(type, "numpy", "ndarray")) return resolve_numpy(entry);
+  if (is_subtype_of_imported(type, "torch", "Tensor")) return resolve_torch(entry);
+  if (is_subtype_of_imported(type, "numpy", "generic")) {
+    resolve_numpy_scalar(entry);
+    return;
+  }
+  entry->kind = derived_kind(type);
+  if (entry->kind != Kind::kUnknown) return;
+  if (has_attribute(type, g_names.__chandle__)) {
+    entry->kind = Kind::kForeignObject;
+    return;
+  }
+  if (has_attribute(type, g_names.__tvm_ffi_object__)) {
+    entry->kind = Kind::kForeignHolder;
+    return;
+  }
+  entry->family = Family::kNone;
+  choose_general_reader(entry);
+  if (entry->read != nullptr) {
+    entry->kind = Kind::kTensor;
+  } else if (has_attribute(type, g_names.__cuda_stream__)) {
+    entry->kind = Kind::kStream;
+  }
+}
+
+PyObject* set_reader_rungs(PyObject*, PyObject* mask) {
+  unsigned long value = PyLong_AsUnsignedLong(mask);
+  if (value == static_cast<unsigned long>(-1) && PyErr_Occurred()) return nullptr;
+  if (value > kRungAll) {
+    PyErr_Format(PyExc_ValueError, "reader rungs are a mask from 0 to %d, received %lu", kRungAll, value);
+    return nullptr;
+  }
+  g_rungs = static_cast<unsigned>(value);
+  for (size_t slot = 0; slot < g_table.capacity; ++slot) {
+    TypeEntry* entry = g_table.slots[slot];
+    if (entry != nullptr && entry->kind != Kind::kAdapter) resolve(entry);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* get_reader_rungs(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(g_rungs); }
+
+PyObject* register_adapter_method(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || !PyType_Check(arguments[0]) || !PyCallable_Check(arguments[1])) {
+    PyErr_SetString(PyExc_TypeError, "register_adapter takes a type and a function of one value");
+    return nullptr;
+  }
+  if (register_adapter(reinterpret_cast<PyTypeObject*>(arguments[0]), arguments[1]) != 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kMethods[] = {
+    {"set_reader_rungs", set_reader_rungs, METH_O,
+     "set_reader_rungs(mask: int) -> None\n--\n\n"
+     "Restricts the ways in which tensors are read: 1 torch's shim, 2 NumPy's structure, 4 the DLPack\n"
+     "exchange API, 8 __dlpack__, 16 __cuda_array_interface__, 32 buffers. For tests."},
+    {"reader_rungs", get_reader_rungs, METH_NOARGS,
+     "reader_rungs() -> int\n--\n\nThe mask that set_reader_rungs set; 63 allows every way."},
+    {"register_adapter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(register_adapter_method)),
+     METH_FASTCALL,
+     "register_adapter(type: type, adapter) -> None\n--\n\n"
+     "Instances of exactly `type` are passed as adapter(instance), for example a tuple of their fields."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+const TypeEntry* find_type(PyObject* object) {
+  TypeEntry* entry = entry_of(Py_TYPE(object));
+  if (WEFT_UNLIKELY(entry != nullptr && !entry->settled)) resolve(entry);
+  return entry;
+}
+
+int register_adapter(PyTypeObject* type, PyObject* adapter) {
+  TypeEntry* entry = entry_of(type);
+  if (entry == nullptr) return -1;
+  Py_INCREF(adapter);
+  Py_XSETREF(entry->adapter, adapter);
+  entry->kind = Kind::kAdapter;
+  entry->settled = true;
+  return 0;
+}
+
+unsigned reader_rungs() { return g_rungs; }
+
+int add_type_table(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+
+}  // namespace weft

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions of the TVM-FFI ABI for the marshaller's tests: they record what they were called with, give it
+// back, keep it, or fail. Built by tests/native/callee.py against the installed headers and libtvm_ffi.
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#define CALLEE extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+constexpr int kMaxArguments = 64;
+constexpr int kMaxRank = 64;
+
+TVMFFIAny g_arguments[kMaxArguments];
+int32_t g_count = -1;
+DLTensor g_tensors[kMaxArguments];
+int64_t g_dims[kMaxArguments][2 * kMaxRank];
+char g_text[256];
+void* g_handle = nullptr;
+void* g_stream = nullptr;
+TVMFFIObject* g_kept = nullptr;
+
+const DLTensor* tensor_of(const TVMFFIAny& value) {
+  if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(value.v_ptr);
+  if (value.type_index == kTVMFFITensor) return reinterpret_cast<const DLTensor*>(value.v_obj + 1);
+  return nullptr;
+}
+
+void record_tensor(int index, const DLTensor& tensor) {
+  g_tensors[index] = tensor;
+  for (int axis = 0; axis < tensor.ndim && axis < kMaxRank; ++axis) {
+    g_dims[index][axis] = tensor.shape[axis];
+    g_dims[index][kMaxRank + axis] = tensor.strides[axis];
+  }
+}
+
+void record_text(const TVMFFIAny& value) {
+  TVMFFIByteArray bytes{value.v_bytes, value.small_str_len};
+  if (value.type_index >= kTVMFFIStaticObjectBegin) bytes = *reinterpret_cast<TVMFFIByteArray*>(value.v_obj + 1);
+  std::memset(g_text, 0, sizeof(g_text));
+  std::memcpy(g_text, bytes.data, bytes.size < 255 ? bytes.size : 255);
+}
+
+bool is_text(int32_t type) {
+  return type == kTVMFFISmallStr || type == kTVMFFISmallBytes || type == kTVMFFIStr || type == kTVMFFIBytes;
+}
+
+void set(TVMFFIAny* result, int32_t type, int64_t value) {
+  result->type_index = type;
+  result->zero_padding = 0;
+  result->v_int64 = value;
+}
+
+int fail(const char* kind, const char* message, TVMFFIObjectHandle context) {
+  TVMFFIByteArray kind_bytes{kind, std::strlen(kind)};
+  TVMFFIByteArray message_bytes{message, std::strlen(message)};
+  TVMFFIByteArray backtrace{"", 0};
+  TVMFFIObjectHandle error = nullptr;
+  TVMFFIErrorCreateWithCauseAndExtraContext(&kind_bytes, &message_bytes, &backtrace, nullptr, context, &error);
+  TVMFFIErrorSetRaised(error);
+  TVMFFIObjectDecRef(error);
+  return -1;
+}
+
+}  // namespace
+
+// What the last call of `record` saw.
+CALLEE const TVMFFIAny* callee_arguments() { return g_arguments; }
+CALLEE int32_t callee_count() { return g_count; }
+CALLEE const DLTensor* callee_tensor(int index) { return &g_tensors[index]; }
+CALLEE const int64_t* callee_dims(int index) { return g_dims[index]; }
+CALLEE const char* callee_text() { return g_text; }
+CALLEE void* callee_handle() { return g_handle; }
+CALLEE void* callee_stream() { return g_stream; }
+
+CALLEE int nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }
+
+CALLEE int record(void* handle, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {
+  g_handle = handle;
+  g_count = count;
+  g_stream = TVMFFIEnvGetStream(kDLCUDA, 0);
+  for (int32_t index = 0; index < count && index < kMaxArguments; ++index) {
+    g_arguments[index] = arguments[index];
+    const DLTensor* tensor = tensor_of(arguments[index]);
+    if (tensor != nullptr) record_tensor(index, *tensor);
+    if (is_text(arguments[index].type_index)) record_text(arguments[index]);
+  }
+  return 0;
+}
+
+// The first argument as an owned result.
+CALLEE int echo(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
+  return count == 0 ? 0 : TVMFFIAnyViewToOwnedAny(&arguments[0], result);
+}
+
+// Keeps the first argument until `release_kept`; returns nothing.
+CALLEE int keep(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
+  TVMFFIObjectIncRef(arguments[0].v_obj);
+  g_kept = arguments[0].v_obj;
+  return 0;
+}
+CALLEE TVMFFIObject* callee_kept() { return g_kept; }
+CALLEE int return_kept(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  TVMFFIObjectIncRef(g_kept);
+  set(result, g_kept->type_index, 0);
+  result->v_obj = g_kept;
+  return 0;
+}
+CALLEE void release_kept() {
+  TVMFFIObjectDecRef(g_kept);
+  g_kept = nullptr;
+}
+CALLEE void release_kept_on_thread() { std::thread([] { release_kept(); }).join(); }
+CALLEE void release_on_thread(TVMFFIObject* object) {
+  std::thread([object] { TVMFFIObjectDecRef(object); }).join();
+}
+
+CALLEE int return_handle(void* handle, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  set(result, kTVMFFIInt, reinterpret_cast<int64_t>(handle));
+  return 0;
+}
+CALLEE int return_true(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  set(result, kTVMFFIBool, 1);
+  return 0;
+}
+CALLEE int return_dtype(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  set(result, kTVMFFIDataType, 0);
+  result->v_dtype = {kDLFloat, 32, 1};
+  return 0;
+}
+CALLEE int return_device(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  set(result, kTVMFFIDevice, 0);
+  result->v_device = {kDLCUDA, 3};
+  return 0;
+}
+
+// The kind is the first argument, the message the second, both short.
+CALLEE int raise(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
+  record_text(arguments[0]);
+  char kind[64];
+  std::memcpy(kind, g_text, sizeof(kind));
+  record_text(arguments[1]);
+  return fail(kind, g_text, nullptr);
+}
+// A RuntimeError whose extra context is the first argument.
+CALLEE int raise_with_context(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
+  return fail("RuntimeError", "with context", arguments[0].v_obj);
+}
+CALLEE int raise_nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
+CALLEE int raise_value_error(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  return fail("ValueError", "shape[0] is 12, expected 10", nullptr);
+}
+CALLEE int32_t call_function(TVMFFIObject* function, TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
+  return TVMFFIFunctionCall(function, arguments, count, result);
+}
