@@ -24,6 +24,8 @@ struct TorchShim {
   int32_t (*get_dtype)(TensorHandle, int32_t*);
   int32_t (*get_device_type)(TensorHandle, int32_t*);
   int32_t (*get_device_index)(TensorHandle, int32_t*);
+  int32_t (*get_layout)(TensorHandle, int32_t*);
+  int32_t (*layout_strided)();
   // The exported native kernels of Tensor.is_neg, is_conj; declared in ATen/ops/is_neg_native.h.
   bool (*is_neg)(TensorHandle);
   bool (*is_conj)(TensorHandle);
@@ -41,6 +43,8 @@ constexpr Symbol kSymbols[] = {
     {"aoti_torch_get_dtype", offsetof(TorchShim, get_dtype)},
     {"aoti_torch_get_device_type", offsetof(TorchShim, get_device_type)},
     {"aoti_torch_get_device_index", offsetof(TorchShim, get_device_index)},
+    {"aoti_torch_get_layout", offsetof(TorchShim, get_layout)},
+    {"aoti_torch_layout_strided", offsetof(TorchShim, layout_strided)},
     {"_ZN2at6native6is_negERKNS_6TensorE", offsetof(TorchShim, is_neg)},
     {"_ZN2at6native7is_conjERKNS_6TensorE", offsetof(TorchShim, is_conj)},
 };
@@ -80,6 +84,7 @@ constexpr int kDeviceCount = 64;
 TorchShim g_shim;
 DLDataType g_dtypes[kDtypeCount];
 uint8_t g_devices[kDeviceCount];  // DLDeviceType, 0 for those that have none
+int32_t g_strided = 0;
 size_t g_pointer_offset = 0;
 enum class Probe { kNotYet, kAgrees, kDisagrees };
 Probe g_probe = Probe::kNotYet;
@@ -105,6 +110,7 @@ int32_t call_number(void* library, const char* prefix, const char* name) {
 }
 
 void fill_numbers(void* library) {
+  g_strided = g_shim.layout_strided();
   std::memset(g_dtypes, 0, sizeof(g_dtypes));
   for (const DtypeSymbol& symbol : kDtypeSymbols) {
     int32_t number = call_number(library, "aoti_torch_dtype_", symbol.name);
@@ -236,8 +242,10 @@ int read_torch(PyObject* object, const TypeEntry&, Scratch& scratch, TensorView*
   int64_t* strides;
   int32_t dtype;
   int32_t device;
-  int32_t failed = g_shim.get_device_type(handle, &device) | g_shim.get_dtype(handle, &dtype);
-  if (WEFT_UNLIKELY(failed != 0)) return explain_torch(object);
+  int32_t layout;
+  int32_t failed = g_shim.get_device_type(handle, &device) | g_shim.get_dtype(handle, &dtype) |
+                   g_shim.get_layout(handle, &layout);
+  if (WEFT_UNLIKELY(failed != 0 || layout != g_strided)) return explain_torch(object);
   tensor->dtype = g_dtypes[dtype & (kDtypeCount - 1)];
   int device_type = g_devices[device & (kDeviceCount - 1)];
   if (WEFT_UNLIKELY(device_type == 0 || tensor->dtype.bits == 0)) return explain_torch(object);
