@@ -79,8 +79,8 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff check --fix .
 	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format -i
 
-docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, walkthrough
-	@for page in configuration reference walkthrough; do $(bin)/python -m docs.generate_$$page; done
+docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough
+	@for page in configuration reference errors walkthrough; do $(bin)/python -m docs.generate_$$page; done
 
 # The peers have an environment of their own: they would change versions of what weft runs on.
 $(stamps)/peers: pyproject.toml | $(stamps)/created

@@ -211,9 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         show_resources(examples)
     wrong = [report.example.name for report in reports if not report.passed]
-    print(
-        f"\n{len(reports) - len(wrong)} of {len(reports)} right, in {time.perf_counter() - start:.0f} s."
-    )
+    seconds = time.perf_counter() - start
+    print(f"\n{len(reports) - len(wrong)} of {len(reports)} right, in {seconds:.0f} s.")
     if wrong:
         print(f"wrong: {', '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/errors.md: every stable code with its message and what to do.
+
+In: the source of weft, where each error is raised with code, message and hint. Out: the page;
+`python -m docs.generate_errors` writes it, and tests/docs compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAGE = Path(__file__).parent / "errors.md"
+CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+
+# Rooms in the order in which a compilation meets them; the first match takes the file.
+ROOMS = (
+    ("Decorators, compile and its options", ("api.py", "compiler/")),
+    ("Arguments and annotations", ("arguments/", "types/")),
+    ("Names, syntax and control flow", ("frontend/", "language/functions.py")),
+    ("Values and operations", ("language/", "dialects/")),
+    ("Machine code and loading", ("backends/", "codegen/", "passes/", "ffi_wrapper/", "ffi/")),
+    ("Running", ("runtime/", "driver/", "config.py", "errors.py", "location.py", "__init__.py")),
+)
+
+HEAD = """\
+# Errors
+
+## While compiling
+
+A message has the place in your file, the line with a caret, a stable code in brackets, one sentence, and a hint. Where
+a function was called from another one, each call has its place. The exceptions are subclasses of `weft.WeftError`; see
+[their reference](reference/errors.md). `error.code`, `error.message`, `error.hint` and `error.location` hold the parts.
+
+```text
+saxpy.py:9, in saxpy_kernel:
+    y[i] = a * x[i] + y
+           ^^^^^^^^^^^^
+[TYPE_NOT_A_NUMBER] f32 + Tensor[f32, (?,)]: expected a number, got Tensor[f32, (?,)]
+  hint: read an element: tensor[index]
+```
+
+In the tables, `…` stands for what the message fills in.
+"""
+
+TAIL = """
+## While calling
+
+A call raises Python's own exceptions: `TypeError` for a wrong count or kind of arguments, `ValueError` for a value that
+the compiled function refuses, `weft.CudaError` (a `RuntimeError`) for the driver, `AssertionError` for an `assert` in a
+kernel. The message begins with the function's signature and names the argument, what was received and what was expected:
+
+```text
+add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)]): argument #1 'b': shape[0] is 12, expected 10 to match a.shape[0]
+```
+
+Nothing has been launched and nothing was written when an argument is refused.
+
+| received | what to do |
+|---|---|
+| another number of arguments, an unknown keyword, one given twice | call it as the signature in the message says |
+| no tensor where one is expected, or a tensor where a number is | pass what the signature says; lists are not tensors: `numpy.asarray(list)` |
+| another element type | convert the array, or compile for that type: the direct call `add_one(...)` does it by itself |
+| another rank, or a dimension that differs from a constant | pass the right shape; `None` or a name in the annotation admits any size |
+| a dimension that differs from an earlier one of the same name | the message names both; pass tensors that fit together |
+| a dimension that is no multiple of its symbol's divisibility | pad the tensor, or drop `divisibility=` |
+| strides of another layout class | pass a contiguous copy, or annotate `"inner"` or `"strided"` |
+| an address that is not aligned | pass memory that is, or compile with a smaller `alignment_bytes` |
+| tensors on different devices, or on another than it was compiled for | move them to one device |
+| a read-only array that a kernel writes | pass a writable copy |
+| an integer out of the parameter's range | annotate a wider type, such as `weft.i64` |
+| a conjugate, negative, sparse, meta or fake torch tensor, a masked array | resolve it to plain memory first |
+
+*Written by `python -m docs.generate_errors` from the source.*
+"""
+
+
+class Entry(NamedTuple):
+    """One place that raises an error: its code, its message and its hint, with holes as `…`."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def text_of(node: ast.AST | None) -> str:
+    """A message as the source has it, with `…` for what is filled in; empty if it is no string."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(text_of(part) for part in parts)
+        case ast.FormattedValue() | ast.Name() | ast.Attribute() | ast.Call():
+            return "…"
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return text_of(left) + text_of(right)
+        case ast.IfExp(body=body):
+            return text_of(body)
+        case _:
+            return ""
+
+
+def is_code(node: ast.AST) -> bool:
+    """Whether a node is a string that looks like a code."""
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and len(node.value) > 2
+        and CODE.fullmatch(node.value) is not None
+    )
+
+
+def entry_of(node: ast.AST) -> Entry | None:
+    """The error that a call or a row of a table describes, or None."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[code, message, *_]):
+            if not is_code(code) or not name.lower().endswith(("error", "refuse", "refused")):
+                return None
+            hints = [keyword.value for keyword in node.keywords if keyword.arg == "hint"]
+            return Entry(text_of(code), text_of(message), text_of(hints[0]) if hints else "")
+        case ast.Tuple(elts=[code, message, hint]) if is_code(code):
+            return Entry(text_of(code), text_of(message), text_of(hint))
+        case _:
+            return None
+
+
+def entries(path: Path) -> list[Entry]:
+    """The errors that a file raises, in its order, each once."""
+    found = (entry_of(node) for node in ast.walk(ast.parse(path.read_text())))
+    return list(dict.fromkeys(entry for entry in found if entry is not None and entry.message))
+
+
+def room_of(path: Path) -> str:
+    """The heading under which a file's errors stand."""
+    place = str(path.relative_to(ROOT / "src" / "weft"))
+    return next((title for title, starts in ROOMS if place.startswith(starts)), ROOMS[-1][0])
+
+
+def cell(text: str) -> str:
+    """A text as a table's cell."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def page() -> str:
+    """The page as it should be."""
+    rooms: dict[str, list[Entry]] = {title: [] for title, _ in ROOMS}
+    for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
+        rooms[room_of(path)] += entries(path)
+    parts = [HEAD]
+    for title, found in rooms.items():
+        if not found:
+            continue
+        parts.append(f"\n### {title}\n\n| code | message | what to do |\n|---|---|---|\n")
+        for entry in sorted(dict.fromkeys(found)):
+            parts.append(f"| `{entry.code}` | {cell(entry.message)} | {cell(entry.hint)} |\n")
+    return "".join(parts) + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the conformance tests make kernels: from text, through a linecache entry, with arrays in and out.
+
+In: expressions or statements of the kernel language, and arrays. Out: what the CPU target computed.
+Next: model, which says what it should have computed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import linecache
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+import weft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+NUMPY_TYPES = {
+    weft.bool_: np.dtype(np.bool_),
+    weft.i8: np.dtype(np.int8),
+    weft.i16: np.dtype(np.int16),
+    weft.i32: np.dtype(np.int32),
+    weft.i64: np.dtype(np.int64),
+    weft.u8: np.dtype(np.uint8),
+    weft.u16: np.dtype(np.uint16),
+    weft.u32: np.dtype(np.uint32),
+    weft.u64: np.dtype(np.uint64),
+    weft.f16: np.dtype(np.float16),
+    weft.f32: np.dtype(np.float32),
+    weft.f64: np.dtype(np.float64),
+    weft.bf16: np.dtype(ml_dtypes.bfloat16),
+    weft.f8e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+    weft.f8e5m2: np.dtype(ml_dtypes.float8_e5m2),
+}
+WEFT_TYPES = {numpy_type: dtype for dtype, numpy_type in NUMPY_TYPES.items()}
+SIGNED = (weft.i8, weft.i16, weft.i32, weft.i64)
+UNSIGNED = (weft.u8, weft.u16, weft.u32, weft.u64)
+INTEGERS = SIGNED + UNSIGNED
+WIDE_FLOATS = (weft.f32, weft.f64)
+NARROW_FLOATS = (weft.f16, weft.bf16)
+EIGHT_BIT_FLOATS = (weft.f8e4m3, weft.f8e5m2)
+BLOCK = 32
+
+_file_numbers = itertools.count()
+
+
+def define(source: str, **names: Any) -> dict[str, Any]:
+    """Run a text as a module whose source weft can read, and return its names."""
+    source = textwrap.dedent(source)
+    file = f"<conformance {next(_file_numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace = {"weft": weft, "np": np, "__name__": file, **names}
+    exec(compile(source, file, "exec"), namespace)
+    return namespace
+
+
+def run_threads(body: str, count: int, arrays: dict[str, np.ndarray], **names: Any) -> None:
+    """Run statements once per index `i` below `count`, over arrays that they see under their names.
+
+    `return` ends the thread. The last block is partial unless `count` is a multiple of 32.
+    """
+    parameters = ", ".join(f"{name}: weft.Tensor" for name in arrays)
+    source = f"""\
+@weft.kernel
+def kernel(count: weft.i32, {parameters}):
+    i = weft.block_idx.x * {BLOCK} + weft.thread_idx.x
+    if i >= count:
+        return
+{textwrap.indent(textwrap.dedent(body).strip(), "    ")}
+
+@weft.jit
+def host(count: weft.i32, {parameters}):
+    kernel(count, {", ".join(arrays)}).launch(grid=weft.ceil_div(count, {BLOCK}), block={BLOCK})
+"""
+    host = define(source, **names)["host"]
+    given = [
+        Exported(array) if array.dtype in EXPORTED_TYPES else array for array in arrays.values()
+    ]
+    host(count, *given)
+
+
+def compute(
+    expressions: dict[str, tuple[str, weft.DType]], /, **inputs: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Evaluate expressions for each element of the inputs, which they see under their names.
+
+    Args:
+        expressions: name → (expression, the type that it must have). One kernel evaluates all.
+        inputs: arrays of one length.
+
+    Returns:
+        name → array of results.
+    """
+    count = len(next(iter(inputs.values())))
+    outputs = {
+        f"{name}_result": np.zeros(count, NUMPY_TYPES[dtype])
+        for name, (_, dtype) in expressions.items()
+    }
+    lines = [f"{name} = {name}_values[i]" for name in inputs]
+    for name, (text, dtype) in expressions.items():
+        lines += [
+            f"{name}_value = {text}",
+            f"weft.static_assert({name}_value.dtype is weft.{dtype})",
+            f"{name}_result[i] = {name}_value",
+        ]
+    arrays = {f"{name}_values": array for name, array in inputs.items()}
+    run_threads("\n".join(lines), count, arrays | outputs)
+    return {name: outputs[f"{name}_result"] for name in expressions}
+
+
+def compute_one(expression: str, dtype: weft.DType, /, **inputs: np.ndarray) -> np.ndarray:
+    """`compute` of a single expression."""
+    return compute({"it": (expression, dtype)}, **inputs)["it"]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
+
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_keep = _DELETER(lambda _: None)
+CPU_DEVICE = 1
+EXPORTED_TYPES = tuple(
+    NUMPY_TYPES[dtype] for dtype in (weft.bf16, weft.f8e4m3, weft.f8e5m2, weft.bool_)
+)
+
+
+class Exported:
+    """An array given by `__dlpack__` only: types that NumPy cannot export, or any DLTensor field wrong.
+
+    The object owns what the capsule points to and must outlive it; the tests' calls are synchronous.
+    """
+
+    def __init__(
+        self, array: np.ndarray, byte_offset: int = 0, without_strides: bool = False
+    ) -> None:
+        dtype = WEFT_TYPES[array.dtype]
+        self.array = array
+        self._shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        steps = (stride // array.itemsize for stride in array.strides)
+        self._strides = (ctypes.c_int64 * array.ndim)(*steps)
+        tensor = _DLTensor(
+            array.ctypes.data - byte_offset,
+            CPU_DEVICE,
+            0,
+            array.ndim,
+            dtype.dlpack_code,
+            dtype.bits,
+            1,
+            self._shape,
+            None if without_strides else self._strides,
+            byte_offset,
+        )
+        self.managed = _DLManagedTensor(tensor, None, _keep)
+
+    def __dlpack__(self, **_: object) -> object:
+        return _new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.managed.tensor.device_type, self.managed.tensor.device_id)
+
+
+def run_function(function: Callable[..., Any], *columns: np.ndarray) -> list[int]:
+    """What a Python function gives in a kernel, for each row of the i32 columns."""
+    out = np.zeros(len(columns[0]), np.int32)
+    names = [f"column{number}" for number in range(len(columns))]
+    call = ", ".join(f"{name}[i]" for name in names)
+    arrays = dict(zip(names, columns, strict=True)) | {"out": out}
+    run_threads(f"out[i] = function({call})", len(out), arrays, function=function)
+    return out.tolist()
+
+
+def assert_python_agrees(function: Callable[..., Any], *columns: Iterable[int]) -> None:
+    """The function gives the same in a kernel as in Python, for each row of the columns."""
+    arrays = [np.array(list(column), np.int32) for column in columns]
+    rows = zip(*(array.tolist() for array in arrays), strict=True)
+    expected = [function(*row) for row in rows]
+    got = run_function(function, *arrays)
+    assert got == [int(value) for value in expected]

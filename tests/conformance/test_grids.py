@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every thread of every block runs once, and knows where it is; all ways to write a launch.
+
+In: grids and blocks in one to three dimensions. Out: one mark per thread. Next: test_memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import define
+
+COORDINATES = ("block_idx", "thread_idx", "block_dim", "grid_dim")
+
+
+@weft.kernel
+def where_am_i_kernel(seen: weft.Tensor):
+    block = weft.block_idx.x + weft.grid_dim.x * (
+        weft.block_idx.y + weft.grid_dim.y * weft.block_idx.z
+    )
+    thread = weft.thread_idx.x + weft.block_dim.x * (
+        weft.thread_idx.y + weft.block_dim.y * weft.thread_idx.z
+    )
+    row = block * (weft.block_dim.x * weft.block_dim.y * weft.block_dim.z) + thread
+    seen[row, 0] = weft.block_idx.x
+    seen[row, 1] = weft.block_idx.y
+    seen[row, 2] = weft.block_idx.z
+    seen[row, 3] = weft.thread_idx.x
+    seen[row, 4] = weft.thread_idx.y
+    seen[row, 5] = weft.thread_idx.z
+    seen[row, 6] += 1
+
+
+@weft.jit
+def where_am_i(
+    seen: weft.Tensor,
+    gx: weft.i32,
+    gy: weft.i32,
+    gz: weft.i32,
+    bx: weft.i32,
+    by: weft.i32,
+    bz: weft.i32,
+):
+    where_am_i_kernel(seen).launch(grid=(gx, gy, gz), block=(bx, by, bz))
+
+
+@pytest.mark.parametrize(
+    ("grid", "block"),
+    [
+        ((1, 1, 1), (1, 1, 1)),
+        ((5, 1, 1), (33, 1, 1)),
+        ((2, 3, 4), (3, 2, 2)),
+        ((1, 1, 7), (1, 1, 64)),
+        ((3, 2, 1), (1, 1024, 1)),
+        ((1, 1, 1), (1024, 1, 1)),
+        ((4, 1, 2), (32, 4, 8)),
+        ((100, 1, 1), (1, 1, 1)),
+    ],
+    ids=str,
+)
+def test_every_thread_runs_once_and_knows_where_it_is(grid, block):
+    rows = int(np.prod(grid) * np.prod(block))
+    seen = np.zeros((rows, 7), np.int32)
+    where_am_i(seen, *grid, *block)
+    expected = [
+        (bx, by, bz, tx, ty, tz, 1)
+        for bz, by, bx in itertools.product(*(range(n) for n in reversed(grid)))
+        for tz, ty, tx in itertools.product(*(range(n) for n in reversed(block)))
+    ]
+    np.testing.assert_array_equal(seen, expected)
+
+
+@pytest.mark.parametrize("empty", [(0, 1, 1), (1, 0, 1), (3, 4, 0)], ids=str)
+def test_grid_without_blocks_runs_nothing(empty):
+    seen = np.zeros((1, 7), np.int32)
+    where_am_i(seen, *empty, 32, 1, 1)
+    assert not seen.any()
+
+
+def launched(configuration: str) -> tuple[list[int], list[int]]:
+    """Grid and block as a kernel sees them under a launch written like this."""
+    out = np.zeros(6, np.int32)
+    define(
+        f"""
+        @weft.kernel
+        def kernel(out: weft.Tensor):
+            out[0], out[1], out[2] = weft.grid_dim.x, weft.grid_dim.y, weft.grid_dim.z
+            out[3], out[4], out[5] = weft.block_dim.x, weft.block_dim.y, weft.block_dim.z
+
+        @weft.jit
+        def host(out: weft.Tensor, n: weft.i32 = 3):
+            kernel(out).launch({configuration})
+        """
+    )["host"](out)
+    return out[:3].tolist(), out[3:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "grid", "block"),
+    [
+        ("grid=2, block=3", [2, 1, 1], [3, 1, 1]),
+        ("grid=(2,), block=(3,)", [2, 1, 1], [3, 1, 1]),
+        ("grid=(2, 3), block=(4, 5)", [2, 3, 1], [4, 5, 1]),
+        ("grid=(n, 2, n + 1), block=(1, n, 2)", [3, 2, 4], [1, 3, 2]),
+        ("block=2, grid=n * n", [9, 1, 1], [2, 1, 1]),
+        ("grid=1, block=1, stream=None, cluster=None", [1, 1, 1], [1, 1, 1]),
+    ],
+)
+def test_launch_configuration(configuration, grid, block):
+    assert launched(configuration) == (grid, block)
+
+
+def test_kernel_launches_without_a_host_function():
+    seen = np.zeros((12, 7), np.int32)
+    where_am_i_kernel[(2, 1), 6](seen)
+    assert seen[:, 6].tolist() == [1] * 12
+    assert seen[:, 3].tolist() == [*range(6)] * 2
+
+
+def test_coordinates_may_be_imported_by_name_or_alias():
+    out = np.zeros(8, np.int32)
+    names = define(
+        """
+        from weft import thread_idx
+        import weft as w
+
+        @weft.kernel
+        def kernel(out: w.Tensor):
+            lane = thread_idx.x
+            out[lane] = w.block_dim.x + lane
+        """
+    )
+    names["kernel"][1, 8](out)
+    assert out.tolist() == [8 + k for k in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [((2048, 1, 1), "2048"), ((1, 1, 65), "65"), ((32, 33, 1), "1056"), ((0, 1, 1), "0")],
+    ids=str,
+)
+def test_block_that_no_gpu_could_run_is_refused_with_the_number(block, words):
+    seen = np.zeros((1, 7), np.int32)
+    with pytest.raises((ValueError, weft.WeftError), match=words):
+        where_am_i(seen, 1, 1, 1, *block)
+    assert not seen.any()
+
+
+def test_negative_grid_is_refused():
+    with pytest.raises((ValueError, weft.WeftError), match="-1"):
+        where_am_i(np.zeros((1, 7), np.int32), -1, 1, 1, 1, 1, 1)
+
+
+WRONG_LAUNCHES = {
+    "grid=1": "block",
+    "block=1": "grid",
+    "grid=(1, 2, 3, 4), block=1": "4",
+    "grid=1.5, block=1": "1.5",
+    "grid=1, block='x'": "'x'",
+    "grid=1, block=1, threads=3": "threads",
+    "grid=1, block=2000": "2000",
+}
+
+
+@pytest.mark.parametrize("configuration", WRONG_LAUNCHES)
+def test_wrong_launch_is_a_compile_error_with_its_line(configuration):
+    with pytest.raises(weft.WeftError) as caught:
+        launched(configuration)
+    assert WRONG_LAUNCHES[configuration] in str(caught.value)
+    assert f"kernel(out).launch({configuration})" in str(caught.value)
+
+
+def test_kernel_called_without_a_launch_is_refused():
+    with pytest.raises(weft.UnavailableError, match=r"\.launch\(grid=\.\.\., block=\.\.\.\)"):
+        where_am_i_kernel(np.zeros((1, 7), np.int32))

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""weft.math: errors measured against 64-bit NumPy, special values, and exact functions of bits.
+
+In: dense and special arguments. Out: units in the last place. Next: test_debug.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import INTEGERS, NUMPY_TYPES, WIDE_FLOATS, compute, compute_one
+from tests.conformance.model import (
+    assert_same,
+    interesting_floats,
+    interesting_integers,
+    pairs,
+    wrap,
+)
+
+
+def rising(low: float, high: float) -> np.ndarray:
+    return np.linspace(low, high, 2001)
+
+
+def spread(low: float, high: float) -> np.ndarray:
+    """Values of every magnitude."""
+    return np.geomspace(low, high, 2001)
+
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+# name → reference in f64, arguments, error allowed in units of the last place of the result type
+FUNCTIONS = {
+    "exp": (np.exp, rising(-80, 80), 2),
+    "exp2": (np.exp2, rising(-120, 120), 2),
+    "log": (np.log, spread(1e-30, 1e30), 2),
+    "log2": (np.log2, spread(1e-30, 1e30), 2),
+    "log10": (np.log10, spread(1e-30, 1e30), 2),
+    "sqrt": (np.sqrt, spread(1e-30, 1e30), 0.5),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), spread(1e-30, 1e30), 2),
+    "sin": (np.sin, rising(-30, 30), 2),
+    "cos": (np.cos, rising(-30, 30), 2),
+    "tan": (np.tan, rising(-1.5, 1.5), 4),
+    "tanh": (np.tanh, rising(-10, 10), 4),
+    "asin": (np.arcsin, rising(-1, 1), 4),
+    "acos": (np.arccos, rising(-1, 1), 4),
+    "atan": (np.arctan, rising(-50, 50), 4),
+    "erf": (erf, rising(-5, 5), 4),
+}
+EXACT = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "abs": np.abs}
+
+
+def ulps(got: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error in units of the last place of `got`'s type; `expected` is f64."""
+    near = expected.astype(got.dtype)
+    unit = np.maximum(np.spacing(np.abs(near)), np.finfo(got.dtype).tiny).astype(np.float64)
+    return float(np.max(np.abs(got.astype(np.float64) - expected) / unit))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_f32_function_is_within_its_error(name):
+    reference, arguments, allowed = FUNCTIONS[name]
+    a = arguments.astype(np.float32)
+    got = compute_one(f"weft.math.{name}(a)", weft.f32, a=a)
+    assert ulps(got, reference(a.astype(np.float64))) <= max(allowed, 0.5) + 0.01
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_f64_function_agrees_with_numpy(name):
+    reference, arguments, _ = FUNCTIONS[name]
+    got = compute_one(f"weft.math.{name}(a)", weft.f64, a=arguments)
+    np.testing.assert_allclose(got, reference(arguments), rtol=2e-15, atol=1e-300)
+
+
+@pytest.mark.parametrize("dtype", [weft.f16, weft.bf16], ids=str)
+def test_narrow_functions_compute_in_f32_and_round_once(dtype):
+    a = np.linspace(0.25, 4, 301).astype(NUMPY_TYPES[dtype])
+    names = ("exp", "log", "sqrt", "sin", "tanh")
+    got = compute({name: (f"weft.math.{name}(a)", dtype) for name in names}, a=a)
+    for name in names:
+        expected = FUNCTIONS[name][0](a.astype(np.float64)).astype(a.dtype)
+        difference = np.abs(got[name].view(np.int16).astype(int) - expected.view(np.int16))
+        # A value that falls on the edge between two results may go either way.
+        assert difference.max() <= 1
+        assert (difference == 0).mean() > 0.98
+
+
+INFINITY, NAN = math.inf, math.nan
+# Pairs and no dictionary, since 0.0 and -0.0 are one key.
+SPECIAL = {
+    "exp": ((INFINITY, INFINITY), (-INFINITY, 0.0), (0.0, 1.0), (1000.0, INFINITY), (-1000.0, 0.0)),
+    "exp2": ((INFINITY, INFINITY), (-INFINITY, 0.0), (3.0, 8.0), (-2.0, 0.25), (2000.0, INFINITY)),
+    "log": ((0.0, -INFINITY), (-0.0, -INFINITY), (1.0, 0.0), (INFINITY, INFINITY), (-1.0, NAN)),
+    "log2": ((0.0, -INFINITY), (8.0, 3.0), (0.5, -1.0), (INFINITY, INFINITY), (-1.0, NAN)),
+    "log10": ((0.0, -INFINITY), (1.0, 0.0), (INFINITY, INFINITY), (-2.0, NAN)),
+    "sqrt": ((0.0, 0.0), (-0.0, -0.0), (4.0, 2.0), (INFINITY, INFINITY), (-1.0, NAN)),
+    "rsqrt": ((0.0, INFINITY), (4.0, 0.5), (INFINITY, 0.0), (-1.0, NAN)),
+    "sin": ((0.0, 0.0), (-0.0, -0.0), (INFINITY, NAN)),
+    "cos": ((0.0, 1.0), (INFINITY, NAN)),
+    "tanh": ((0.0, 0.0), (-0.0, -0.0), (INFINITY, 1.0), (-INFINITY, -1.0), (100.0, 1.0)),
+    "atan": ((0.0, 0.0), (-0.0, -0.0)),
+    "erf": ((0.0, 0.0), (INFINITY, 1.0), (-INFINITY, -1.0)),
+    "asin": ((0.0, 0.0), (2.0, NAN)),
+    "acos": ((1.0, 0.0), (2.0, NAN)),
+}
+
+
+@pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name, dtype):
+    numpy_type = NUMPY_TYPES[dtype]
+    arguments, results = zip(*SPECIAL[name], (NAN, NAN), strict=True)
+    a, expected = np.array(arguments, numpy_type), np.array(results, numpy_type)
+    assert_same(compute_one(f"weft.math.{name}(a)", dtype, a=a), expected, a)
+
+
+@pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
+def test_rounding_functions_are_exact(dtype):
+    near = np.array([-2.5, -1.5, -0.5, -0.2, 0.2, 0.5, 1.5, 2.5, 8388607.5, 1e20])
+    a = np.concatenate([interesting_floats(dtype), near.astype(NUMPY_TYPES[dtype])])
+    got = compute({name: (f"weft.math.{name}(a)", dtype) for name in EXACT}, a=a)
+    for name, reference in EXACT.items():
+        assert_same(got[name], reference(a), a)
+
+
+@pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
+def test_questions_about_floats(dtype):
+    a = interesting_floats(dtype)
+    names = ("isnan", "isinf", "isfinite")
+    got = compute({name: (f"weft.math.{name}(a)", weft.bool_) for name in names}, a=a)
+    for name in names:
+        assert_same(got[name], getattr(np, name)(a), a)
+
+
+@pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
+def test_functions_of_two_floats(dtype):
+    values = np.array([-3.5, -1.0, -0.25, 0.5, 1.0, 2.0, 7.0], NUMPY_TYPES[dtype])
+    a, b = pairs(values, values)
+    got = compute(
+        {
+            "atan2": ("weft.math.atan2(a, b)", dtype),
+            "copysign": ("weft.math.copysign(a, b)", dtype),
+            "power": ("weft.math.pow(abs(a), b)", dtype),
+            "operator": ("abs(a) ** b", dtype),
+            "smaller": ("weft.math.min(a, b)", dtype),
+            "larger": ("weft.math.max(a, b)", dtype),
+        },
+        a=a,
+        b=b,
+    )
+    tolerance = 8 * np.finfo(a.dtype).eps
+    np.testing.assert_allclose(got["atan2"], np.arctan2(a, b), rtol=tolerance)
+    np.testing.assert_allclose(got["power"], np.abs(a) ** b, rtol=tolerance)
+    np.testing.assert_allclose(got["operator"], np.abs(a) ** b, rtol=tolerance)
+    assert_same(got["copysign"], np.copysign(a, b), a, b)
+    assert_same(got["smaller"], np.minimum(a, b), a, b)
+    assert_same(got["larger"], np.maximum(a, b), a, b)
+
+
+def test_fma_rounds_once():
+    a = np.array([1 + 2**-12, 3.0, np.inf], np.float32)
+    got = compute_one("weft.math.fma(a, a, -1.0)", weft.f32, a=a)
+    exact = (a.astype(np.float64) * a.astype(np.float64) - 1).astype(np.float32)
+    assert_same(got, exact, a)
+    assert got[0] != a[0] * a[0] - np.float32(1)  # two roundings lose the last bit
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_functions_of_bits(dtype):
+    a = interesting_integers(dtype)
+    bits = [int(x) & ((1 << dtype.bits) - 1) for x in a]
+    names = ("popcount", "clz", "ctz", "ffs")
+    arguments = {"a": a}
+    got = compute(
+        {name: (f"weft.i32(weft.math.{name}(a))", weft.i32) for name in names}, **arguments
+    )
+    assert got["popcount"].tolist() == [x.bit_count() for x in bits]
+    assert got["clz"].tolist() == [dtype.bits - x.bit_length() for x in bits]
+    trailing = [(x & -x).bit_length() - 1 if x else dtype.bits for x in bits]
+    assert got["ctz"].tolist() == trailing
+    assert got["ffs"].tolist() == [(x & -x).bit_length() for x in bits]
+
+
+@pytest.mark.parametrize("dtype", [weft.i32, weft.u32, weft.i64, weft.u64], ids=str)
+def test_mulhi_is_the_upper_half_of_the_product(dtype):
+    a, b = pairs(interesting_integers(dtype), interesting_integers(dtype))
+    expected = [wrap(int(x) * int(y) >> dtype.bits, dtype) for x, y in zip(a, b, strict=True)]
+    got = compute_one("weft.math.mulhi(a, b)", dtype, a=a, b=b)
+    assert_same(got, np.array(expected, a.dtype), a, b)
+
+
+def test_integer_enters_a_float_function_as_f32_and_64_bits_as_f64():
+    got = compute_one("weft.math.sqrt(a)", weft.f32, a=np.array([4, 9], np.int16))
+    assert got.tolist() == [2.0, 3.0]
+    got = compute_one("weft.math.sqrt(a)", weft.f64, a=np.array([4, 9], np.int64))
+    assert got.tolist() == [2.0, 3.0]
+
+
+def test_functions_of_constants_are_computed_at_compile_time():
+    got = compute_one("a * weft.math.sqrt(2.0)", weft.f64, a=np.array([1.0]))
+    assert got[0] == math.sqrt(2.0)
+
+
+def test_select_computes_both_and_chooses():
+    a = np.array([-1.5, 2.0, 0.0], np.float32)
+    got = compute(
+        {
+            "select": ("weft.select(a > 0, a, 0)", weft.f32),
+            "where": ("weft.where(a > 0, a * 2, -a)", weft.f32),
+        },
+        a=a,
+    )
+    assert got["select"].tolist() == [0.0, 2.0, 0.0]
+    assert got["where"].tolist() == [1.5, 4.0, 0.0]
+
+
+def test_ceil_div_rounds_up_for_every_sign():
+    a, b = pairs(np.arange(-9, 10, dtype=np.int32), np.array([-4, -3, -1, 1, 2, 5], np.int32))
+    expected = [-(-int(x) // int(y)) for x, y in zip(a, b, strict=True)]
+    assert_same(
+        compute_one("weft.ceil_div(a, b)", weft.i32, a=a, b=b), np.array(expected, np.int32), a, b
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("weft.math.exp('x')", "str"),
+        ("weft.math.exp()", "exp"),
+        ("weft.math.exp(a, a)", "exp"),
+        ("weft.math.popcount(a)", "f32"),
+        ("weft.math.expp(a)", "expp"),
+    ],
+)
+def test_wrong_call_of_a_function_is_an_error(call, words):
+    with pytest.raises(weft.WeftError, match=words):
+        compute_one(call, weft.f32, a=np.ones(1, np.float32))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Local arrays belong to one thread; atomics return the old value and lose no update.
+
+In: kernels with local arrays and atomics. Out: what sequential Python computes. Next: test_math.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import INTEGERS, NUMPY_TYPES, WIDE_FLOATS, run_threads
+from tests.conformance.model import wrap
+
+WORDS = [dtype for dtype in INTEGERS if dtype.bits >= 32]
+
+
+@pytest.mark.parametrize(
+    "dtype", INTEGERS + WIDE_FLOATS + (weft.f16, weft.bf16, weft.bool_), ids=str
+)
+def test_local_array_of_each_type(dtype):
+    source = (np.arange(8 * 5) % 2).astype(NUMPY_TYPES[dtype]).reshape(5, 8)
+    target = np.zeros_like(source)
+    run_threads(
+        f"""
+        window = weft.local(8, weft.{dtype})
+        for k in range(8):
+            window[k] = source[i, k]
+        for k in range(8):
+            target[i, k] = window[7 - k]
+        """,
+        5,
+        {"source": source, "target": target},
+    )
+    np.testing.assert_array_equal(target, source[:, ::-1])
+
+
+def test_local_array_of_two_dimensions():
+    out = np.zeros((40, 6), np.int32)
+    run_threads(
+        """
+        table = weft.local((2, 3), weft.i32)
+        for row in weft.static_range(2):
+            for column in weft.static_range(3):
+                table[row, column] = 100 * i + 10 * row + column
+        for k in range(6):
+            out[i, k] = table[k // 3, k % 3]
+        """,
+        40,
+        {"out": out},
+    )
+    row, k = np.mgrid[0:40, 0:6]
+    np.testing.assert_array_equal(out, 100 * row + 10 * (k // 3) + k % 3)
+
+
+def test_local_array_indexed_by_data_sorts():
+    random = np.random.default_rng(3)
+    rows = random.integers(-100, 100, (50, 12)).astype(np.int32)
+    expected = np.sort(rows, axis=1)
+    run_threads(
+        """
+        values = weft.local(12, weft.i32)
+        for k in range(12):
+            values[k] = rows[i, k]
+        for k in range(1, 12):
+            value = values[k]
+            j = k
+            while j > 0 and values[j - 1] > value:
+                values[j] = values[j - 1]
+                j -= 1
+            values[j] = value
+        for k in range(12):
+            rows[i, k] = values[k]
+        """,
+        50,
+        {"rows": rows},
+    )
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_local_array_of_a_helper_is_its_own():
+    out = np.zeros(10, np.int32)
+    run_threads(
+        """
+        def squares(n):
+            array = weft.local(4, weft.i32)
+            for k in range(4):
+                array[k] = (n + k) * (n + k)
+            return array
+
+        first, second = squares(i), squares(i + 1)
+        out[i] = second[2] - first[2]
+        """,
+        10,
+        {"out": out},
+    )
+    assert out.tolist() == [(k + 3) ** 2 - (k + 2) ** 2 for k in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("n, weft.i32", "n|constant|compile"),
+        ("-1, weft.i32", "-1"),
+        ("4", "dtype"),
+        ("4, 'f32'", "f32"),
+        ("1 << 30, weft.f64", "bytes|1073741824"),
+    ],
+)
+def test_wrong_local_array_is_an_error(arguments, words):
+    with pytest.raises(weft.WeftError, match=words):
+        run_threads(f"n = i + 1\nx = weft.local({arguments})", 1, {"out": np.zeros(1, np.int32)})
+
+
+@pytest.mark.parametrize("dtype", [*WORDS, *WIDE_FLOATS], ids=str)
+def test_atomic_add_loses_nothing(dtype):
+    totals = np.zeros(3, NUMPY_TYPES[dtype])
+    run_threads("weft.atomic_add(totals, i % 3, i)", 100, {"totals": totals}) if dtype in (
+        weft.i32,
+        weft.i64,
+        weft.f64,
+    ) else run_threads(f"weft.atomic_add(totals, i % 3, weft.{dtype}(i))", 100, {"totals": totals})
+    assert totals.tolist() == [sum(range(start, 100, 3)) for start in range(3)]
+
+
+@pytest.mark.parametrize("dtype", WORDS, ids=str)
+def test_atomics_return_the_old_value(dtype):
+    cells = np.array([5, 5, 5, 5, 6, 6, 6, 5], NUMPY_TYPES[dtype])
+    old = np.zeros(8, NUMPY_TYPES[dtype])
+    run_threads(
+        """
+        old[0] = weft.atomic_add(cells, 0, 3)
+        old[1] = weft.atomic_sub(cells, 1, 3)
+        old[2] = weft.atomic_max(cells, 2, 9)
+        old[3] = weft.atomic_min(cells, 3, 2)
+        old[4] = weft.atomic_and(cells, 4, 12)
+        old[5] = weft.atomic_or(cells, 5, 9)
+        old[6] = weft.atomic_xor(cells, 6, 3)
+        old[7] = weft.atomic_exchange(cells, 7, 42)
+        """,
+        1,
+        {"cells": cells, "old": old},
+    )
+    assert old.tolist() == [5, 5, 5, 5, 6, 6, 6, 5]
+    assert cells.tolist() == [8, 2, 9, 2, 4, 15, 5, 42]
+
+
+@pytest.mark.parametrize("dtype", WORDS, ids=str)
+def test_atomic_add_wraps_and_max_sees_the_sign(dtype):
+    cells = np.array([dtype.maximum, dtype.minimum, dtype.maximum], NUMPY_TYPES[dtype])
+    run_threads(
+        f"""
+        weft.atomic_add(cells, 0, 2)
+        weft.atomic_max(cells, 1, 7)
+        weft.atomic_min(cells, 2, weft.{dtype}({dtype.minimum}))
+        """,
+        1,
+        {"cells": cells},
+    )
+    assert cells.tolist() == [
+        wrap(dtype.maximum + 2, dtype),
+        max(dtype.minimum, 7),
+        dtype.minimum,
+    ]
+
+
+@pytest.mark.parametrize("dtype", WORDS, ids=str)
+def test_compare_and_swap_writes_only_on_equality(dtype):
+    cells, old = np.array([5, 6], NUMPY_TYPES[dtype]), np.zeros(2, NUMPY_TYPES[dtype])
+    run_threads(
+        """
+        old[0] = weft.atomic_cas(cells, 0, 5, 50)
+        old[1] = weft.atomic_cas(cells, 1, 5, 50)
+        """,
+        1,
+        {"cells": cells, "old": old},
+    )
+    assert cells.tolist() == [50, 6]
+    assert old.tolist() == [5, 6]
+
+
+def test_loop_over_compare_and_swap_makes_any_atomic():
+    cells = np.ones(1, np.int32)
+    run_threads(
+        """
+        while True:
+            seen = cells[0]
+            wanted = (seen * 3 + i) % 1009
+            if weft.atomic_cas(cells, 0, seen, wanted) == seen:
+                break
+        """,
+        50,
+        {"cells": cells},
+    )
+    expected = 1
+    for k in range(50):
+        expected = (expected * 3 + k) % 1009
+    assert cells[0] == expected
+
+
+def test_atomic_on_several_dimensions_and_strides():
+    base = np.zeros((4, 6), np.int32)
+    run_threads("weft.atomic_add(cells, (i % 4, (i // 4) % 3), 1)", 120, {"cells": base[::-1, ::2]})
+    np.testing.assert_array_equal(base[:, ::2], np.full((4, 3), 10))
+    assert not base[:, 1::2].any()
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acquire", "release", "acq_rel", "seq_cst"])
+@pytest.mark.parametrize("scope", ["block", "device", "system"])
+def test_atomic_takes_every_order_and_scope(order, scope):
+    cells = np.zeros(1, np.int32)
+    run_threads(
+        f"weft.atomic_add(cells, 0, 1, order='{order}', scope='{scope}')", 10, {"cells": cells}
+    )
+    assert cells[0] == 10
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("weft.atomic_add(cells, 0, 1, order='strong')", "strong"),
+        ("weft.atomic_add(cells, 0, 1, scope='world')", "world"),
+        ("weft.atomic_add(cells, 0, 1.5)", "1.5"),
+        ("weft.atomic_add(cells, (0, 0), 1)", "rank 1"),
+        ("weft.atomic_add(i, 0, 1)", "tensor|Tensor"),
+        ("weft.atomic_add(cells, 0)", "value"),
+        ("weft.atomic_and(reals, 0, 1)", "f32"),
+    ],
+)
+def test_wrong_atomic_is_an_error(call, words):
+    arrays = {"cells": np.zeros(1, np.int32), "reals": np.zeros(1, np.float32)}
+    with pytest.raises(weft.WeftError, match=words):
+        run_threads(call, 1, arrays)
