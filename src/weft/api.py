@@ -264,7 +264,7 @@ class Compile:
         )
 
 
-compile = Compile()  # noqa: A001 - the public name, used as weft.compile
+compile = Compile()
 
 
 def check_bound(name: str, value: object, low: int, high: int) -> None:
@@ -296,7 +296,9 @@ def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
 
 def _check_function(function: object, decorator: str) -> None:
     if isinstance(function, KernelFunction | HostFunction):
-        raise TypeError(f"@weft.{decorator} was applied to {function!r}, which is decorated already")
+        raise TypeError(
+            f"@weft.{decorator} was applied to {function!r}, which is decorated already"
+        )
     if not hasattr(function, "__code__"):
         raise TypeError(
             f"@weft.{decorator} takes a Python function, received {type(function).__name__} {function!r}"

@@ -64,7 +64,7 @@ def _host_function(kernel: Any) -> Callable[..., Any]:
     # The annotations are the kernel's, so its globals resolve them.
     namespace = dict(function.__globals__)
     namespace["_kernel"] = kernel
-    exec(compile(text, file, "exec"), namespace)  # noqa: S102 - names come from a code object
+    exec(compile(text, file, "exec"), namespace)
     host = namespace[function.__name__]
     host.__annotations__ = {**_size_annotations(), **function.__annotations__}
     host.__defaults__ = function.__defaults__
@@ -86,6 +86,7 @@ def _three(what: str, size: object) -> tuple[int, ...]:
     integers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
     if not 1 <= len(items) <= 3 or len(integers) != len(items):
         raise SignatureError(
-            "LAUNCH_CONFIGURATION", f"{what} is an int or a tuple of one to three, received {size!r}"
+            "LAUNCH_CONFIGURATION",
+            f"{what} is an int or a tuple of one to three, received {size!r}",
         )
     return (*integers, 1, 1)[:3]

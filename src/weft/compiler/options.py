@@ -214,6 +214,14 @@ class PtxasOptions(_TextOption):
     __slots__ = ()
     flag, field, takes = "--ptxas-options", "ptxas_options", "a string of ptxas options"
 
+    @classmethod
+    def check(cls, value: object) -> Any:
+        """The words of the string, as the assembler gets them."""
+        try:
+            return tuple(shlex.split(super().check(value)))
+        except ValueError as error:
+            raise cls.wrong(value, f"{cls.takes} ({error})") from None
+
 
 class TimeStages(CompileOption):
     """Prints how long each stage took, in milliseconds."""
@@ -265,7 +273,7 @@ class CompileOptions:
         opt_level: 0 to 3.
         keep: stages of `KEEPABLE` to write into `dump_dir`.
         dump_dir: a directory's path, or None.
-        ptxas_options: more options for the assembler.
+        ptxas_options: more options for the assembler, one word each.
     """
 
     __slots__ = (
@@ -293,7 +301,7 @@ class CompileOptions:
         self.dump_dir: str | None = None
         self.generate_line_info = False
         self.enable_assertions = False
-        self.ptxas_options = ""
+        self.ptxas_options: tuple[str, ...] = ()
         self.time = False
         self.verify = False
 
@@ -367,12 +375,16 @@ def parse_options(text: str) -> list[CompileOption]:
             raise _unknown(flag)
         if not option.takes:
             if equals:
-                raise OptionError("OPTION_VALUE", f"option {flag} takes no value, received {value!r}")
+                raise OptionError(
+                    "OPTION_VALUE", f"option {flag} takes no value, received {value!r}"
+                )
             options.append(option())
             continue
         if not equals:
             if position == len(words):
-                raise OptionError("OPTION_VALUE", f"option {flag} takes {option.takes}, received nothing")
+                raise OptionError(
+                    "OPTION_VALUE", f"option {flag} takes {option.takes}, received nothing"
+                )
             value = words[position]
             position += 1
         options.append(option(option.read(value)))
@@ -428,5 +440,3 @@ def options_from(text: object) -> list[CompileOption]:
     if isinstance(text, str):
         return parse_options(text)
     return typed_options(text)
-
-

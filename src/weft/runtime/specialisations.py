@@ -167,7 +167,7 @@ def _make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]
         parameters += ["*", *keyword_only]
     text = f"def {_identifier(function.__name__)}({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
     namespace: dict[str, Any] = {}
-    exec(text, namespace)  # noqa: S102 - names come from a code object, so they are identifiers
+    exec(text, namespace)
     binder = namespace[_identifier(function.__name__)]
     binder.__defaults__ = function.__defaults__
     binder.__kwdefaults__ = function.__kwdefaults__

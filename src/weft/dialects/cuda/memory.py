@@ -63,9 +63,7 @@ class LoadOp(IRDLOperation):
     result = result_def()
 
     traits = traits_def(MemoryReadEffect())
-    assembly_format = (
-        "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
-    )
+    assembly_format = "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
 
     def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
         super().__init__(

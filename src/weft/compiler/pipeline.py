@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main path: a Python function in, a compiled function out. Read this file first.
+
+In: a function of ``@weft.jit``, example arguments or a signature, options. Out: a callable over a code image.
+Each line of `compile_function` is a stage; its room is named in the import. Next: frontend.source.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from weft.arguments.signature import Signature, infer_signature
+from weft.backends.registry import find_backend
+from weft.codegen.object_loader import load_object
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.inspection import Inspection
+from weft.compiler.target_choice import choose_target
+from weft.errors import REPORT_HINT, CompileError, InternalCompilerError
+from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
+from weft.frontend.source import read_source
+from weft.frontend.trace import trace
+from weft.runtime.code_image import link
+from weft.runtime.compiled_function import make_compiled_function
+from weft.runtime.executor.registry import choose_executor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.backends.base import Backend
+    from weft.compiler.options import CompileOptions
+    from weft.frontend.source import FunctionSource
+    from weft.frontend.trace import TracedModule
+    from weft.language.functions import HostFunction
+
+    PostCompileHook = Callable[[ModuleOp], object]
+
+_log = logging.getLogger("weft")
+
+
+def compile_function(
+    function: HostFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: CompileOptions,
+    hooks: Sequence[PostCompileHook] = (),
+) -> Any:
+    """Compiles a host function and the kernels that it launches.
+
+    Args:
+        function: what ``@weft.jit`` made.
+        arguments, keywords: example values, fakes or annotations' stand-ins, one per parameter; or one
+            `Signature`, as ``fn.signature`` gives it.
+        options: see `weft.compiler.options`.
+        hooks: called in order with the module after the passes, which is verified after them.
+    Raises:
+        CompileError: if the function cannot be compiled, with the place in its source.
+        SignatureError: if no signature can be made from the arguments.
+        ToolchainError: if an assembler is missing or failed.
+    """
+    source = read_source(function.function)
+    artifacts = Artifacts(source.name, options)
+    with artifacts.stage("signature"):
+        signature = _signature(source, arguments, keywords)
+        target = choose_target(signature, options)
+        signature = signature.for_device(target.device_type)
+        backend = find_backend(target.name)
+    traced = lower(source, signature, backend, artifacts, hooks)
+    code = backend.compile(traced.module, target.architecture, options, artifacts)
+    with artifacts.stage("link"):
+        executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
+        image = link(code, load_object, executor.load_policy)
+    _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
+    if options.time:
+        artifacts.print_report()
+    return make_compiled_function(
+        image=image,
+        signature=signature,
+        executor=executor,
+        written_arguments=traced.written_arguments,
+        returns_objects=traced.returns_objects,
+        captured=traced.captured,
+        inspection=Inspection(source, signature, backend, target, options, artifacts),
+    )
+
+
+def lower(
+    source: FunctionSource,
+    signature: Signature,
+    backend: Backend,
+    artifacts: Artifacts,
+    hooks: Sequence[PostCompileHook] = (),
+) -> TracedModule:
+    """The part of the path that is independent of machine code: trace, passes, wrapper, hooks.
+
+    Out: a module with the kernels, the host function and its TVM-FFI wrapper, ready for a backend.
+    """
+    with artifacts.stage("trace"):
+        traced = trace(source, signature, backend.name)
+    with artifacts.stage("wrapper"):
+        attach_ffi_wrapper(traced.module, signature)
+    if artifacts.options.verify or hooks:
+        _verify(traced.module, "the wrapper")
+    for hook in hooks:
+        hook(traced.module)
+        _verify(traced.module, f"the post-compile hook {getattr(hook, '__name__', hook)!s}")
+    if artifacts.writes("ir"):
+        artifacts.record("ir", str(traced.module))
+    return traced
+
+
+def _signature(
+    source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Signature:
+    if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
+        return arguments[0].checked_for(source.name, source.parameters)
+    return infer_signature(source.name, source.parameters, arguments, keywords)
+
+
+def _verify(module: ModuleOp, after: str) -> None:
+    try:
+        module.verify()
+    except Exception as error:
+        if after.startswith("the post-compile hook"):
+            raise CompileError(
+                "HOOK_BROKE_MODULE", f"{after} left an invalid module: {error}"
+            ) from error
+        raise InternalCompilerError(
+            "INVALID_IR", f"the module is invalid after {after}: {error}", hint=REPORT_HINT
+        ) from error
