@@ -3,7 +3,7 @@
 // Driver errors as text, as FFI errors and as Python exceptions.
 #include "driver/driver_error.h"
 
-#include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "driver/driver_library.h"
@@ -15,9 +15,8 @@ using cuda::CUresult;
 
 namespace {
 
-// What separates the fields that travel in an FFI error's extra context, after the first one.
-constexpr char kSeparator = '\x1f';
-constexpr char kMark[] = "weft.CudaError";
+// The name under which Python registers weft.CudaError (python/ffi_error.cpp builds the exception).
+constexpr char kRegisteredName[] = "CudaError";
 
 std::string result_text(CUresult result) {
   const char* text = nullptr;
@@ -38,19 +37,40 @@ const char* ffi_kind(ErrorKind kind) {
   }
 }
 
-// The fields as one FFI string, or NULL where there are none. The caller owns the reference.
-TVMFFIObjectHandle pack_fields(const DriverError& error) {
-  if (error.kind != ErrorKind::kCuda) return nullptr;
-  std::string text = kMark;
-  for (const std::string& field :
-       {std::to_string(error.code), error.name, error.function, error.kernel, error.configuration}) {
-    text += kSeparator;
-    text += field;
-  }
+// An owned FFI string; none where it cannot be made.
+TVMFFIAny ffi_string(const std::string& text) {
   TVMFFIByteArray bytes = bytes_of(text);
   TVMFFIAny any{};
-  if (ffi().string_from_byte_array(&bytes, &any) != 0) return nullptr;
-  return any.type_index == kTVMFFIStr ? any.v_obj : nullptr;
+  if (ffi().string_from_byte_array(&bytes, &any) != 0) any.type_index = kTVMFFINone;
+  return any;
+}
+
+// The constructor of ffi.Array, fetched once; NULL where libtvm_ffi has none.
+TVMFFIObjectHandle array_function() {
+  static const TVMFFIObjectHandle function = [] {
+    TVMFFIByteArray name{"ffi.Array", 9};
+    TVMFFIObjectHandle found = nullptr;
+    return ffi().function_get_global(&name, &found) == 0 ? found : nullptr;
+  }();
+  return function;
+}
+
+// ["CudaError", code, name, function, kernel, configuration] as an ffi.Array, or NULL. Owned by the caller.
+TVMFFIObjectHandle pack_fields(const DriverError& error) {
+  if (error.kind != ErrorKind::kCuda || array_function() == nullptr) return nullptr;
+  TVMFFIAny code{};
+  code.type_index = kTVMFFIInt;
+  code.v_int64 = error.code;
+  TVMFFIAny values[] = {ffi_string(kRegisteredName), code,
+                        ffi_string(error.name),      ffi_string(error.function),
+                        ffi_string(error.kernel),    ffi_string(error.configuration)};
+  TVMFFIAny array{};
+  const bool made =
+      ffi().function_call(array_function(), values, static_cast<int32_t>(std::size(values)), &array) == 0;
+  for (TVMFFIAny& value : values) {
+    if (value.type_index >= kTVMFFIStaticObjectBegin) ffi().object_dec_ref(value.v_obj);
+  }
+  return made && array.type_index == kTVMFFIArray ? array.v_obj : nullptr;
 }
 
 }  // namespace
@@ -132,30 +152,6 @@ int32_t set_ffi_error(const DriverError& error) {
   }
   if (fields != nullptr) ffi().object_dec_ref(fields);
   return -1;
-}
-
-bool read_cuda_error(const TVMFFIErrorCell* cell, DriverError* error) {
-  auto* context = static_cast<TVMFFIObject*>(cell->extra_context);
-  if (context == nullptr || context->type_index != kTVMFFIStr) return false;
-  auto* bytes = reinterpret_cast<TVMFFIByteArray*>(context + 1);
-  const std::string text(bytes->data, bytes->size);
-  std::string fields[5];
-  size_t start = sizeof(kMark) - 1;
-  if (text.compare(0, start, kMark) != 0) return false;
-  for (std::string& field : fields) {
-    if (start >= text.size() || text[start] != kSeparator) return false;
-    const size_t end = text.find(kSeparator, start + 1);
-    field = text.substr(start + 1, end == std::string::npos ? end : end - start - 1);
-    start = end == std::string::npos ? text.size() : end;
-  }
-  error->kind = ErrorKind::kCuda;
-  error->code = static_cast<CUresult>(strtol(fields[0].c_str(), nullptr, 10));
-  error->name = fields[1];
-  error->function = fields[2];
-  error->kernel = fields[3];
-  error->configuration = fields[4];
-  error->message.assign(cell->message.data, cell->message.size);
-  return true;
 }
 
 PyObject* make_cuda_error(const DriverError& error) {

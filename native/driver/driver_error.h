@@ -46,11 +46,8 @@ std::string result_name(cuda::CUresult result);
 bool is_sticky(cuda::CUresult result);
 
 // Sets the FFI error of this thread and returns -1. A CUDA error has the kind "RuntimeError" and carries
-// its fields in `extra_context` (read_cuda_error), so that Python gets a weft.CudaError.
+// its fields in `extra_context`, from which the marshaller makes a weft.CudaError.
 int32_t set_ffi_error(const DriverError& error);
-
-// Reads back what set_ffi_error attached. False where the error did not come from the driver.
-bool read_cuda_error(const TVMFFIErrorCell* cell, DriverError* error);
 
 // Raises ValueError, TypeError, RuntimeError or weft.CudaError; returns nullptr. Needs the GIL.
 PyObject* set_python_error(const DriverError& error);
