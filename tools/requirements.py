@@ -31,7 +31,7 @@ def requirements(groups: list[str], floors: bool = False) -> list[str]:
     data = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
     run: list[str] = data["project"]["dependencies"]
     known: dict[str, list[str]] = {
-        "build": data["build-system"]["requires"],
+        "build": data["build-system"]["requires"] + data["dependency-groups"]["native"],
         "run": [at_floor(line) for line in run] if floors else run,
         **data["project"]["optional-dependencies"],
     }
