@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 1
+#define WEFT_RUNTIME_TABLE_VERSION 2
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -37,9 +37,9 @@ typedef struct weft_state {
 // One call, on the wrapper's stack. `device_enter` fills the driver's half, `device_leave` undoes it.
 typedef struct weft_call_frame {
   weft_state* state;
-  void* stream;         // CUstream or NULL (the legacy default stream)
-  int32_t device_type;  // DLDeviceType: kDLCPU or kDLCUDA
-  int32_t device;       // ordinal, or -1: the caller's current device
+  void* stream;          // CUstream or NULL (the legacy default stream)
+  int32_t device_type;   // DLDeviceType: kDLCPU or kDLCUDA
+  int32_t device;        // ordinal, or -1: the caller's current device
   void* driver_kernels;  // this device's kernel handles, set by device_enter
   void* saved_context;   // the caller's CUcontext, NULL where there was none
   int32_t must_restore;  // 1 when device_enter switched contexts
@@ -78,46 +78,113 @@ struct weft_cpu_launch {
   const char* kernel_name;
 };
 
-// A place where a check can fail, constant data in the object. `kind` chooses the sentence
-// (native/failure.cpp); the texts are UTF-8 and live as long as the image.
+// The sentences of a failing check (native/runtime/failure.cpp), each with the exception that it becomes and
+// what `received` and `wanted` are. `place`, `index` and `expected` are those of the site; `expected` ends
+// the sentence where it says "tail". Python reads the names from the extension.
+#define WEFT_FAILURE_KINDS(KIND)                                                             \
+  /* fail(number of arguments, expected number) */                                           \
+  KIND(argument_count, "TypeError")                                                          \
+  /* fail_any; `expected`: "a tensor", "an int" */                                           \
+  KIND(argument_kind, "TypeError")                                                           \
+  /* fail_unless_empty */                                                                    \
+  KIND(null_data, "ValueError")                                                              \
+  /* fail_any; `index`: the expected rank */                                                 \
+  KIND(tensor_rank, "ValueError")                                                            \
+  /* fail(DLDataType as 32 bits, -); `expected`: the name of a dtype */                      \
+  KIND(tensor_dtype, "ValueError")                                                           \
+  /* fail(DLDevice as 64 bits, expected DLDeviceType) */                                     \
+  KIND(device_type, "ValueError")                                                            \
+  /* fail(DLDevice as 64 bits, expected ordinal); tail or NULL */                            \
+  KIND(device_index, "ValueError")                                                           \
+  /* fail_unless_empty(address, alignment in bytes) */                                       \
+  KIND(alignment, "ValueError")                                                              \
+  /* fail(size, expected size); `index`: the dimension; tail or NULL */                      \
+  KIND(dim_value, "ValueError")                                                              \
+  /* fail(size, largest size); tail or NULL */                                               \
+  KIND(dim_range, "ValueError")                                                              \
+  /* fail(size, divisor) */                                                                  \
+  KIND(dim_divisibility, "ValueError")                                                       \
+  /* fail(stride, expected stride); tail or NULL */                                          \
+  KIND(stride_value, "ValueError")                                                           \
+  /* fail(stride, -) */                                                                      \
+  KIND(stride_range, "ValueError")                                                           \
+  /* fail(stride, divisor) */                                                                \
+  KIND(stride_divisibility, "ValueError")                                                    \
+  /* fail(value, -) or fail_any; `expected`: "-128 to 127 (i8)" */                           \
+  KIND(integer_range, "ValueError")                                                          \
+  /* fail(bits of a double, bits of the largest one); `expected`: the name of a dtype */     \
+  KIND(float_range, "ValueError")                                                            \
+  /* return_argument */                                                                      \
+  KIND(returned_view, "ValueError")                                                          \
+  /* kernel_fail(block, thread); `place`: file and line, `expected`: the condition's text */ \
+  KIND(assertion, "AssertionError")
+
+enum weft_failure_kind {
+#define WEFT_KIND(name, exception) WEFT_FAILURE_##name,
+  WEFT_FAILURE_KINDS(WEFT_KIND)
+#undef WEFT_KIND
+      WEFT_FAILURE_KIND_COUNT
+};
+
+// A place where a check can fail, constant data in the object. The texts are UTF-8 and live as long as the
+// image.
 typedef struct weft_failure_site {
   const char* signature;  // add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])
   const char* place;      // argument #1 'b'
   const char* expected;   // what the sentence says was expected, or NULL
   int32_t kind;           // enum weft_failure_kind
-  int32_t index;          // dimension, element or line, by kind
+  int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
 
-#define WEFT_RUNTIME_TABLE(ROW)                                                                         \
-  /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                   \
-  ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                 \
-      "i32 (ptr, i64, i64)")                                                                            \
-  /* The same where what was received is a whole argument: its kind, dtype, rank or device is told. */  \
-  ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")  \
-  /* The stream that the FFI environment holds for a device. */                                         \
-  ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")               \
-  /* Loads the image's kernels once for the frame's device and makes its context current if it is not. */ \
-  ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                    \
-  /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */ \
-  ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                 \
-  ROW(launch_cuda, int32_t,                                                                             \
-      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),          \
-      "i32 (ptr, i32, ptr, ptr)")                                                                       \
-  ROW(launch_cpu, int32_t,                                                                              \
-      (weft_call_frame * frame, weft_cpu_kernel kernel, const weft_launch* launch,                      \
-       const void* parameters, int64_t parameter_bytes, int64_t scratch_bytes),                         \
-      "i32 (ptr, ptr, ptr, ptr, i64, i64)")                                                             \
-  /* A failed assert in a CPU kernel: records the error in `launch` and returns 1. */                   \
-  ROW(kernel_fail, int32_t,                                                                             \
-      (weft_cpu_launch * launch, const weft_failure_site* site, int64_t block, int64_t thread),         \
-      "i32 (ptr, ptr, i64, i64)")                                                                       \
-  /* Moves `count` owned values into a new ffi.Array, stored in `result`. */                            \
-  ROW(make_array, int32_t, (const TVMFFIAny* values, int64_t count, TVMFFIAny* result),                 \
-      "i32 (ptr, i64, ptr)")                                                                            \
-  /* Adds a reference to an argument that is returned (it arrived as an object, not as a DLTensor*). */ \
-  ROW(return_argument, int32_t,                                                                         \
-      (const weft_failure_site* site, const TVMFFIAny* argument, TVMFFIAny* result),                    \
-      "i32 (ptr, ptr, ptr)")
+#define WEFT_RUNTIME_TABLE(ROW)                                                                             \
+  /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                       \
+  ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                     \
+      "i32 (ptr, i64, i64)")                                                                                \
+  /* The same where what was received is a whole argument: its kind, dtype, rank or device is told. */      \
+  ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")      \
+  /* The stream that the FFI environment holds for a device. */                                             \
+  ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")                   \
+  /* Loads the image's kernels once for the frame's device and makes its context current if it is not. */   \
+  ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                        \
+  /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */   \
+  ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                     \
+  ROW(launch_cuda, int32_t,                                                                                 \
+      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),              \
+      "i32 (ptr, i32, ptr, ptr)")                                                                           \
+  ROW(launch_cpu, int32_t,                                                                                  \
+      (weft_call_frame * frame, weft_cpu_kernel kernel, const weft_launch* launch, const void* parameters,  \
+       int64_t parameter_bytes, int64_t scratch_bytes),                                                     \
+      "i32 (ptr, ptr, ptr, ptr, i64, i64)")                                                                 \
+  /* A failed assert in a CPU kernel: records the error in `launch` and returns 1. */                       \
+  ROW(kernel_fail, int32_t,                                                                                 \
+      (weft_cpu_launch * launch, const weft_failure_site* site, int64_t block, int64_t thread),             \
+      "i32 (ptr, ptr, i64, i64)")                                                                           \
+  /* Moves `count` owned values into a new ffi.Array, stored in `result`. */                                \
+  ROW(make_array, int32_t, (const TVMFFIAny* values, int64_t count, TVMFFIAny* result),                     \
+      "i32 (ptr, i64, ptr)")                                                                                \
+  /* Adds a reference to an argument that is returned (it arrived as an object, not as a DLTensor*). */     \
+  ROW(return_argument, int32_t,                                                                             \
+      (const weft_failure_site* site, const TVMFFIAny* argument, TVMFFIAny* result), "i32 (ptr, ptr, ptr)") \
+  /* 0 where the tensor has no elements; otherwise as `fail`. */                                            \
+  ROW(fail_unless_empty, int32_t,                                                                           \
+      (const weft_failure_site* site, const DLTensor* tensor, int64_t received, int64_t wanted),            \
+      "i32 (ptr, ptr, i64, i64)")                                                                           \
+  /* A u64 argument that is no small non-negative integer: stores a BigInt's value, or fails. */            \
+  ROW(decode_u64, int32_t,                                                                                  \
+      (const weft_failure_site* kind, const weft_failure_site* range, const TVMFFIAny* argument,            \
+       uint64_t* value),                                                                                    \
+      "i32 (ptr, ptr, ptr, ptr)")                                                                           \
+  /* Bits of a double in a narrower float type (DLDataType as 32 bits), to nearest even; -1: it failed */   \
+  /* because a finite value is beyond the type's range. Where the type has no infinity: its largest value.  \
+   */                                                                                                       \
+  ROW(narrow_float, int64_t, (const weft_failure_site* site, int32_t dtype, double value),                  \
+      "i64 (ptr, i32, double)")                                                                             \
+  /* The double that equals a value of a narrower float type. */                                            \
+  ROW(widen_float, double, (int32_t dtype, int64_t bits), "double (i32, i64)")                              \
+  /* Stores an unsigned integer as an int, or as a BigInt from 2^63. */                                     \
+  ROW(make_u64, int32_t, (uint64_t value, TVMFFIAny* result), "i32 (i64, ptr)")                             \
+  /* Drops the references of `count` owned values. */                                                       \
+  ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A launch on the CPU: its numbers checked before they are narrowed, then all blocks in the calling thread.
+#include "cpu/launch.h"
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "runtime/failure.h"
+
+namespace weft {
+namespace {
+
+// The limits of CUDA, so that a launch means the same on both targets.
+constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
+constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMostShared = 2147483647;
+constexpr size_t kScratchAlignment = 64;
+constexpr char kAxes[] = "xyz";
+
+int32_t refuse(const weft_launch& launch, const std::string& what, int64_t received, int64_t least,
+               int64_t most) {
+  return raise_error("ValueError", "launch of " + std::string(launch.kernel_name) + ": " + what + " is " +
+                                       std::to_string(received) + ", expected " + std::to_string(least) +
+                                       " to " + std::to_string(most));
+}
+
+std::string triple(int64_t linear, const int32_t* sizes) {
+  const int64_t x = linear % sizes[0];
+  const int64_t y = linear / sizes[0] % sizes[1];
+  const int64_t z = linear / sizes[0] / sizes[1];
+  return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+}
+
+int32_t check_ranges(const weft_launch& launch) {
+  for (int axis = 0; axis < 3; ++axis) {
+    if (launch.grid[axis] < 0 || launch.grid[axis] > kMostGrid[axis]) {
+      return refuse(launch, std::string("grid.") + kAxes[axis], launch.grid[axis], 0, kMostGrid[axis]);
+    }
+    if (launch.block[axis] < 1 || launch.block[axis] > kMostBlock[axis]) {
+      return refuse(launch, std::string("block.") + kAxes[axis], launch.block[axis], 1, kMostBlock[axis]);
+    }
+  }
+  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > kMostThreads) {
+    return refuse(launch, "the number of threads of a block", threads, 1, kMostThreads);
+  }
+  if (launch.shared_memory_bytes < 0 || launch.shared_memory_bytes > kMostShared) {
+    return refuse(launch, "shared_memory_bytes", launch.shared_memory_bytes, 0, kMostShared);
+  }
+  return 0;
+}
+
+struct FreeScratch {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+}  // namespace
+
+int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
+                   const void* parameters, int64_t, int64_t scratch_bytes) {
+  try {
+    if (check_ranges(*launch) != 0) return -1;
+    const int64_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
+    if (blocks == 0) return 0;
+    std::unique_ptr<void, FreeScratch> scratch;
+    if (scratch_bytes > 0) {
+      const auto bytes =
+          (static_cast<size_t>(scratch_bytes) + kScratchAlignment - 1) & ~(kScratchAlignment - 1);
+      scratch.reset(std::aligned_alloc(kScratchAlignment, bytes));
+      if (scratch == nullptr) throw std::bad_alloc();
+    }
+    weft_cpu_launch state{};
+    state.table = frame->state->table;
+    for (int axis = 0; axis < 3; ++axis) {
+      state.grid[axis] = static_cast<int32_t>(launch->grid[axis]);
+      state.block[axis] = static_cast<int32_t>(launch->block[axis]);
+    }
+    state.shared_memory_bytes = static_cast<int32_t>(launch->shared_memory_bytes);
+    state.kernel_name = launch->kernel_name;
+    return kernel(parameters, &state, 0, blocks, scratch.get()) == 0 ? 0 : -1;
+  } catch (const std::bad_alloc&) {
+    return raise_error("MemoryError", "no memory for a launch");
+  }
+}
+
+int32_t kernel_fail(weft_cpu_launch* launch, const weft_failure_site* site, int64_t block, int64_t thread) {
+  launch->failed = 1;
+  try {
+    raise_error("AssertionError", std::string(site->place) + ", in " + launch->kernel_name +
+                                      ": assertion failed: " + site->expected + " (block " +
+                                      triple(block, launch->grid) + ", thread " +
+                                      triple(thread, launch->block) + ")");
+  } catch (const std::bad_alloc&) {
+    raise_error("MemoryError", "no memory to describe an error");
+  }
+  return 1;
+}
+
+}  // namespace weft

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of the runtime table for numbers that generated code does not convert itself: unsigned integers
+// of 64 bits and floats narrower than f32.
+#ifndef WEFT_RUNTIME_SCALAR_H_
+#define WEFT_RUNTIME_SCALAR_H_
+
+#include <weft/runtime_table.h>
+
+namespace weft {
+
+int32_t decode_u64(const weft_failure_site* kind, const weft_failure_site* range, const TVMFFIAny* argument,
+                   uint64_t* value);
+int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value);
+double widen_float(int32_t dtype, int64_t bits);
+int32_t make_u64(uint64_t value, TVMFFIAny* result);
+
+}  // namespace weft
+
+#endif  // WEFT_RUNTIME_SCALAR_H_

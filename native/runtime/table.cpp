@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one runtime table of the process: which function stands behind each row.
+#include <weft/runtime_table.h>
+
+#include "cpu/launch.h"
+#include "driver/device_guard.h"
+#include "driver/launch.h"
+#include "python/stream.h"
+#include "runtime/array.h"
+#include "runtime/failure.h"
+#include "runtime/scalar.h"
+
+namespace {
+
+// Each row is the function of that name in namespace weft.
+const weft_runtime_table kTable = {WEFT_RUNTIME_TABLE_VERSION,
+#define WEFT_ROW(name, result, parameters, llvm_type) weft::name,
+                                   WEFT_RUNTIME_TABLE(WEFT_ROW)
+#undef WEFT_ROW
+};
+
+}  // namespace
+
+const weft_runtime_table* weft_get_runtime_table(void) { return &kTable; }
