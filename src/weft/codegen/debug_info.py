@@ -73,16 +73,19 @@ class DebugInfo:
         return f", !dbg !{self._node(f'!DILocation(line: 0, column: 0, scope: !{scope})')}"
 
     def text(self) -> str:
-        """All nodes, with the named metadata that makes them count; empty if nothing has a place."""
-        if self._unit < 0:
-            return ""
-        flags = [
-            self._node('!{i32 2, !"Debug Info Version", i32 3}'),
-            self._node('!{i32 7, !"Dwarf Version", i32 4}'),
-        ]
+        """All nodes, with the named metadata that makes locations count."""
+        flags = (
+            [
+                self._node('!{i32 2, !"Debug Info Version", i32 3}'),
+                self._node('!{i32 7, !"Dwarf Version", i32 4}'),
+            ]
+            if self._unit >= 0
+            else []
+        )
         lines = [f"!{number} = {node}" for number, node in enumerate(self._nodes)]
-        lines.append(f"!llvm.dbg.cu = !{{!{self._unit}}}")
-        lines.append("!llvm.module.flags = !{" + ", ".join(f"!{flag}" for flag in flags) + "}")
+        if flags:
+            lines.append(f"!llvm.dbg.cu = !{{!{self._unit}}}")
+            lines.append("!llvm.module.flags = !{" + ", ".join(f"!{flag}" for flag in flags) + "}")
         return "\n".join(lines) + "\n"
 
     def node(self, text: str) -> int:

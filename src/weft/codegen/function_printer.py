@@ -26,6 +26,7 @@ class FunctionPrinter:
         module: what the function asks for constants, library functions and metadata.
         values: LLVM text of each scalar: a name such as `%i.3`, or a constant.
         tensors: pointer, dims and strides of each tensor.
+        coordinates: where a thread is, as `thread_idx.x` and its like, on targets where loops say so.
         label: the basic block that the next instruction goes to, without `%`.
         failure_label: where a kernel goes after a failed assertion; None where there is no such place.
 
@@ -46,6 +47,7 @@ class FunctionPrinter:
         "_scope",
         "_suffix",
         "_unplaced",
+        "coordinates",
         "failure_label",
         "label",
         "module",
@@ -57,6 +59,7 @@ class FunctionPrinter:
         self.module = module
         self.values: dict[SSAValue, str] = {}
         self.tensors: dict[SSAValue, TensorValue] = {}
+        self.coordinates: dict[str, str] = {}
         self.label = "entry"
         self.failure_label: str | None = None
         self._operations = module.operations

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backend is: a target as data, a list of stages, and `compile`.
+
+In: nothing. Out: the protocol that the compiler uses, and the runner of stages. Another package offers its own
+through the entry point `weft.backends`. Next: registry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.runtime.object_code import ObjectCode
+
+
+class Recorder(Protocol):
+    """Where a backend leaves texts and times; the compiler's artifacts are one."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Measures the `with` block."""
+        ...
+
+    def record(self, stage: str, content: str | bytes) -> None:
+        """Keeps the text or bytes of a stage."""
+        ...
+
+    def data(self, stage: str) -> bytes | None:
+        """What was kept, or None."""
+        ...
+
+
+class Options(Protocol):
+    """The compile options that a backend reads."""
+
+    @property
+    def opt_level(self) -> int: ...
+    @property
+    def generate_line_info(self) -> bool: ...
+    @property
+    def enable_assertions(self) -> bool: ...
+    @property
+    def ptxas_options(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compilation as stages see it.
+
+    Attributes:
+        module: kernels, host function and wrapper.
+        architecture: what to compile for, such as ``"sm_90a"``; None: the backend's default.
+        options: the compile options.
+        artifacts: takes texts and times.
+    """
+
+    module: ModuleOp
+    architecture: str | None
+    options: Options
+    artifacts: Recorder
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step on the way to machine code.
+
+    Attributes:
+        name: as ``--time`` shows it.
+        run: takes the job and what the stage before returned.
+        artifact: the name under which the result is kept, or an empty string.
+    """
+
+    name: str
+    run: Callable[[Job, Any], Any]
+    artifact: str = ""
+
+
+def run_stages(stages: Sequence[Stage], job: Job, value: Any = None) -> Any:
+    """Runs stages in order, each on the result of the one before; returns the last result."""
+    for stage in stages:
+        with job.artifacts.stage(stage.name):
+            value = stage.run(job, value)
+        if stage.artifact:
+            job.artifacts.record(stage.artifact, value)
+    return value
+
+
+class Backend(Protocol):
+    """A machine that weft compiles for.
+
+    Attributes:
+        name: what ``--target`` takes.
+        device_type: DLPack's device type of its tensors.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def device_type(self) -> int: ...
+
+    def compile(
+        self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
+    ) -> ObjectCode:
+        """Machine code of the kernels, the host function and its wrapper.
+
+        Raises:
+            ToolchainError: if an assembler is missing or failed.
+            OptionError: if the architecture is unknown.
+        """
+        ...
+
+    def disassemble(self, artifacts: Recorder) -> str | None:
+        """The kernels' machine code as text, from what `compile` recorded; None where there is none."""
+        ...

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU backend: one object with kernels, host function and wrapper.
+
+In: a module. Out: `ObjectCode` without device code. Next: runtime.code_image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.base import Job, run_stages
+from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
+from weft.backends.host import entry_symbols
+from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.launch import kernels_of
+from weft.errors import OptionError
+from weft.runtime.object_code import KernelInfo, ObjectCode
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.backends.base import Options, Recorder
+    from weft.dialects.cuda.kernel import KernelOp
+
+_DEVICE_CPU: Final = 1  # DLPack's kDLCPU
+_MAX_THREADS: Final = 1024
+
+
+class CpuBackend:
+    """Compiles for the CPU of this process."""
+
+    __slots__ = ()
+
+    name = "cpu"
+    device_type = _DEVICE_CPU
+
+    def compile(
+        self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
+    ) -> ObjectCode:
+        """Machine code for this CPU.
+
+        Raises:
+            OptionError: if a GPU architecture is asked for.
+        """
+        if architecture is not None:
+            raise OptionError(
+                "OPTION_CONFLICT",
+                f"--gpu-arch {architecture} does not go with the target cpu",
+                hint="leave out --gpu-arch, or compile with --target cuda",
+            )
+        job = Job(module, None, options, artifacts)
+        kernels = run_stages(KERNEL_STAGES, job)
+        host_text = run_stages(HOST_STAGES, job)
+        with artifacts.stage("object"):
+            data = link_and_emit(kernels, host_text)
+        return ObjectCode(
+            host_object=data,
+            device_code=b"",
+            kernels=tuple(_kernel_info(kernel) for kernel in kernels_of(module)),
+            entry_symbols=entry_symbols(module),
+            target=self.name,
+        )
+
+    def disassemble(self, artifacts: Recorder) -> str | None:
+        """The CPU has no SASS."""
+        return None
+
+
+def _kernel_info(kernel: KernelOp) -> KernelInfo:
+    parameters = kernel_parameters(kernel)
+    fixed = kernel.attributes.get("weft.max_threads")
+    return KernelInfo(
+        name=kernel.sym_name.data,
+        parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
+        parameter_bytes=parameter_bytes(parameters),
+        max_threads=fixed.value.data if fixed else _MAX_THREADS,  # pyright: ignore
+    )
+
+
+def make_backend() -> CpuBackend:
+    """The backend, for the registry."""
+    return CpuBackend()

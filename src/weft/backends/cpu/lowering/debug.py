@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""printf and assert on the CPU.
+
+In: cuda.printf, cuda.assert. Out: a call of libc's printf; a branch to the kernel's end, with the error recorded
+through the runtime table. Next: launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
+
+from weft.codegen.runtime_abi import call_row
+from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.dialects.cuda.kernel import KernelOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Attribute, Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+# enum weft_failure_kind: the sentence "assertion failed: <expected>" with block and thread.
+FAILURE_ASSERTION: Final = 100
+
+
+def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
+    callee = printer.module.declare("printf", "i32 (ptr, ...)")
+    text = printer.module.string(op.text.data)
+    arguments = ", ".join([f"ptr {text}", *(printer.typed(value) for value in op.operands)])
+    printer.let(f"call i32 (ptr, ...) {callee}({arguments})")
+
+
+def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
+    good, bad = printer.new_label("asserted"), printer.new_label("failed")
+    printer.branch_if(printer.values[op.operands[0]], good, bad)
+    printer.start(bad)
+    site = _failure_site(printer, op)
+    table = printer.let(f"load ptr, ptr %launch, align 8", "table")
+    call_row(
+        printer,
+        table,
+        "kernel_fail",
+        "ptr %launch",
+        f"ptr {site}",
+        f"i64 {printer.coordinates['block']}",
+        f"i64 {linear_thread(printer)}",
+    )
+    assert printer.failure_label is not None
+    printer.branch(printer.failure_label)
+    printer.start(good)
+
+
+def linear_thread(printer: FunctionPrinter) -> str:
+    """The thread's number in its block: x first, then y, then z; i64."""
+    of = printer.coordinates
+    wide = {
+        name: of[name]
+        if not of[name].startswith("%")
+        else printer.let(f"zext i32 {of[name]} to i64")
+        for name in ("thread_idx.x", "thread_idx.y", "thread_idx.z", "block_dim.x", "block_dim.y")
+    }
+    plane = printer.let(f"mul i64 {wide['thread_idx.z']}, {wide['block_dim.y']}")
+    row = printer.let(f"add i64 {plane}, {wide['thread_idx.y']}")
+    rows = printer.let(f"mul i64 {row}, {wide['block_dim.x']}")
+    return printer.let(f"add i64 {rows}, {wide['thread_idx.x']}")
+
+
+def _failure_site(printer: FunctionPrinter, op: AssertOp) -> str:
+    """A `weft_failure_site`: the kernel's name, the place, the text, the kind, the line."""
+    module = printer.module
+    kernel: Operation | None = op
+    while kernel is not None and not isinstance(kernel, KernelOp):
+        kernel = kernel.parent_op()
+    name = kernel.sym_name.data if kernel is not None else ""
+    position = source_position(op.location)
+    place = f"{position.filename.data}:{position.line.data}" if position else ""
+    line = position.line.data if position else 0
+    return module.add_global(
+        "private unnamed_addr constant { ptr, ptr, ptr, i32, i32 } { "
+        f"ptr {module.string(name)}, ptr {module.string(place)}, ptr {module.string(op.text.data)}, "
+        f"i32 {FAILURE_ASSERTION}, i32 {line} }}, align 8",
+        "site",
+    )
+
+
+def source_position(location: Attribute) -> FileLineColLoc | None:
+    """The innermost file and line of a location."""
+    while isinstance(location, CallSiteLoc):
+        location = location.callee
+    return location if isinstance(location, FileLineColLoc) else None
+
+
+DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    PrintfOp: _print_printf,
+    AssertOp: _print_assert,
+}

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel as loops over blocks and threads, for kernels whose threads do not wait for each other.
+
+In: cuda.kernel. Out: `i32 @weft.kernel.<name>(ptr %parameters, ptr %launch, i64 %first, i64 %last, ptr %scratch)`,
+which runs blocks [first, last) in index order; nonzero: an error is recorded. Next: guard.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import scf
+
+from weft.backends.cpu.lowering.affine import RowAnalysis
+from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
+from weft.codegen import runtime_abi as abi
+from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
+from weft.codegen.llvm_types import llvm_type, size_in_bytes
+from weft.codegen.tensor_value import TensorValue
+from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.dialects.cuda.grid import ThreadIdxOp
+from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.backends.cpu.lowering.guard import Guard
+    from weft.codegen.module_printer import ModulePrinter
+
+_EFFECTS: Final = (StoreOp, AtomicRmwOp, AtomicCasOp, PrintfOp, AssertOp)
+_AXES: Final = ("x", "y", "z")
+
+
+def kernel_symbol(name: str) -> str:
+    """The LLVM name of a kernel's blocks function; the prefix keeps it apart from libc's functions."""
+    return f"@weft.kernel.{name}"
+
+
+def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) -> None:
+    """Prints one kernel.
+
+    Args:
+        module: what it is printed into.
+        kernel: without barriers and collectives.
+        masks_stores: the CPU writes parts of a vector quickly, so that a loop with conditional stores is
+            worth vectorising.
+    """
+    name = kernel.sym_name.data
+    scope = module.debug.subprogram(name, kernel.location) if module.debug else None
+    printer = FunctionPrinter(module, scope)
+    printer.failure_label = "fail"
+    _print_parameters(printer, kernel)
+    sizes = _print_sizes(printer, kernel)
+    with _blocks(printer, sizes):
+        rows = _RowPrinter(printer, kernel, sizes["block_dim.x"], masks_stores)
+        with (
+            _counted(printer, sizes["block_dim.z"], "z"),
+            _counted(printer, sizes["block_dim.y"], "y"),
+        ):
+            rows.print_row()
+    printer.place(None)
+    printer.line("ret i32 0")
+    printer.start("fail")
+    printer.line("ret i32 1")
+    module.add_function(
+        f"define i32 {kernel_symbol(name)}(ptr %parameters, ptr %launch, i64 %first, i64 %last, "
+        f"ptr %scratch) nounwind{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
+    )
+
+
+def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
+    """Loads the parameters and gives them to the kernel's arguments."""
+    arguments = kernel.body.block.args
+    tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
+    for parameter in kernel_parameters(kernel):
+        address = "%parameters"
+        if parameter.offset_bytes:
+            address = printer.let(
+                f"getelementptr i8, ptr %parameters, i64 {parameter.offset_bytes}"
+            )
+        kind = parameter.llvm_type
+        text = printer.let(f"load {kind}, ptr {address}, align {size_in_bytes(kind)}", "argument")
+        argument = arguments[parameter.argument]
+        if not isinstance(argument.type, TensorType):
+            is_bool = llvm_type(argument.type) == "i1"
+            printer.values[argument] = printer.let(f"icmp ne i8 {text}, 0") if is_bool else text
+            continue
+        rank = argument.type.rank
+        pointer, dims, strides = tensors.setdefault(
+            parameter.argument, ([], [None] * rank, [None] * rank)
+        )
+        if parameter.part == POINTER:
+            pointer.append(text)
+        elif parameter.part == DIM:
+            dims[parameter.dimension] = text
+        elif parameter.part == STRIDE:
+            strides[parameter.dimension] = text
+    for index, argument in enumerate(arguments):
+        if isinstance(argument.type, TensorType):
+            pointer, dims, strides = tensors.get(index, ([], [], []))
+            printer.tensors[argument] = TensorValue(
+                argument.type, pointer[0] if pointer else "null", dims, strides
+            )
+
+
+def _print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
+    """Sizes of grid and block as i32; those of a block that every launch has are constants."""
+    fixed = kernel.attributes.get("weft.block_size")
+    constants = [str(size.value.data) for size in fixed.data] if fixed else []  # pyright: ignore
+    for stem, offset in (("grid_dim", abi.CPU_LAUNCH_GRID), ("block_dim", abi.CPU_LAUNCH_BLOCK)):
+        for axis, letter in enumerate(_AXES):
+            if stem == "block_dim" and constants:
+                text = constants[axis] if axis < len(constants) else "1"
+            else:
+                address = printer.let(f"getelementptr i8, ptr %launch, i64 {offset + 4 * axis}")
+                text = printer.let(f"load i32, ptr {address}, align 4", stem)
+            printer.coordinates[f"{stem}.{letter}"] = text
+    return printer.coordinates
+
+
+@contextmanager
+def _blocks(printer: FunctionPrinter, sizes: dict[str, str]) -> Iterator[None]:
+    """The loop over blocks; their coordinates count up without a division."""
+    grid = [printer.let(f"zext i32 {sizes[f'grid_dim.{letter}']} to i64") for letter in _AXES[:2]]
+    some = printer.let("icmp slt i64 %first, %last")
+    start, head, end = (printer.new_label(stem) for stem in ("start", "block", "done"))
+    printer.branch_if(some, start, end)
+    printer.start(start)
+    row = printer.let(f"udiv i64 %first, {grid[0]}")
+    first = [printer.let(f"urem i64 %first, {grid[0]}"), printer.let(f"urem i64 {row}, {grid[1]}")]
+    first.append(printer.let(f"udiv i64 {row}, {grid[1]}"))
+    first = [printer.let(f"trunc i64 {text} to i32") for text in first]
+    names = [printer.fresh(f"block_idx_{letter}") for letter in _AXES]
+    block = printer.fresh("block")
+    printer.branch(head)
+    printer.start(head)
+    place = printer.reserve()
+    for letter, name in zip(_AXES, names, strict=True):
+        printer.coordinates[f"block_idx.{letter}"] = name
+    printer.coordinates["block"] = block
+    yield
+    printer.place(None)
+    following = printer.let(f"add nuw nsw i64 {block}, 1")
+    next_x, wraps_x = _step(printer, names[0], "true", sizes["grid_dim.x"])
+    next_y, wraps_y = _step(printer, names[1], wraps_x, sizes["grid_dim.y"])
+    next_z, _ = _step(printer, names[2], wraps_y, sizes["grid_dim.z"])
+    more = printer.let(f"icmp slt i64 {following}, %last")
+    latch = printer.label
+    printer.branch_if(more, head, end)
+    incoming = [("i64", block, "%first", following)]
+    incoming += [
+        ("i32", name, begin, after)
+        for name, begin, after in zip(names, first, (next_x, next_y, next_z), strict=True)
+    ]
+    printer.fill(
+        place,
+        [
+            f"{name} = phi {kind} [ {begin}, %{start} ], [ {after}, %{latch} ]"
+            for kind, name, begin, after in incoming
+        ],
+    )
+    printer.start(end)
+
+
+def _step(printer: FunctionPrinter, name: str, carry: str, size: str) -> tuple[str, str]:
+    """One digit of the block counter: its next value, and whether the digit after it moves."""
+    up = printer.let(f"zext i1 {carry} to i32") if carry != "true" else "1"
+    moved = printer.let(f"add i32 {name}, {up}")
+    wraps = printer.let(f"icmp eq i32 {moved}, {size}")
+    return printer.let(f"select i1 {wraps}, i32 0, i32 {moved}"), wraps
+
+
+@contextmanager
+def _counted(printer: FunctionPrinter, size: str, letter: str) -> Iterator[None]:
+    """A loop over thread_idx.y or .z; a size of one makes none."""
+    if size == "1":
+        printer.coordinates[f"thread_idx.{letter}"] = "0"
+        yield
+        return
+    with counted_loop(printer, "0", size, f"thread_idx_{letter}") as index:
+        printer.coordinates[f"thread_idx.{letter}"] = index
+        yield
+
+
+@contextmanager
+def counted_loop(
+    printer: FunctionPrinter, low: str, high: str, stem: str, metadata: str = ""
+) -> Iterator[str]:
+    """A loop of an i32 over [low, high), entered only if that is not empty."""
+    body, end = printer.new_label(stem), printer.new_label("next")
+    some = printer.let(f"icmp slt i32 {low}, {high}")
+    entry = printer.label
+    printer.branch_if(some, body, end)
+    printer.start(body)
+    place, index = printer.reserve(), printer.fresh(stem)
+    yield index
+    printer.place(None)
+    following = printer.let(f"add nuw nsw i32 {index}, 1")
+    more = printer.let(f"icmp slt i32 {following}, {high}")
+    latch = printer.label
+    printer.branch_if(more, body, end, metadata)
+    printer.fill(place, [f"{index} = phi i32 [ {low}, %{entry} ], [ {following}, %{latch} ]"])
+    printer.start(end)
+
+
+class _RowPrinter:
+    """Prints the threads of one row (all x of one y and z), split by the kernel's first guard."""
+
+    __slots__ = ("_block_dim", "_guard", "_kernel", "_masked", "_printer", "_threads")
+
+    def __init__(
+        self, printer: FunctionPrinter, kernel: KernelOp, block_dim: str, masks_stores: bool
+    ) -> None:
+        analysis = RowAnalysis()
+        body = kernel.body.block
+        self._printer = printer
+        self._kernel = kernel
+        self._block_dim = block_dim
+        self._guard = find_guard(body, analysis)
+        self._threads: list[SSAValue] = [
+            op.results[0]
+            for op in kernel.walk()
+            if isinstance(op, ThreadIdxOp) and op.dimension.data == "x"
+        ]
+        split = self._guard.operation if self._guard else None
+        masked = not masks_stores and _stores_conditionally(kernel, split, analysis)
+        self._masked = masked
+
+    def print_row(self) -> None:
+        """Prints the loops over thread_idx.x."""
+        if self._guard is None:
+            hints = _loop_hints(self._printer, self._masked)
+            with counted_loop(self._printer, "0", self._block_dim, "thread_idx_x", hints) as index:
+                self._print_thread(index, {})
+            return
+        self._print_runs(self._guard)
+
+    def _print_runs(self, guard: Guard) -> None:
+        """Runs of threads in which no guarded value wraps: nearly always one run, the whole row."""
+        printer = self._printer
+        head, end = printer.new_label("run"), printer.new_label("row")
+        threads = printer.let(f"zext i32 {self._block_dim} to i64")
+        entry = printer.label
+        printer.branch(head)
+        printer.start(head)
+        place, start = printer.reserve(), printer.fresh("start")
+        start_wide = printer.let(f"zext i32 {start} to i64")
+        rest = printer.let(f"sub nuw nsw i64 {threads}, {start_wide}")
+        bounds = GuardPrinter(printer, start, rest, self._threads)
+        size = bounds.size_of_run(guard.terms)
+        low, high = bounds.range_of(guard.terms, size)
+        exact = {
+            term.value: (bounds.base(term.value), term.growth)
+            for term in guard.terms
+            if isinstance(term, AffineTerm) and term.value.owner.parent_block() is self._body
+        }
+        cuts = [text if text == "0" else printer.let(f"trunc i64 {text} to i32") for text in (low, high, size)]  # fmt: skip
+        ranges = [("0", cuts[0], False), (cuts[0], cuts[1], True), (cuts[1], cuts[2], False)]
+        for first, last, inside in ranges:
+            if first != last:
+                self._print_range(guard, start, (first, last), inside, exact)
+        following = printer.let(f"add nuw nsw i32 {start}, {cuts[2]}")
+        more = printer.let(f"icmp slt i32 {following}, {self._block_dim}")
+        latch = printer.label
+        printer.branch_if(more, head, end)
+        printer.fill(place, [f"{start} = phi i32 [ 0, %{entry} ], [ {following}, %{latch} ]"])
+        printer.start(end)
+
+    @property
+    def _body(self) -> Any:
+        return self._kernel.body.block
+
+    def _has_work(self, guard: Guard, inside: bool) -> bool:
+        """Whether threads do anything where the terms hold (inside) or do not."""
+        condition = inside != guard.negated
+        region = guard.operation.regions[0 if condition else 1]
+        if region.blocks and any(_has_effects(op) for op in region.block.ops):
+            return True
+        return any(_has_effects(op) for op in self._body.ops if op is not guard.operation)
+
+    def _print_range(
+        self,
+        guard: Guard,
+        start: str,
+        bounds: tuple[str, str],
+        inside: bool,
+        exact: dict[SSAValue, tuple[str, int]],
+    ) -> None:
+        """One loop, over threads start + [first, last), in which the guard's condition is known."""
+        printer = self._printer
+        if not self._has_work(guard, inside):
+            return
+        hints = _loop_hints(printer, self._masked)
+        with counted_loop(printer, *bounds, "thread", hints) as index:
+            thread = printer.let(f"add nuw nsw i32 {start}, {index}", "thread_idx_x")
+            known = {
+                guard.operation.cond: "true" if inside != guard.negated else "false",
+                **{
+                    value: _grown(printer, value, base, growth, index)
+                    for value, (base, growth) in exact.items()
+                },
+            }
+            self._print_thread(thread, known)
+
+    def _print_thread(self, thread: str, known: dict[SSAValue, str]) -> None:
+        """One thread's code; operations whose results are known are not printed."""
+        printer = self._printer
+        printer.coordinates["thread_idx.x"] = thread
+        outer = printer.values
+        printer.values = {**outer, **known}
+        for operation in self._body.ops:
+            if isinstance(operation, ReturnOp):
+                continue
+            if operation.results and all(result in known for result in operation.results):
+                continue
+            printer.print_operation(operation)
+        printer.values = outer
+
+
+def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, index: str) -> str:
+    """A guarded value of thread start + index; it does not wrap within a run."""
+    text = llvm_type(value.type)
+    steps = index if text == "i32" else printer.let(f"zext i32 {index} to {text}")
+    if growth != 1:
+        steps = printer.let(f"mul nsw {text} {steps}, {growth}")
+    return printer.let(f"add nsw {text} {base}, {steps}", value.name_hint or "v")
+
+
+def _has_effects(operation: Operation) -> bool:
+    """Whether running an operation can be seen from outside the thread."""
+    return any(isinstance(inner, _EFFECTS) for inner in operation.walk())
+
+
+def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: RowAnalysis) -> bool:
+    """Whether a store stands under a condition that differs between threads of a row."""
+    for operation in kernel.walk():
+        if not isinstance(operation, scf.IfOp) or operation is split:
+            continue
+        if analysis.varies(operation.cond) and any(
+            isinstance(inner, StoreOp) for inner in operation.walk()
+        ):
+            return True
+    return False
+
+
+def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
+    """Metadata of the loop over a row's threads.
+
+    It is never unrolled: what is left over after vectorisation is short, and unrolling doubles compile time.
+    A loop with conditional stores is not vectorised where the CPU is slow at partial stores.
+    """
+    debug = printer.module.debug
+    if debug is None:
+        return ""
+    hints = [debug.node('!{!"llvm.loop.unroll.disable"}')]
+    if masked:
+        hints.append(debug.node('!{!"llvm.loop.vectorize.enable", i1 false}'))
+    listed = ", ".join(f"!{hint}" for hint in hints)
+    return f", !llvm.loop !{debug.node(f'distinct !{{!self, {listed}}}')}"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a module to one object for this CPU: kernels are optimised, the host function and wrapper are not.
+
+In: a job. Out: object bytes. Host code is printed and parsed apart, linked to the optimised kernels, and emitted
+with them. Next: backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.base import Stage
+from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS
+from weft.backends.cpu.lowering.thread_loop import print_kernel
+from weft.backends.cpu.target import CpuMachine, host_machine
+from weft.backends.host import HOST_SYMBOLS
+from weft.codegen.debug_info import LINE_TABLES, DebugInfo
+from weft.codegen.launch import kernels_of
+from weft.codegen.module_printer import ModulePrinter, symbols_of
+from weft.codegen.optimize import emit_object, parse, run_pipeline
+from weft.dialects.cuda.kernel import KernelOp
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.backends.base import Job
+
+
+def print_kernels(module: ModuleOp, machine: CpuMachine) -> str:
+    """LLVM text of a module's kernels."""
+    printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, DebugInfo(LINE_TABLES))
+    for kernel in kernels_of(module):
+        print_kernel(printer, kernel, machine.masks_stores)
+    return printer.text()
+
+
+def print_host(module: ModuleOp, machine: CpuMachine) -> str:
+    """LLVM text of a module's host function and wrapper."""
+    printer = ModulePrinter(machine.target, HOST_ROWS, HOST_SYMBOLS, DebugInfo(LINE_TABLES))
+    printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
+    return printer.text()
+
+
+def optimize_kernels(job: Job, text: str) -> ModuleRef:
+    """The kernels as an optimised LLVM module."""
+    module = parse(text, "kernels")
+    run_pipeline(module, host_machine().machine, job.options.opt_level, vectorize=True)
+    return module
+
+
+def _print_kernels(job: Job, _value: None) -> str:
+    return print_kernels(job.module, host_machine())
+
+
+def _print_host(job: Job, _value: None) -> str:
+    return print_host(job.module, host_machine())
+
+
+def link_and_emit(kernels: ModuleRef, host_text: str) -> bytes:
+    """One object of both."""
+    host = parse(host_text, "host function and wrapper")
+    kernels.link_in(host)
+    return emit_object(kernels, host_machine().machine)
+
+
+KERNEL_STAGES: Final = (
+    Stage("print kernels", _print_kernels, "llvm"),
+    Stage("optimize kernels", optimize_kernels),
+)
+HOST_STAGES: Final = (Stage("print host", _print_host, "llvm-host"),)
