@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks the dialects: a new operation fails here until it is documented, printed and tested."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from functools import cache
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGE, ROOT, parsed
+from weft import language
+from weft.backends.host import HOST_SYMBOLS
+from weft.dialects.cuda import CUDA
+from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.ffi import FFI
+from weft.language.operation import Operation
+
+OPERATIONS = [*CUDA.operations, *FFI.operations]
+BACKENDS = ("cpu", "cuda")
+# A backend prints whole kernels by a call of its stages, not by a row.
+BY_CALL = {KernelOp}
+
+operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+
+
+@operations
+def test_operation_says_what_it_does(operation):
+    assert inspect.cleandoc(vars(operation).get("__doc__") or "")
+
+
+@operations
+def test_operation_is_named_after_its_class(operation):
+    dialect, _, name = operation.name.partition(".")
+    assert dialect in ("cuda", "ffi")
+    assert operation.__name__.removesuffix("Op").lower() == name.replace("_", "").replace(".", "")
+
+
+@cache
+def tests_of_text() -> str:
+    """Every test that holds IR as text: those that print it, parse it again and compare."""
+    folders = ("filecheck", "dialects", "ffi_wrapper", "codegen", "backends", "frontend", "passes")
+    return "\n".join(
+        path.read_text()
+        for folder in folders
+        for suffix in ("*.mlir", "*.py")
+        for path in (ROOT / "tests" / folder).rglob(suffix)
+    )
+
+
+@operations
+def test_operation_occurs_in_a_test_of_its_text(operation):
+    assert re.search(rf"\b{re.escape(operation.name)}\b", tests_of_text())
+
+
+@operations
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backend_prints_the_operation_or_refuses_it_by_name(operation, backend: str):
+    tables = importlib.import_module(f"weft.backends.{backend}.lowering.tables")
+    unsupported = getattr(tables, "UNSUPPORTED", {})
+    printed = {*tables.KERNEL_ROWS, *tables.HOST_ROWS, *HOST_SYMBOLS, *BY_CALL}
+    assert (operation in printed) != (operation in unsupported)
+
+
+def test_every_operation_that_is_written_is_in_its_dialect():
+    written = {
+        node.name
+        for path in (PACKAGE / "dialects").rglob("*.py")
+        for node in parsed(path).body
+        for decorator in getattr(node, "decorator_list", [])
+        if getattr(decorator, "id", "") == "irdl_op_definition"
+    }
+    assert written == {operation.__name__ for operation in OPERATIONS}
+
+
+@pytest.mark.parametrize("name", language.LANGUAGE)
+def test_name_of_the_kernel_language_is_documented_where_it_is_written(name: str):
+    found = language.resolve(name)
+    assert inspect.cleandoc(found.__doc__ or "")
+    if isinstance(found, Operation):
+        assert found.name == name
+
+
+@cache
+def conformance() -> str:
+    """The tests that compare values."""
+    return "\n".join(path.read_text() for path in (ROOT / "tests" / "conformance").rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", language.LANGUAGE)
+def test_name_of_the_kernel_language_occurs_in_a_conformance_test(name: str):
+    assert re.search(rf"\b{name.rpartition('.')[2]}\b", conformance())
