@@ -38,9 +38,7 @@ f8e5m2  f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32  f32 f64 f32 f32
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 ORDER = [row[0] for row in ROWS]
 PAIRS = [
-    (row[0], right, result)
-    for row in ROWS
-    for right, result in zip(ORDER, row[1:], strict=True)
+    (row[0], right, result) for row in ROWS for right, result in zip(ORDER, row[1:], strict=True)
 ]
 
 
@@ -147,7 +145,11 @@ def test_the_floats_that_hold_another_float():
     held = {(wide.name, narrow.name) for wide in floats for narrow in floats if holds(wide, narrow)}
     assert held == {
         *((dtype.name, dtype.name) for dtype in floats),
-        *((wide, narrow) for wide in ("f16", "bf16", "f32", "f64") for narrow in ("f8e4m3", "f8e5m2")),
+        *(
+            (wide, narrow)
+            for wide in ("f16", "bf16", "f32", "f64")
+            for narrow in ("f8e4m3", "f8e5m2")
+        ),
         *((wide, narrow) for wide in ("f32", "f64") for narrow in ("f16", "bf16")),
         ("f64", "f32"),
     }

@@ -112,7 +112,9 @@ COUNTS = {
 
 
 def _evaluate(operation, bits, inputs):
-    inputs = [value & _mask(operand.type.width.data) for value, operand in _pairs(inputs, operation)]
+    inputs = [
+        value & _mask(operand.type.width.data) for value, operand in _pairs(inputs, operation)
+    ]
     kind = type(operation)
     if kind is arith.ConstantOp:
         return operation.value.value.data
