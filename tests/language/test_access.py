@@ -69,7 +69,7 @@ def test_a_constant_index_is_i32_unless_it_does_not_fit():
 @pytest.mark.parametrize("index", [True, 1.0, "i", (0,)])
 def test_an_index_that_is_no_integer_is_refused(index):
     trace = Trace()
-    with pytest.raises(TypeMismatchError, match="index 1 of a is .*; expected an integer"):
+    with pytest.raises(TypeMismatchError, match=r"index 1 of a is .*; expected an integer"):
         load(trace.builder, trace.tensor(types.f32, (-1, -1)), (0, index))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, builtin, func, math
 from xdsl.ir import Block, Region
+from xdsl.parser import Parser
 
 from weft.dialects.builder import Builder
+from weft.dialects.context import make_context
 from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
 from weft.language.ir_types import ir_tensor_type, ir_type
 from weft.language.values import Scalar, Tensor
@@ -36,13 +38,17 @@ class Trace:
         return [str(op.value) for op in self.block.ops if isinstance(op, arith.ConstantOp)]
 
     def verify(self):
-        """Verifies the function and returns its text."""
+        """Verifies the function, and that its text parses to the same; returns the text."""
         types = [argument.type for argument in self.block.args]
         self.block.add_op(func.ReturnOp())
         function = func.FuncOp("f", (types, []), Region(self.block))
         module = builtin.ModuleOp([function])
         module.verify()
-        return str(module)
+        text = str(module)
+        parsed = Parser(make_context(), text).parse_module()
+        parsed.verify()
+        assert str(parsed) == text
+        return text
 
     def evaluate(self, result, *arguments):
         """The integer that `result` has for these arguments, read by its dtype."""

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of names: each stands for something, loads nothing before, and says where it belongs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from tests.architecture.source_tree import run_python
+from weft.errors import NameResolutionError, UnavailableError
+from weft.language import LANGUAGE, LATER, NAMESPACES, LanguageName, language_name, resolve
+from weft.language.builtins import BUILTINS
+from weft.language.grid import Coordinate
+from weft.language.operation import Operation
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_name_stands_for_an_operation_with_documentation_and_an_example(name):
+    found = resolve(name)
+    assert isinstance(found, Operation | Coordinate)
+    assert found.name == name
+    assert found.__doc__
+    assert "Example:" in found.__doc__
+    assert "builder" not in found.__doc__
+
+
+def test_each_builtin_has_documentation():
+    assert [name for name, operation in BUILTINS.items() if not operation.__doc__] == []
+
+
+@pytest.mark.parametrize("name", sorted(LATER))
+def test_a_later_name_says_that_this_version_lacks_it(name):
+    language_name(name)
+    with pytest.raises(UnavailableError) as caught:
+        resolve(name)
+    assert caught.value.code == "LATER"
+    assert caught.value.message == f"weft.{name} is not available in this version"
+
+
+def test_no_name_is_both_available_and_later():
+    assert not LATER & set(LANGUAGE)
+
+
+def test_every_family_in_the_table_is_a_file():
+    families = set(LANGUAGE.values())
+    assert families == {"grid", "memory", "atomics", "debug", "control", "math"}
+
+
+def test_an_unknown_name_is_no_operation():
+    for name in ("thread_id", "math", "math.gamma"):
+        with pytest.raises(NameResolutionError):
+            resolve(name)
+    with pytest.raises(AttributeError, match="weft has no 'thread_id'"):
+        language_name("thread_id")
+    with pytest.raises(AttributeError, match=r"weft has no 'math\.gamma'"):
+        language_name("math").gamma  # noqa: B018
+
+
+def test_a_namespace_holds_names():
+    assert NAMESPACES == ("math",)
+    assert language_name("math").exp == language_name("math.exp")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: language_name("thread_idx").x,
+        lambda: language_name("printf")("hello"),
+        lambda: language_name("local")[0],
+        lambda: resolve("ceil_div")(3, 2),
+        lambda: resolve("math.exp")(1.0),
+    ],
+)
+def test_using_a_name_outside_a_kernel_says_where_it_has_a_meaning(use):
+    with pytest.raises(UnavailableError) as caught:
+        use()
+    assert caught.value.code == "OUTSIDE_KERNEL"
+    assert "has a meaning only in code that weft compiles" in caught.value.message
+
+
+def test_names_are_compared_by_what_they_name_and_survive_copies():
+    name = language_name("atomic_add")
+    assert repr(name) == "weft.atomic_add"
+    assert name == LanguageName("atomic_add") != language_name("atomic_sub")
+    assert len({name, LanguageName("atomic_add")}) == 1
+    assert copy.deepcopy(name) == pickle.loads(pickle.dumps(name)) == name
+    assert not hasattr(name, "__wrapped__")
+
+
+def test_asking_for_a_name_loads_no_ir():
+    code = (
+        "import sys; from weft.language import language_name; language_name('math').exp\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('xdsl', 'llvmlite')])"
+    )
+    assert run_python(code).strip() == "[]"
