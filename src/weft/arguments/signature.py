@@ -11,6 +11,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from weft import _native
 from weft.arguments.base import (
     MISSING,
     ArgumentKind,
@@ -26,7 +27,7 @@ from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.symbols import Symbols
 from weft.arguments.tensor import TensorKind
-from weft.errors import SignatureError
+from weft.errors import SignatureError, WeftError
 from weft.types.device import device_name
 
 if TYPE_CHECKING:
@@ -153,6 +154,31 @@ class Signature(Frozen):
         placed = tuple(self._placed(parameter, device_type) for parameter in self.parameters)
         return Signature(self.name, placed, device_type)
 
+    def call_plan(self, written: frozenset[str], returns_objects: bool) -> _native.CallPlan:
+        """What the marshaller must know to call the compiled function.
+
+        Args:
+            written: names of the tensors that kernels write through; read-only memory is refused there.
+            returns_objects: the function returns a tensor that it was given, so tensors must be objects.
+        """
+        passed = self.passed
+        masks = {"written": 0, "streams": 0}
+        for position, parameter in enumerate(passed):
+            if parameter.name in written:
+                masks["written"] |= 1 << position
+            if isinstance(parameter.kind, StreamKind):
+                masks["streams"] |= 1 << position
+        return _native.CallPlan(
+            self.name,
+            self.text,
+            [parameter.name for parameter in passed],
+            sum(not parameter.keyword_only for parameter in passed),
+            {p.name: p.default for p in passed if p.default is not MISSING},
+            masks["written"],
+            masks["streams"],
+            owned_tensors=returns_objects,
+        )
+
     def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
         kind = parameter.kind
         if not isinstance(kind, TensorKind):
@@ -224,7 +250,13 @@ def infer_signature(
                 "ARGUMENT_MISSING",
                 f"{_header(name, parameters)}: missing argument '{parameter.name}'",
             )
-        inferred.append((parameter, _infer_kind(parameter, value, place, symbols)))
+        try:
+            inferred.append((parameter, _infer_kind(parameter, value, place, symbols)))
+        except WeftError:
+            raise
+        except (TypeError, ValueError) as error:
+            # A tensor that the readers refuse; they do not know which argument it is.
+            raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
     return Signature(
         name,
         tuple(

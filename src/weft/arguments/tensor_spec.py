@@ -205,31 +205,30 @@ def example_spec(value: object) -> TensorSpec | None:
     """What an example tensor fixes, or None if it is no tensor.
 
     Raises:
-        SignatureError: if it has a dtype, a rank or a device that weft has not.
+        ValueError: if it has a dtype, a rank or a device that weft has not.
+        TypeError: if its memory is not what its description says (conjugate views, ...).
     """
     info = _native.tensor_info(value)
     if info is None:
         return None
-    code, bits, lanes, device_type, device_index, shape, strides = info[:7]
-    dtype = dtype_from_dlpack(code, bits, lanes)
+    dtype = dtype_from_dlpack(info.dtype_code, info.dtype_bits, info.dtype_lanes)
     if dtype is None:
-        raise _spec_error(
-            f"a tensor of {dlpack_name(code, bits, lanes)} elements; weft has no such type"
-        )
-    if len(shape) > MAX_RANK:
-        raise _spec_error(f"a tensor of rank {len(shape)}; the largest rank is {MAX_RANK}")
-    if device_type not in DEVICE_TYPES.values():
-        raise _spec_error(
-            f"a tensor on {device_name(device_type, device_index)}; "
+        name = dlpack_name(info.dtype_code, info.dtype_bits, info.dtype_lanes)
+        raise ValueError(f"a tensor of {name} elements; weft has no such type")
+    if len(info.shape) > MAX_RANK:
+        raise ValueError(f"a tensor of rank {len(info.shape)}; the largest rank is {MAX_RANK}")
+    if info.device_type not in DEVICE_TYPES.values():
+        raise ValueError(
+            f"a tensor on {device_name(info.device_type, info.device_id)}; "
             f"tensors may be on {' or '.join(DEVICE_TYPES)}"
         )
     return TensorSpec(
         dtype,
-        tuple(Dim(None) for _ in shape),
-        layout_of(shape, strides),
-        device_type=device_type,
-        shape=tuple(shape),
-        example_strides=None if strides is None else tuple(strides),
+        tuple(Dim(None) for _ in info.shape),
+        layout_of(info.shape, info.strides),
+        device_type=info.device_type,
+        shape=info.shape,
+        example_strides=info.strides,
     )
 
 

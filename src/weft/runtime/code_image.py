@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object code becomes callable: linked into this process, with its state.
+
+In: an `ObjectCode`, a loader of objects (LLJIT at first), a load policy. Out: a `_native.CodeImage`, which owns code,
+state and libraries, and lives as long as any function made of it. Next: compiled_function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from weft import _native
+from weft.config import config
+from weft.ffi.library import open_ffi_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from weft.runtime.object_code import ObjectCode
+
+STATE_SYMBOL: Final = "weft_state"
+"""The variable of an object that holds its state; the image fills it when it is made."""
+
+ENTRY_PREFIX: Final = "__tvm_ffi_"
+
+
+class LoadedCode(Protocol):
+    """Code in memory, there as long as this object is.
+
+    Attributes:
+        addresses: symbol → address.
+    """
+
+    addresses: Mapping[str, int]
+
+
+def link(
+    code: ObjectCode,
+    load_object: Callable[[bytes, Sequence[str]], Any],
+    load_policy: int,
+) -> _native.CodeImage:
+    """Loads the host object and makes the image over it; kernels are loaded on first use.
+
+    Args:
+        code: what was compiled.
+        load_object: takes an object's bytes and the symbols that are wanted, returns a `LoadedCode`.
+        load_policy: of `weft.runtime.executor.base`.
+
+    Raises:
+        ImportError: if libtvm_ffi, which generated code needs for its errors, cannot be opened.
+    """
+    open_ffi_library()
+    _native.set_error_backtraces(config.backtrace)
+    loaded: LoadedCode = load_object(code.host_object, [*code.entry_symbols, STATE_SYMBOL])
+    name = code.entry_symbols[0].removeprefix(ENTRY_PREFIX)
+    program = None
+    if code.device_code:
+        program = _native.DeviceProgram(
+            code.device_code, [kernel.name for kernel in code.kernels], name, code.architecture
+        )
+    return _native.CodeImage(
+        name, dict(loaded.addresses), loaded, load_policy, code.kernels, program
+    )

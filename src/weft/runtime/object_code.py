@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compilation yields, as plain data that a cache can store.
+
+In: bytes of the host object and of the device code, what is known of each kernel. Out: `ObjectCode`.
+Nothing here refers to the process that made it. Next: code_image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class KernelInfo:
+    """One kernel: what it takes and what it needs. Zero where the target does not tell.
+
+    Attributes:
+        name: as the object code calls it.
+        parameter_sizes: bytes of each parameter, in order.
+        parameter_bytes: bytes of the parameter buffer, with padding.
+        max_threads: most threads of a block.
+        registers: per thread, 32 bits each.
+        spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
+        stack_bytes: local memory per thread.
+        shared_memory_bytes: static shared memory per block.
+        constant_bytes: constant memory, parameters included.
+        barriers: named barriers per block.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of __init__
+        "name",
+        "parameter_sizes",
+        "parameter_bytes",
+        "max_threads",
+        "registers",
+        "spill_store_bytes",
+        "spill_load_bytes",
+        "stack_bytes",
+        "shared_memory_bytes",
+        "constant_bytes",
+        "barriers",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        parameter_sizes: tuple[int, ...] = (),
+        parameter_bytes: int = 0,
+        max_threads: int = 0,
+        registers: int = 0,
+        spill_store_bytes: int = 0,
+        spill_load_bytes: int = 0,
+        stack_bytes: int = 0,
+        shared_memory_bytes: int = 0,
+        constant_bytes: int = 0,
+        barriers: int = 0,
+    ) -> None:
+        self.name = name
+        self.parameter_sizes = parameter_sizes
+        self.parameter_bytes = parameter_bytes
+        self.max_threads = max_threads
+        self.registers = registers
+        self.spill_store_bytes = spill_store_bytes
+        self.spill_load_bytes = spill_load_bytes
+        self.stack_bytes = stack_bytes
+        self.shared_memory_bytes = shared_memory_bytes
+        self.constant_bytes = constant_bytes
+        self.barriers = barriers
+
+    def to_data(self) -> dict[str, Any]:
+        """The attributes as a dict of plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelInfo) and self.to_data() == other.to_data()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_data().values()))
+
+    def __repr__(self) -> str:
+        known = {name: value for name, value in self.to_data().items() if value}
+        return f"KernelInfo({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+
+
+class ObjectCode:
+    """The machine code of one host function and its kernels.
+
+    Attributes:
+        host_object: a relocatable object that defines the entry symbols and `weft_state`.
+        device_code: a cubin, or empty on the CPU.
+        kernels: in the order in which the host code numbers them.
+        entry_symbols: what the object exports: `__tvm_ffi_<name>` first.
+        target: the backend's name.
+        architecture: of the device code, such as ``"sm_90a"``; empty on the CPU.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of __init__
+        "host_object",
+        "device_code",
+        "kernels",
+        "entry_symbols",
+        "target",
+        "architecture",
+    )
+
+    def __init__(
+        self,
+        host_object: bytes,
+        device_code: bytes,
+        kernels: tuple[KernelInfo, ...],
+        entry_symbols: tuple[str, ...],
+        target: str,
+        architecture: str = "",
+    ) -> None:
+        self.host_object = host_object
+        self.device_code = device_code
+        self.kernels = kernels
+        self.entry_symbols = entry_symbols
+        self.target = target
+        self.architecture = architecture
+
+    def __repr__(self) -> str:
+        return (
+            f"<ObjectCode {self.entry_symbols[0] if self.entry_symbols else ''} for {self.target}: "
+            f"{len(self.host_object)} + {len(self.device_code)} bytes>"
+        )
