@@ -116,11 +116,11 @@ WEFT_COLD int refuse_dtype(PyObject* array) {
   const DtypeObject* dtype = reinterpret_cast<const DtypeObject*>(object->dtype);
   if (dtype->byte_order == '>') {
     return refuse(PyExc_ValueError,
-                  "expected an array in the machine's byte order, received byte-swapped dtype %R; convert it "
+                  "expected an array in the machine's byte order, received byte-swapped dtype %S; convert it "
                   "with array.astype(array.dtype.newbyteorder('='))",
                   object->dtype);
   }
-  return refuse(PyExc_TypeError, "expected a tensor of numbers, received a NumPy array of dtype %R",
+  return refuse(PyExc_TypeError, "expected a tensor of numbers, received a NumPy array of dtype %S",
                 object->dtype);
 }
 

@@ -112,7 +112,6 @@ Kind derived_kind(PyTypeObject* type) {
 void choose_general_reader(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
   entry->exchange = find_exchange_api(type);
-  entry->read = nullptr;
   Family family = Family::kNone;
   if ((g_rungs & kRungExchange) != 0 && entry->exchange != nullptr) {
     entry->read = read_exchange;
@@ -132,18 +131,17 @@ void choose_general_reader(TypeEntry* entry) {
 }
 
 void resolve_numpy(TypeEntry* entry) {
-  entry->kind = Kind::kTensor;
   entry->family = Family::kNumpy;
   choose_general_reader(entry);
   if ((g_rungs & kRungNumpyStruct) != 0 && prepare_numpy()) entry->read = read_numpy;
   bool exact = !is_subtype_of_imported(entry->type, "numpy.ma", "MaskedArray");
   entry->check = exact ? nullptr : check_numpy_subclass;
+  entry->kind = entry->read != nullptr ? Kind::kTensor : Kind::kUnknown;
 }
 
 // `settled` stays false where torch could not be probed now (inside a mode that intercepts its
 // factories): the next call asks again.
 void resolve_torch(TypeEntry* entry) {
-  entry->kind = Kind::kTensor;
   entry->family = Family::kTorch;
   choose_general_reader(entry);
   if ((g_rungs & kRungTorchShim) != 0 && prepare_torch()) {
@@ -153,11 +151,15 @@ void resolve_torch(TypeEntry* entry) {
     entry->check = check_torch;
     entry->settled = !torch_probe_pending();
   }
+  entry->kind = entry->read != nullptr ? Kind::kTensor : Kind::kUnknown;
 }
 
 void resolve(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
   entry->settled = true;
+  entry->family = Family::kNone;
+  entry->check = nullptr;
+  entry->read = nullptr;
   entry->kind = builtin_kind(type);
   if (entry->kind != Kind::kUnknown) return;
   if (is_subtype_of_imported(type, "numpy", "ndarray")) return resolve_numpy(entry);
@@ -176,7 +178,6 @@ void resolve(TypeEntry* entry) {
     entry->kind = Kind::kForeignHolder;
     return;
   }
-  entry->family = Family::kNone;
   choose_general_reader(entry);
   if (entry->read != nullptr) {
     entry->kind = Kind::kTensor;

@@ -22,7 +22,7 @@ DLTensor g_tensors[kMaxArguments];
 int64_t g_dims[kMaxArguments][2 * kMaxRank];
 char g_text[256];
 void* g_handle = nullptr;
-void* g_stream = nullptr;
+void* g_streams[2] = {nullptr, nullptr};
 TVMFFIObject* g_kept = nullptr;
 
 const DLTensor* tensor_of(const TVMFFIAny& value) {
@@ -76,14 +76,14 @@ CALLEE const DLTensor* callee_tensor(int index) { return &g_tensors[index]; }
 CALLEE const int64_t* callee_dims(int index) { return g_dims[index]; }
 CALLEE const char* callee_text() { return g_text; }
 CALLEE void* callee_handle() { return g_handle; }
-CALLEE void* callee_stream() { return g_stream; }
+CALLEE void* callee_stream(int device) { return g_streams[device]; }
 
 CALLEE int nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }
 
 CALLEE int record(void* handle, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {
   g_handle = handle;
   g_count = count;
-  g_stream = TVMFFIEnvGetStream(kDLCUDA, 0);
+  for (int device = 0; device < 2; ++device) g_streams[device] = TVMFFIEnvGetStream(kDLCUDA, device);
   for (int32_t index = 0; index < count && index < kMaxArguments; ++index) {
     g_arguments[index] = arguments[index];
     const DLTensor* tensor = tensor_of(arguments[index]);
@@ -157,4 +157,79 @@ CALLEE int raise_value_error(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
 }
 CALLEE int32_t call_function(TVMFFIObject* function, TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
   return TVMFFIFunctionCall(function, arguments, count, result);
+}
+
+// ---- producers: tensors on a "CUDA device" that are only described, never touched
+
+namespace {
+
+int64_t g_shape[2] = {2, 3};
+int64_t g_strides[2] = {3, 1};
+int g_deleted = 0;
+int g_stream_queries = 0;
+
+void delete_managed(DLManagedTensorVersioned* managed) {
+  ++g_deleted;
+  delete managed;
+}
+void delete_legacy(DLManagedTensor* managed) {
+  ++g_deleted;
+  delete managed;
+}
+
+DLTensor example_tensor(DLDeviceType device_type, int device) {
+  DLTensor tensor;
+  tensor.data = reinterpret_cast<void*>(0x1000);
+  tensor.device = {device_type, device};
+  tensor.ndim = 2;
+  tensor.dtype = {kDLFloat, 32, 1};
+  tensor.shape = g_shape;
+  tensor.strides = g_strides;
+  tensor.byte_offset = 8;
+  return tensor;
+}
+
+int borrow_tensor(void*, DLTensor* out) {
+  *out = example_tensor(kDLCUDA, 1);
+  return 0;
+}
+
+int work_stream(DLDeviceType, int32_t device, void** stream) {
+  ++g_stream_queries;
+  *stream = reinterpret_cast<void*>(static_cast<int64_t>(0x5000 + device));
+  return 0;
+}
+
+}  // namespace
+
+// A DLPackExchangeAPI whose tensors are on CUDA device 1 and whose current stream is 0x5001.
+CALLEE void* callee_exchange_api() {
+  static DLPackExchangeAPI api = {};
+  api.header.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  api.dltensor_from_py_object_no_sync = borrow_tensor;
+  api.current_work_stream = work_stream;
+  return &api;
+}
+CALLEE int callee_stream_queries() { return g_stream_queries; }
+CALLEE int callee_deleted() { return g_deleted; }
+
+// A managed tensor on `device_type` 0 with `flags`, versioned or legacy.
+CALLEE void* callee_managed(int device_type, int flags, int versioned, int major) {
+  if (versioned == 0) {
+    auto* legacy = new DLManagedTensor{};
+    legacy->dl_tensor = example_tensor(static_cast<DLDeviceType>(device_type), 0);
+    legacy->deleter = delete_legacy;
+    return legacy;
+  }
+  auto* managed = new DLManagedTensorVersioned{};
+  managed->version = {static_cast<uint32_t>(major), 0};
+  managed->flags = static_cast<uint64_t>(flags);
+  managed->dl_tensor = example_tensor(static_cast<DLDeviceType>(device_type), 0);
+  managed->deleter = delete_managed;
+  return managed;
+}
+// The environment's stream of CUDA device `device` in this thread.
+CALLEE void* callee_environment_stream(int device) { return TVMFFIEnvGetStream(kDLCUDA, device); }
+CALLEE void callee_set_environment_stream(int device, void* stream) {
+  TVMFFIEnvSetStream(kDLCUDA, device, stream, nullptr);
 }
