@@ -77,8 +77,9 @@ def test_a_float_keeps_an_added_zero_but_not_a_factor_of_one():
     assert binary(trace.builder, "*", x, 1).ssa is x.ssa
     assert binary(trace.builder, "/", x, 1.0).ssa is x.ssa
     binary(trace.builder, "+", x, 0.0)  # −0.0 + 0.0 is 0.0
+    binary(trace.builder, "+", 0, x)
     binary(trace.builder, "//", x, 1)
-    assert trace.names == ["arith.addf", "cuda.floor_div"]
+    assert trace.names == ["arith.addf", "arith.addf", "cuda.floor_div"]
 
 
 @pytest.mark.parametrize("dtype", [types.i32, types.u32, types.i8], ids=str)

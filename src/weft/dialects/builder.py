@@ -7,7 +7,7 @@ In: operations. Out: the same, inserted and located; constants once per function
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -25,8 +25,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Generator, Hashable
 
+    from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import Attribute
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -90,10 +91,12 @@ class Builder:
 
     def _new_constant(self, constant_type: Attribute, value: int | float) -> SSAValue:
         if isinstance(constant_type, IntegerType):
-            attribute = IntegerAttr(int(value), constant_type, truncate_bits=True)
+            width = cast("IntegerType", constant_type)
+            operation = arith.ConstantOp(IntegerAttr(int(value), width, truncate_bits=True))
         else:
-            attribute = FloatAttr(float(value), constant_type)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        return self._insert_in_entry(arith.ConstantOp(attribute)).result
+            number = FloatAttr(float(value), cast("AnyFloat", constant_type))
+            operation = arith.ConstantOp(number)
+        return self._insert_in_entry(operation).result
 
     def entry_operation(
         self, operation: OperationT, name: str | None = None, *, key: Hashable = None
@@ -137,7 +140,7 @@ class Builder:
         return operation
 
     @contextlib.contextmanager
-    def at(self, block: Block) -> Iterator[None]:
+    def at(self, block: Block) -> Generator[None]:
         """Operations go to the end of `block` inside the `with`."""
         previous, self.block = self.block, block
         try:

@@ -305,14 +305,14 @@ def _check(tensor: object, kind: str, order: object, scope: object) -> Tensor:
             f"{name}: {tensor.name} holds {tensor.dtype}; "
             f"expected one of {', '.join(dtype.name for dtype in allowed)}",
         )
-    _check_choice(name, "order", order, MEMORY_ORDERS)
-    _check_choice(name, "scope", scope, MEMORY_SCOPES)
-    return tensor
-
-
-def _check_choice(name: str, what: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if order not in MEMORY_ORDERS:
         raise ValueRangeError(
-            f"ATOMIC_{what.upper()}",
-            f"{name}: {what} is {describe(value)}; expected one of {', '.join(allowed)}",
+            "ATOMIC_ORDER",
+            f"{name}: order is {describe(order)}; expected one of {', '.join(MEMORY_ORDERS)}",
         )
+    if scope not in MEMORY_SCOPES:
+        raise ValueRangeError(
+            "ATOMIC_SCOPE",
+            f"{name}: scope is {describe(scope)}; expected one of {', '.join(MEMORY_SCOPES)}",
+        )
+    return tensor

@@ -32,7 +32,7 @@ MAX_RANK: Final = 8
 
 @irdl_attr_definition
 class TensorType(ParametrizedAttribute, TypeAttribute):
-    """`!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`
+    """`!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`.
 
     The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
     integers that `cuda.dim` yields; `offsets` the width in which element offsets are computed: 32 only

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `cuda` dialect as text: every operation prints, parses again in both forms, and refuses what is wrong."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from weft.dialects.context import make_context
+from weft.dialects.cuda import CUDA
+
+VECTOR = "!cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
+MATRIX = "!cuda.tensor<i32, [?, 4], strided, global, dims 64, offsets 64, align 16>"
+LOCAL = "!cuda.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
+TYPES = {"a": VECTOR, "m": MATRIX, "i": "i32", "x": "f32", "c": "i1"}
+PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
+ARGUMENTS = f"{', '.join(f'%{n}' for n in TYPES)} : {', '.join(TYPES.values())}"
+TEXT = f"""builtin.module {{
+  cuda.kernel @k({PARAMETERS}) attributes {{weft.max_threads = 256 : i32}} {{
+    %t = cuda.thread_idx "x" : i32
+    %b = cuda.block_idx "y" : i32
+    %d = cuda.block_dim "z" : i32
+    %g = cuda.grid_dim "x" : i32
+    %n = cuda.dim %m[0] : {MATRIX} -> i64
+    %s = cuda.stride %m[1] : {MATRIX} -> i64
+    %l = cuda.alloca : {LOCAL}
+    %0 = cuda.load %a[%t : i32] : {VECTOR} -> f32
+    %1 = cuda.load %m[%n, %t : i64, i32] : {MATRIX} -> i32
+    cuda.store %x, %a[%t : i32] : f32, {VECTOR}
+    cuda.store %c, %l[%t : i32] : i1, {LOCAL}
+    %2 = cuda.atomic_rmw "add" "relaxed" "device" %x, %a[%t : i32] : f32, {VECTOR} -> f32
+    %3 = cuda.atomic_cas "acq_rel" "system" %i, %1, %m[%t, %t : i32, i32] : i32, i32, {MATRIX} -> i32
+    %4 = cuda.floor_div %i, %1 : i32
+    %5 = cuda.floor_mod %x, %0 : f32
+    cuda.printf "%d\\0A"(%i : i32)
+    cuda.printf "done"
+    cuda.assert %c, "c holds"
+    cuda.return
+  }}
+  func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !cuda.stream) {{
+    cuda.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS})
+    func.return
+  }}
+}}"""
+
+
+def parsed(text):
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def generic(module):
+    text = io.StringIO()
+    Printer(text, print_generic_format=True).print_op(module)
+    return text.getvalue()
+
+
+def test_every_operation_occurs_in_the_text():
+    assert [op.name for op in CUDA.operations if f"{op.name} " not in TEXT + " "] == ["cuda.return"]
+    assert "cuda.return\n" in TEXT
+
+
+def test_the_text_parses_and_prints_as_it_stands():
+    assert str(parsed(TEXT)) == TEXT
+
+
+def test_the_generic_form_parses_to_the_same():
+    module = parsed(TEXT)
+    assert str(parsed(generic(module))) == TEXT
+
+
+WRONG = [
+    ('cuda.thread_idx "x"', 'cuda.thread_idx "w"', "none of"),
+    (
+        "%a[%t : i32] : !cuda.tensor<f32",
+        "%a[%t, %t : i32, i32] : !cuda.tensor<f32",
+        "2 indices for",
+    ),
+    ("cuda.load %a[%t : i32]", "cuda.load %a[%x : f32]", "an index is i32 or i64, not f32"),
+    (f"{VECTOR} -> f32", f"{VECTOR} -> f64", None),
+    ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
+    ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
+    (f"cuda.alloca : {LOCAL}", f"cuda.alloca : {LOCAL.replace('local', 'global')}", None),
+    ('"add"', '"nand"', "atomic 'nand' is none of"),
+    ('"relaxed"', '"strong"', "memory order 'strong' is none of"),
+    ('"system"', '"world"', "memory scope 'world' is none of"),
+    ("grid(%n, %n, %n)", "grid(%n, %n)", "three dimensions each"),
+    ("strided", "rows", "layout 'rows' is none of"),
+    ("global", "texture", "address space 'texture' is none of"),
+    ("dims 64", "dims 16", "16 is neither 32 nor 64 bits"),
+    ("align 16", "align 3", "no power of two"),
+    ("[3], contiguous", "[1, 1, 1, 1, 1, 1, 1, 1, 1], contiguous", "rank 9 is above 8"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), WRONG, ids=[row[1] for row in WRONG])
+def test_a_wrong_operation_is_refused(right, wrong, message):
+    assert right in TEXT
+    with pytest.raises((VerifyException, ParseError), match=message):
+        parsed(TEXT.replace(right, wrong))
