@@ -16,7 +16,6 @@ from weft.compiler.options import CompileOptions
 if TYPE_CHECKING:
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
-    from weft.compiler.target_choice import TargetChoice
     from weft.frontend.source import FunctionSource
 
 
@@ -35,22 +34,18 @@ class IRText(str):
 class Inspection:
     """The texts of one compilation, made when they are asked for."""
 
-    __slots__ = ("_artifacts", "_backend", "_options", "_signature", "_source", "_target")
+    __slots__ = ("_artifacts", "_backend", "_signature", "_source")
 
     def __init__(
         self,
         source: FunctionSource,
         signature: Signature,
         backend: Backend,
-        target: TargetChoice,
-        options: CompileOptions,
         artifacts: Artifacts,
     ) -> None:
         self._source = source
         self._signature = signature
         self._backend = backend
-        self._target = target
-        self._options = options
         self._artifacts = artifacts
 
     def ir_module(self) -> IRText:

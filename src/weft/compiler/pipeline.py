@@ -14,6 +14,7 @@ from weft.arguments.signature import Signature, infer_signature
 from weft.backends.registry import find_backend
 from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
+from weft.compiler.call_plan import make_call_plan
 from weft.compiler.inspection import Inspection
 from weft.compiler.target_choice import choose_target
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError
@@ -21,7 +22,7 @@ from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
 from weft.runtime.code_image import link
-from weft.runtime.compiled_function import make_compiled_function
+from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor.registry import choose_executor
 
 if TYPE_CHECKING:
@@ -77,13 +78,14 @@ def compile_function(
     if options.time:
         artifacts.print_report()
     return make_compiled_function(
-        image=image,
-        signature=signature,
-        executor=executor,
-        written_arguments=traced.written_arguments,
-        returns_objects=traced.returns_objects,
-        captured=traced.captured,
-        inspection=Inspection(source, signature, backend, target, options, artifacts),
+        CompiledDetails(
+            image=image,
+            plan=make_call_plan(signature, traced.written_arguments, traced.returns_objects),
+            signature=signature,
+            executor=executor,
+            captured=traced.captured,
+            inspection=Inspection(source, signature, backend, artifacts),
+        )
     )
 
 

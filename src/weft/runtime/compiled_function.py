@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft import _native
+from weft.runtime.code_image import ENTRY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from weft.runtime.executor.base import Executor
     from weft.runtime.object_code import KernelInfo
     from weft.runtime.specialisations import Captured
-
-ENTRY_PREFIX = "__tvm_ffi_"
 
 
 class InspectionProtocol(Protocol):
@@ -38,17 +37,6 @@ class InspectionProtocol(Protocol):
 
     def sass(self) -> str | None:
         """The disassembled cubin."""
-        ...
-
-
-class SignatureProtocol(Protocol):
-    """What a signature must tell to make a callable of an image; see weft.arguments.signature."""
-
-    name: str
-    text: str
-
-    def call_plan(self, written: frozenset[str], returns_objects: bool) -> Any:
-        """The marshaller's plan: names, defaults, masks."""
         ...
 
 
@@ -78,6 +66,7 @@ class CompiledDetails:
     Attributes:
         name: the host function's name.
         signature: what was compiled for; `weft.compile` takes it as its only argument.
+        plan: how calls marshal their arguments.
         executor: the load policy, an object with a `name`.
         image: the native code image; holds code, state and libraries.
         captured: globals and closure constants that were compiled in.
@@ -91,24 +80,24 @@ class CompiledDetails:
         "executor",
         "image",
         "name",
+        "plan",
         "signature",
-        "written_arguments",
     )
 
     def __init__(
         self,
         image: _native.CodeImage,
+        plan: _native.CallPlan,
         signature: Any,
         executor: Executor,
-        written_arguments: frozenset[str],
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
     ) -> None:
         self.image = image
+        self.plan = plan
         self.signature = signature
         self.name: str = signature.name
         self.executor = executor
-        self.written_arguments = written_arguments
         self.captured = tuple(captured)
         self.constant_positions: tuple[int, ...] = signature.constant_positions
         self._inspection = inspection
@@ -156,3 +145,40 @@ class CompiledDetails:
             ToolchainError: if nvdisasm is not installed.
         """
         return self._inspection.sass()
+
+    @property
+    def device(self) -> int | None:
+        """The device that ``.to(device)`` bound the function to, or None: it follows its arguments."""
+        return self.image.bound_device
+
+    def to(self, device: int) -> _native.Function:
+        """The same code, bound to one device: tensors on other devices are refused.
+
+        Args:
+            device: ordinal of the device.
+        Raises:
+            TypeError: if it is no int.
+            ValueError: if it is negative.
+        """
+        if isinstance(device, bool) or not isinstance(device, int):
+            raise TypeError(f"to() takes the ordinal of a device, received {device!r}")
+        if device < 0:
+            raise ValueError(f"to() takes the ordinal of a device, received {device}")
+        return make_compiled_function(self._bound_to(self.image.bind(device)))
+
+    def as_tvm_ffi(self) -> Any:
+        """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`."""
+        return make_compiled_function(self).__tvm_ffi_object__()
+
+    def _bound_to(self, image: _native.CodeImage) -> CompiledDetails:
+        return CompiledDetails(
+            image, self.plan, self.signature, self.executor, self.captured, self._inspection
+        )
+
+
+def make_compiled_function(details: CompiledDetails) -> _native.Function:
+    """The callable for these details. It holds them, and they hold the image."""
+    image = details.image
+    return _native.Function.from_address(
+        image.lookup(ENTRY_PREFIX + details.name), image.state, image, details.plan, details
+    )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the marshaller must know of a function, from its signature.
+
+In: a signature and what the trace found out. Out: a `_native.CallPlan`: names, defaults and masks as plain
+data, so that calling needs nothing of the compiler. Next: runtime.compiled_function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft import _native
+from weft.arguments.base import MISSING
+from weft.arguments.stream import StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from weft.arguments.signature import Signature
+
+
+def make_call_plan(
+    signature: Signature, written_arguments: Container[str], returns_objects: bool
+) -> _native.CallPlan:
+    """The plan for a compiled function.
+
+    Args:
+        signature: of the function.
+        written_arguments: names of the parameters that kernels write to; a read-only array is refused there.
+        returns_objects: whether it returns a tensor that it was given, so that tensors must arrive as
+            counted objects.
+    """
+    passed = signature.passed
+    defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}
+    return _native.CallPlan(
+        signature.name,
+        signature.text,
+        tuple(parameter.name for parameter in passed),
+        positional_count=sum(not parameter.keyword_only for parameter in passed),
+        defaults=defaults,
+        written_mask=_mask(parameter.name in written_arguments for parameter in passed),
+        stream_mask=_mask(isinstance(parameter.kind, StreamKind) for parameter in passed),
+        owned_tensors=returns_objects,
+    )
+
+
+def _mask(bits: Any) -> int:
+    return sum(1 << position for position, bit in enumerate(bits) if bit)
