@@ -82,7 +82,7 @@ inline int call_native(const Function* function, const CallFrame& frame, const T
     code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
   }
   t_called_with_gil = outer;
-  if (has_stream) {
+  if (has_stream && previous_stream != frame.stream) {
     ffi().env_set_stream(frame.stream_device_type, frame.stream_device, previous_stream, nullptr);
   }
   return code;

@@ -2,6 +2,7 @@
 //
 // Functions of the TVM-FFI ABI for the marshaller's tests: they record what they were called with, give it
 // back, keep it, or fail. Built by tests/native/callee.py against the installed headers and libtvm_ffi.
+#include <dlfcn.h>
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
@@ -41,7 +42,8 @@ void record_tensor(int index, const DLTensor& tensor) {
 
 void record_text(const TVMFFIAny& value) {
   TVMFFIByteArray bytes{value.v_bytes, value.small_str_len};
-  if (value.type_index >= kTVMFFIStaticObjectBegin) bytes = *reinterpret_cast<TVMFFIByteArray*>(value.v_obj + 1);
+  if (value.type_index >= kTVMFFIStaticObjectBegin)
+    bytes = *reinterpret_cast<TVMFFIByteArray*>(value.v_obj + 1);
   std::memset(g_text, 0, sizeof(g_text));
   std::memcpy(g_text, bytes.data, bytes.size < 255 ? bytes.size : 255);
 }
@@ -61,7 +63,8 @@ int fail(const char* kind, const char* message, TVMFFIObjectHandle context) {
   TVMFFIByteArray message_bytes{message, std::strlen(message)};
   TVMFFIByteArray backtrace{"", 0};
   TVMFFIObjectHandle error = nullptr;
-  TVMFFIErrorCreateWithCauseAndExtraContext(&kind_bytes, &message_bytes, &backtrace, nullptr, context, &error);
+  TVMFFIErrorCreateWithCauseAndExtraContext(&kind_bytes, &message_bytes, &backtrace, nullptr, context,
+                                            &error);
   TVMFFIErrorSetRaised(error);
   TVMFFIObjectDecRef(error);
   return -1;
@@ -115,7 +118,9 @@ CALLEE void release_kept() {
   TVMFFIObjectDecRef(g_kept);
   g_kept = nullptr;
 }
-CALLEE void release_kept_on_thread() { std::thread([] { release_kept(); }).join(); }
+CALLEE void release_kept_on_thread() {
+  std::thread([] { release_kept(); }).join();
+}
 CALLEE void release_on_thread(TVMFFIObject* object) {
   std::thread([object] { TVMFFIObjectDecRef(object); }).join();
 }
@@ -150,6 +155,27 @@ CALLEE int raise(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
 // A RuntimeError whose extra context is the first argument.
 CALLEE int raise_with_context(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
   return fail("RuntimeError", "with context", arguments[0].v_obj);
+}
+// An error that carries the Python exception at the handle, as bindings do that caught one.
+CALLEE int raise_original(void* handle, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  TVMFFIObjectHandle opaque = nullptr;
+  TVMFFIObjectCreateOpaque(handle, kTVMFFIOpaquePyObject, [](void*) {}, &opaque);
+  fail("ValueError", "another text", opaque);
+  TVMFFIObjectDecRef(opaque);
+  return -1;
+}
+// Leaves a pending KeyboardInterrupt, told by the result code or by the error's kind.
+static void set_interrupt() {
+  auto set = reinterpret_cast<void (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyErr_SetString"));
+  set(*static_cast<void**>(dlsym(RTLD_DEFAULT, "PyExc_KeyboardInterrupt")), "pending");
+}
+CALLEE int raise_pending(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  set_interrupt();
+  return -2;
+}
+CALLEE int raise_already_set(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  set_interrupt();
+  return fail("EnvErrorAlreadySet", "", nullptr);
 }
 CALLEE int raise_nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 CALLEE int raise_value_error(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {

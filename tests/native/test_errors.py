@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.native.callee import foreign
+from tests.native.callee import address, foreign
 from weft import _native
 
 
@@ -57,6 +57,20 @@ def test_a_context_that_names_a_class_gives_its_other_arguments():
 def test_a_context_that_says_nothing_does_not_hide_the_error(context):
     with pytest.raises(RuntimeError, match="with context"):
         foreign("raise_with_context")(context)
+
+
+def test_an_exception_that_went_through_foreign_code_is_the_same_object():
+    exception = LookupError("the original")
+    function = _native.Function.from_address(address("raise_original"), id(exception), exception)
+    with pytest.raises(LookupError) as caught:
+        function()
+    assert caught.value is exception
+
+
+@pytest.mark.parametrize("code", ["raise_pending", "raise_already_set"])
+def test_a_pending_exception_is_raised_as_it_is(code):
+    with pytest.raises(KeyboardInterrupt, match="pending"):
+        foreign(code)()
 
 
 def test_a_failure_without_an_error_is_a_system_error():
