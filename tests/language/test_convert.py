@@ -24,7 +24,7 @@ def test_every_type_converts_to_every_type(source, target):
     trace = Trace()
     result = convert(trace.builder, trace.scalar(source), target)
     assert result.dtype is target
-    assert len(trace.names) <= 3
+    assert len(trace.names) <= 2
     trace.verify()
 
 
@@ -45,19 +45,19 @@ def test_between_integers_the_value_wraps(source, target):
     [
         ("f32", "i8", ["arith.fptosi"]),
         ("f64", "u32", ["arith.fptoui"]),
-        ("f8e4m3", "i32", ["arith.extf", "arith.fptosi"]),
+        ("f8e4m3", "i32", ["arith.fptosi"]),
         ("i32", "f16", ["arith.sitofp"]),
         ("u64", "f32", ["arith.uitofp"]),
         ("bool_", "f32", ["arith.uitofp"]),
-        ("i32", "bf16", ["arith.sitofp", "arith.truncf"]),
-        ("u8", "f8e5m2", ["arith.uitofp", "arith.truncf"]),
+        ("i32", "bf16", ["arith.sitofp"]),
+        ("u8", "f8e5m2", ["arith.uitofp"]),
         ("f16", "f32", ["arith.extf"]),
         ("f64", "bf16", ["arith.truncf"]),
         ("f64", "f8e4m3", ["arith.truncf"]),
         ("f16", "bf16", ["arith.extf", "arith.truncf"]),
         ("bf16", "f16", ["arith.extf", "arith.truncf"]),
-        ("f16", "f8e4m3", ["arith.extf", "arith.truncf"]),
-        ("f8e5m2", "f64", ["arith.extf", "arith.extf"]),
+        ("f16", "f8e4m3", ["arith.truncf"]),
+        ("f8e5m2", "f64", ["arith.extf"]),
         ("f8e5m2", "f8e4m3", ["arith.extf", "arith.truncf"]),
         ("i32", "u32", []),
         ("i16", "bool_", ["arith.cmpi"]),
@@ -68,13 +68,6 @@ def test_a_conversion_rounds_once(source, target, names):
     trace = Trace()
     convert(trace.builder, trace.scalar(dtype_named(source)), dtype_named(target))
     assert trace.names == names
-
-
-def test_integers_reach_bf16_through_a_float_that_holds_them():
-    for source, through in (("i16", "f32"), ("i32", "f64"), ("u32", "f64")):
-        trace = Trace()
-        convert(trace.builder, trace.scalar(dtype_named(source)), types.bf16)
-        assert f"to {through}\n" in trace.verify()
 
 
 def test_converting_to_the_same_type_is_the_same_value():

@@ -87,8 +87,9 @@ def convert(builder: Builder, value: object, dtype: DType) -> Scalar:
     """A written conversion, such as ``weft.f32(x)``.
 
     Between integers the value wraps. A float becomes an integer toward zero; one out of range becomes the
-    nearest limit, and NaN becomes 0, on every target. A float becomes a narrower float to nearest, ties to
-    even. To ``bool_`` is ``x != 0``. A constant is converted at once, and must fit.
+    nearest limit, and NaN becomes 0, on every target. To a float type the value is rounded once, to nearest,
+    ties to even; beyond the largest finite number it becomes an infinity, and for the f8 types that number.
+    To ``bool_`` is ``x != 0``. A constant is converted at once, and must fit.
 
     Raises:
         ValueRangeError: for a constant out of range, such as ``weft.u8(-1)``.
@@ -166,8 +167,6 @@ def truth(builder: Builder, value: object) -> Scalar:
 
 def _to_integer(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     source = value.dtype
-    if source.is_float8:
-        value = _to_float(builder, value, types.f32)
     target = IntegerType(dtype.bits)
     if source.is_float:
         kind = arith.FPToSIOp if dtype.is_signed else arith.FPToUIOp
@@ -182,31 +181,19 @@ def _to_integer(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
 
 
 def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
-    """To a float type in steps that round once, and that keep the pairs few which a target must know.
+    """To a float type, rounded once: one operation, which a target prints for every pair of types.
 
-    An f8 type meets only f32 and f64; f16 and bf16 meet through f32, which holds both; an integer reaches
-    bf16 and the f8 types through a float that holds it (f64 rounds 64-bit integers first).
+    `arith` has no cast between floats of one width, so those meet in f32, which holds both.
     """
     source = value.dtype
-    if source.is_float:
-        if source.bits > 8 and dtype.bits > 8 and not (source.bits == dtype.bits == 16):
-            return _float_step(builder, value, dtype)
-        through = source if source in (types.f32, types.f64) else types.f32
-        return _float_step(builder, _float_step(builder, value, through), dtype)
-    if dtype in (types.f16, types.f32, types.f64):
-        step: type[arith.SIToFPOp | arith.UIToFPOp]
+    target = float_type(dtype)
+    if not source.is_float:
         step = arith.SIToFPOp if source.is_signed else arith.UIToFPOp
-        return Scalar(builder.emit(step(value.ssa, float_type(dtype))).result, dtype)
-    through = types.f32 if source.is_bool or source.bits <= 16 else types.f64
-    return _float_step(builder, _to_float(builder, value, through), dtype)
-
-
-def _float_step(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
-    if value.dtype is dtype:
-        return value
-    kind = arith.ExtFOp if dtype.bits > value.dtype.bits else arith.TruncFOp
-    converted = builder.emit(kind(value.ssa, float_type(dtype)))
-    return Scalar(converted.result, dtype)
+        return Scalar(builder.emit(step(value.ssa, target)).result, dtype)
+    if source.bits == dtype.bits:
+        return _to_float(builder, _to_float(builder, value, types.f32), dtype)
+    kind = arith.ExtFOp if dtype.bits > source.bits else arith.TruncFOp
+    return Scalar(builder.emit(kind(value.ssa, target)).result, dtype)
 
 
 def expect_scalar(builder: Builder, value: object, what: str) -> Operand:
