@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`value.name` and `value[index]`: of tensors, of containers, of modules and other Python objects.
+
+In: a value and a name or an index. Out: a value; loads of elements where the value is a tensor. Next: calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
+from weft.frontend import constants
+from weft.frontend.context import HOST, BoundMethod
+from weft.frontend.scope import resolved
+from weft.frontend.structure import contains_staged, is_frozen_dataclass
+from weft.language import LanguageName, access
+from weft.language.functions import KernelFunction
+from weft.language.values import StagedNamespace, Tensor, describe, is_staged
+
+if TYPE_CHECKING:
+    from weft.frontend.context import Frame
+    from weft.frontend.expressions import Expressions
+
+_FACTS: Final = {"shape": access.dim, "strides": access.stride}
+_ABSENT: Final = object()
+
+
+def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
+    """``value.attr``.
+
+    Raises:
+        NameResolutionError: if there is no such attribute.
+    """
+    name = node.attr
+    if is_staged(value):
+        return access.attribute(frame.mark(node), value, name)
+    if isinstance(value, StagedNamespace):
+        refuse_on_host(frame, value)
+        return access.attribute(frame.mark(node), value, name)
+    if isinstance(value, LanguageName):
+        return resolved(getattr(value, name))
+    if contains_staged(value):
+        return _of_container(frame, value, name)
+    try:
+        found = getattr(value, name)
+    except AttributeError as error:
+        raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
+    _capture(frame, value, name, found, node)
+    return resolved(found)
+
+
+def refuse_on_host(frame: Frame, value: Any) -> None:
+    """Raises if a host function uses what only a thread of a kernel has.
+
+    Raises:
+        UnavailableError: naming the operation.
+    """
+    if frame.context.role == HOST and not value.on_host:
+        raise UnavailableError(
+            "HOST_OPERATION",
+            f"{value!r} needs a thread of a kernel; this is a host function",
+            hint="move it into a kernel, and launch that",
+        )
+
+
+def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.Attribute) -> None:
+    """Notes the read where a later call could find another value."""
+    is_module = isinstance(value, ModuleType)
+    if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
+        return
+    if not is_module and (is_frozen_dataclass(value) or name not in getattr(value, "__dict__", ())):
+        return
+    frame.context.session.captures.read_attribute(value, name, found, ast.unparse(node))
+
+
+def _of_container(frame: Frame, value: Any, name: str) -> Any:
+    """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
+    described = getattr(type(value), name, _ABSENT)
+    if isinstance(described, property) and isinstance(described.fget, FunctionType):
+        return frame.context.session.inline(frame, described.fget, (value,), {})
+    if isinstance(described, FunctionType):
+        return BoundMethod(described, value)
+    found = getattr(value, name, _ABSENT)
+    if found is _ABSENT:
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE", f"{constants.kind(value)} has no attribute {name!r}"
+        )
+    return found
+
+
+def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
+    """``value[index]``."""
+    frame = visitor.frame
+    if isinstance(node.value, ast.Attribute) and node.value.attr in _FACTS:
+        value = visitor.evaluate(node.value.value)
+        if isinstance(value, Tensor):
+            return _tensor_fact(visitor, value, node, node.value.attr)
+        value = attribute(frame, value, node.value)
+    else:
+        value = visitor.evaluate(node.value)
+    if isinstance(value, KernelFunction):
+        return _configured(visitor, value, node)
+    index = visitor.evaluate(node.slice)
+    if isinstance(value, Tensor):
+        refuse_elements(frame, value)
+        return access.load(frame.mark(node), value, index)
+    return item(value, index)
+
+
+def refuse_elements(frame: Frame, tensor: Tensor) -> None:
+    """Raises if a host function touches an element.
+
+    Raises:
+        UnavailableError: naming the tensor.
+    """
+    if frame.context.role == HOST:
+        raise UnavailableError(
+            "HOST_ELEMENT",
+            f"a host function cannot read or write elements of '{tensor.name}'",
+            hint="do it in a kernel; host functions compute with scalars and shapes",
+        )
+
+
+def _tensor_fact(visitor: Expressions, tensor: Tensor, node: ast.Subscript, name: str) -> Any:
+    index = visitor.evaluate(node.slice)
+    builder = visitor.frame.mark(node)
+    if isinstance(index, int) and not isinstance(index, bool):
+        # One dimension alone, where the whole tuple would emit operations for all.
+        return _FACTS[name](builder, tensor, index)
+    return item(access.attribute(builder, tensor, name), index)
+
+
+def item(value: Any, index: Any) -> Any:
+    """``value[index]`` of a compile-time container.
+
+    Raises:
+        TypeMismatchError: for an index that is only known at run time.
+    """
+    if contains_staged(index):
+        raise TypeMismatchError(
+            "INDEX_STAGED",
+            f"{constants.kind(value)} is indexed by {describe(index)}, which is only known at run time",
+            hint="unroll with weft.static_range, or keep the values in a weft.local array",
+        )
+    if is_staged(value):
+        raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
+    return resolved(constants.python("the index", lambda: value[index]))
+
+
+def _configured(visitor: Expressions, kernel: KernelFunction, node: ast.Subscript) -> Any:
+    launcher = visitor.frame.context.launcher
+    if launcher is None:
+        raise UnavailableError(
+            "LAUNCH_IN_KERNEL",
+            f"kernel '{kernel.function.__name__}' cannot be launched from a kernel",
+            hint="launch it in the host function; share code through a plain function",
+        )
+    return launcher.configure(visitor.frame, kernel, visitor.evaluate(node.slice))

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call is: an operation of the language, a conversion, a builtin, a helper to inline, or Python itself.
+
+In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so it is handed
+in by the session. Next: inlining.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import TypeMismatchError, UnavailableError, UnsupportedSyntaxError
+from weft.frontend import comprehensions, constants, short_circuit
+from weft.frontend.attributes import refuse_on_host
+from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.staging import uses_language
+from weft.frontend.structure import contains_staged
+from weft.language.builtins import BUILTINS
+from weft.language.convert import convert
+from weft.language.functions import HostFunction, KernelFunction
+from weft.language.operation import Operation
+from weft.language.operators import binary
+from weft.language.values import Scalar, is_staged
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable
+
+    from weft.frontend.context import Frame
+    from weft.frontend.expressions import Expressions
+
+# Builtins that only move items about, so that items may be staged.
+_CONTAINER_BUILTINS: Final = frozenset(
+    (tuple, list, dict, enumerate, zip, reversed, isinstance, type, slice, hasattr, callable, id)
+)
+# Methods of list, dict and set that change them.
+_MUTATING: Final = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
+    "difference_update intersection_update symmetric_difference_update".split()
+)
+
+
+def call(visitor: Expressions, node: ast.Call) -> Any:
+    """The value of a call."""
+    frame = visitor.frame
+    callee = visitor.evaluate(node.func)
+    arguments = visitor.items(node.args)
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = visitor.evaluate(keyword.value)
+        if keyword.arg is None:
+            keywords.update(value)
+        else:
+            keywords[keyword.arg] = value
+    frame.mark(node)
+    return call_value(visitor, node, callee, arguments, keywords)
+
+
+def call_value(
+    visitor: Expressions, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """The value of calling a compile-time object.
+
+    Raises:
+        TypeMismatchError: for what cannot be called with staged arguments.
+    """
+    frame = visitor.frame
+    if isinstance(callee, Operation):
+        refuse_on_host(frame, callee)
+        return callee.emit(frame.builder, *arguments, **keywords)
+    if isinstance(callee, DType):
+        return _converted(frame, callee, arguments, keywords)
+    if isinstance(callee, FrontendCallable):
+        return callee.call(frame, arguments, keywords)
+    if isinstance(callee, KernelFunction):
+        return _kernel(frame, callee, arguments, keywords)
+    if isinstance(callee, HostFunction):
+        return frame.context.session.inline(frame, callee.function, arguments, keywords)
+    if isinstance(callee, LocalFunction):
+        return frame.context.session.inline(frame, callee, arguments, keywords)
+    if isinstance(callee, BoundMethod):
+        return frame.context.session.inline(
+            frame, callee.function, (callee.owner, *arguments), keywords
+        )
+    if isinstance(callee, functools.partial):
+        return call_value(
+            visitor,
+            node,
+            callee.func,
+            [*callee.args, *arguments],
+            {**callee.keywords, **keywords},
+        )
+    staged = contains_staged(arguments) or contains_staged(keywords)
+    if isinstance(callee, FunctionType | MethodType):
+        return _python_function(frame, callee, arguments, keywords, staged)
+    return _other(visitor, node, callee, arguments, keywords, staged)
+
+
+def _converted(
+    frame: Frame, dtype: DType, arguments: list[Any], keywords: dict[str, Any]
+) -> Scalar:
+    if len(arguments) != 1 or keywords:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"weft.{dtype} converts one value, got {len(arguments) + len(keywords)}",
+            hint=f"write weft.{dtype}(x)",
+        )
+    return convert(frame.builder, arguments[0], dtype)
+
+
+def _kernel(
+    frame: Frame, kernel: KernelFunction, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    launcher = frame.context.launcher
+    if launcher is None:
+        raise UnavailableError(
+            "LAUNCH_IN_KERNEL",
+            f"kernel '{kernel.function.__name__}' cannot be called from a kernel",
+            hint="launch it in the host function; share code through a plain function",
+        )
+    return launcher.call_kernel(frame, kernel, arguments, keywords)
+
+
+def _python_function(
+    frame: Frame,
+    callee: FunctionType | MethodType,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    staged: bool,
+) -> Any:
+    """A function written in Python: inlined where it computes with staged values, else run."""
+    function = callee
+    if isinstance(callee, MethodType):
+        function = callee.__func__
+        if isinstance(function, FunctionType):
+            arguments = [callee.__self__, *arguments]
+    if isinstance(function, FunctionType) and (staged or uses_language(function)):
+        return frame.context.session.inline(frame, function, arguments, keywords)
+    return constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+
+
+def _other(
+    visitor: Expressions,
+    node: ast.AST,
+    callee: Any,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    staged: bool,
+) -> Any:
+    """Builtins, classes, and everything else that Python can call."""
+    frame = visitor.frame
+    if is_staged(callee) or not callable(callee):
+        raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
+    operation = _builtin(callee)
+    if callee is builtins.print or (operation is not None and staged):
+        assert operation is not None
+        return operation.emit(frame.builder, *arguments, **keywords)
+    _check_mutation(frame, callee)
+    name = getattr(callee, "__name__", repr(callee))
+    if not staged or _takes_staged(callee):
+        made = constants.python(f"{name}()", callee, *arguments, **keywords)
+        return frame.context.note_created(made) if isinstance(made, list | dict | set) else made
+    folded = _FOLDS.get(callee) if isinstance(callee, BuiltinMethodType) else None
+    if folded is not None:
+        return folded(visitor, node, arguments)
+    raise TypeMismatchError(
+        "CALL_STAGED",
+        f"{name} cannot be called with values that are only known at run time",
+        hint="Python runs it when the function is compiled; write a plain Python function, which is inlined",
+    )
+
+
+def _builtin(callee: Any) -> Operation | None:
+    try:
+        return BUILTINS.get(callee)
+    except TypeError:  # not hashable
+        return None
+
+
+def _takes_staged(callee: Any) -> bool:
+    """Whether a call only moves its arguments into a container, or about in one."""
+    if isinstance(callee, type):
+        is_named_tuple = issubclass(callee, tuple)
+        return callee in _CONTAINER_BUILTINS or is_named_tuple or _is_frozen_class(callee)
+    if isinstance(callee, BuiltinMethodType):
+        if isinstance(callee.__self__, list | dict | set | tuple):
+            return callee.__name__ not in ("index", "count", "remove")
+        owner = callee.__self__
+        return callee in _CONTAINER_BUILTINS or (
+            isinstance(owner, type) and issubclass(owner, tuple)
+        )
+    return False
+
+
+def _is_frozen_class(kind: type) -> bool:
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def _check_mutation(frame: Frame, callee: Any) -> None:
+    """Refuses to change a container that outlives the region being traced, or that Python can see."""
+    owner = getattr(callee, "__self__", None)
+    if not isinstance(owner, list | dict | set) or callee.__name__ not in _MUTATING:
+        return
+    refuse_mutation(frame, owner, f".{callee.__name__}()")
+
+
+def refuse_mutation(frame: Frame, container: Any, how: str) -> None:
+    """Raises if a container may not be changed here.
+
+    Raises:
+        UnsupportedSyntaxError: since the change would happen once, at compile time.
+    """
+    if not frame.context.may_change(container):
+        kind = type(container).__name__
+        raise UnsupportedSyntaxError(
+            "MUTATION",
+            f"this {kind} cannot be changed by {how} here: that would happen once, when the function is "
+            "compiled",
+            hint="make the container where it is changed, or keep the values in a weft.local array",
+        )
+
+
+def _sum(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
+    total: Any = arguments[1] if len(arguments) > 1 else 0
+    for item in comprehensions.iterate(visitor.frame, arguments[0], node):
+        staged = is_staged(total) or is_staged(item)
+        total = (
+            binary(visitor.frame.builder, "+", total, item)
+            if staged
+            else constants.binary("+", total, item)
+        )
+    return total
+
+
+def _any(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
+    items = comprehensions.iterate(visitor.frame, arguments[0], node)
+    return short_circuit.reduce_truth(visitor, node, items, is_and=False)
+
+
+def _all(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
+    items = comprehensions.iterate(visitor.frame, arguments[0], node)
+    return short_circuit.reduce_truth(visitor, node, items, is_and=True)
+
+
+_FOLDS: Final[dict[Any, Callable[[Expressions, ast.AST, list[Any]], Any]]] = {
+    builtins.sum: _sum,
+    builtins.any: _any,
+    builtins.all: _all,
+}

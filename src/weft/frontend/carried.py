@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables that a loop carries from one round to the next, and their types.
+
+In: names that the body assigns and that are live. Out: what goes into block arguments and yields; the body is
+traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x. Next: loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import TypeMismatchError
+from weft.frontend.joins import (
+    Mismatch,
+    describe_side,
+    is_number,
+    joined_constants,
+    joined_dtype,
+    placeholder,
+    weak_dtype,
+)
+from weft.frontend.names import RESULT
+from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.structure import Shape, flatten, rebuild
+from weft.language.convert import constant
+from weft.language.ir_types import ir_type
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.dialects.builder import Builder
+    from weft.frontend.context import Frame
+    from weft.location import SourceLocation
+    from weft.types.dtype import DType
+
+MOST_ROUNDS: Final = 8
+_HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
+
+
+class _Variable:
+    """One variable that is carried.
+
+    Attributes:
+        name: the variable.
+        shape: of its container; None for a plain value.
+        first: its leaves before the loop. A leaf that nobody looks at is a placeholder.
+        dtypes: of the leaves; None for one that is the same compile-time value in each round.
+        place: where it was assigned before the loop, or None.
+    """
+
+    __slots__ = ("dtypes", "first", "name", "place", "shape")
+
+    def __init__(self, name: str, value: Any, place: SourceLocation | None) -> None:
+        self.name = name
+        self.place = place
+        self.first: list[Any] = []
+        self.shape: Shape | None = flatten(value, self.first)
+        self.dtypes: list[DType | None] = [
+            leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first
+        ]
+
+    def value(self, arguments: Iterator[SSAValue]) -> Any:
+        """The variable at the start of a round, or behind the loop."""
+        leaves = [
+            leaf if dtype is None else Scalar(next(arguments), dtype)
+            for leaf, dtype in zip(self.first, self.dtypes, strict=True)
+        ]
+        return rebuild(self.shape, iter(leaves))
+
+
+class Carried:
+    """The carried variables of one loop.
+
+    Args:
+        frame: the call being traced.
+        names: candidates, in order.
+        always_runs: whether the body surely runs, so that it may be the first to assign.
+    """
+
+    __slots__ = ("_frame", "_unknown", "_variables")
+
+    def __init__(self, frame: Frame, names: Sequence[str], *, always_runs: bool) -> None:
+        self._frame = frame
+        self._variables: list[_Variable] = []
+        # Variables without a value before the loop; the first round shows what they will be.
+        self._unknown: list[str] = []
+        scope = frame.scope
+        for name in names:
+            value = scope.values.get(name)
+            if name not in scope.values or isinstance(value, Undefined | Conflict):
+                if always_runs or name == RESULT:
+                    self._unknown.append(name)
+                continue
+            self._variables.append(_Variable(name, value, scope.places.get(name)))
+
+    @property
+    def names(self) -> list[str]:
+        """The variables that have a value behind the loop."""
+        return [variable.name for variable in self._variables]
+
+    def types(self) -> list[Attribute]:
+        """Types of the block arguments."""
+        return [ir_type(dtype) for v in self._variables for dtype in v.dtypes if dtype is not None]
+
+    def hints(self) -> list[str]:
+        """A name for each block argument, for printed IR."""
+        return [
+            v.name if v.shape is None else f"{v.name}_{index}"
+            for v in self._variables
+            for index, dtype in enumerate(v.dtypes)
+            if dtype is not None
+        ]
+
+    def first_values(self, builder: Builder) -> list[SSAValue]:
+        """What the variables hold before the loop."""
+        return [
+            _typed(builder, leaf, dtype)
+            for v in self._variables
+            for leaf, dtype in zip(v.first, v.dtypes, strict=True)
+            if dtype is not None
+        ]
+
+    def bind(self, values: dict[str, Any], arguments: Sequence[SSAValue]) -> None:
+        """Gives the variables the values of block arguments or results."""
+        remaining = iter(arguments)
+        for variable in self._variables:
+            values[variable.name] = variable.value(remaining)
+
+    def last_values(self, builder: Builder, values: dict[str, Any]) -> list[SSAValue]:
+        """What a round leaves behind, in the variables' types; only once `update` found them stable."""
+        found: list[SSAValue] = []
+        for variable in self._variables:
+            leaves: list[Any] = []
+            flatten(values[variable.name], leaves)
+            for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
+                if dtype is not None:
+                    found.append(_typed(builder, leaf, dtype))
+        return found
+
+    def update(self, values: dict[str, Any], places: dict[str, SourceLocation]) -> bool:
+        """Learns from a traced round; returns whether it has to be traced again.
+
+        Raises:
+            TypeMismatchError: for a variable that changes its type from round to round.
+        """
+        changed = False
+        for name in self._unknown:
+            value = values.get(name)
+            if name in values and not isinstance(value, Undefined | Conflict):
+                leaves: list[Any] = []
+                shape = flatten(value, leaves)
+                builder = self._frame.builder
+                blank = rebuild(shape, iter([placeholder(builder, leaf) for leaf in leaves]))
+                self._variables.append(_Variable(name, blank, None))
+                changed = True
+        self._unknown.clear()
+        for variable in self._variables:
+            value = values.get(variable.name)
+            if isinstance(value, Undefined | Conflict):
+                error = value.error(variable.name)
+                error.location = places.get(variable.name)
+                raise error
+            changed |= self._update(variable, value, places.get(variable.name))
+        return changed
+
+    def _update(self, variable: _Variable, value: Any, place: SourceLocation | None) -> bool:
+        leaves: list[Any] = []
+        if flatten(value, leaves) != variable.shape:
+            raise self._changes(variable, value, place, "a container keeps its type and length")
+        changed = False
+        for index, leaf in enumerate(leaves):
+            before = variable.dtypes[index]
+            try:
+                dtype = _leaf_dtype(variable.first[index], before, leaf)
+            except Mismatch as mismatch:
+                raise self._changes(variable, value, place, mismatch.hint) from None
+            if dtype is not before:
+                variable.dtypes[index] = dtype
+                changed = True
+        return changed
+
+    def _changes(
+        self, variable: _Variable, value: Any, place: SourceLocation | None, hint: str
+    ) -> TypeMismatchError:
+        first = rebuild(variable.shape, iter(variable.first))
+        before = f" (line {variable.place.line})" if variable.place is not None else ""
+        after = f" (line {place.line})" if place is not None else ""
+        what = "the returned value" if variable.name == RESULT else f"'{variable.name}'"
+        return TypeMismatchError(
+            "TYPE_LOOP",
+            f"{what} is {describe_side(first)} before the loop{before} and {describe_side(value)} "
+            f"at the end of its body{after}",
+            hint=hint,
+            location=place,
+        )
+
+    def unstable(self) -> TypeMismatchError:
+        """The error for types that never settle."""
+        names = ", ".join(f"'{name}'" for name in self.names)
+        return TypeMismatchError(
+            "TYPE_LOOP", f"the types of {names} do not settle in this loop", hint=_HINT
+        )
+
+
+def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:
+    """The type of a leaf that was `first` before the loop, `dtype` in this round and `last` at its end.
+
+    Raises:
+        Mismatch: if it changes.
+    """
+    if dtype is None:
+        return joined_dtype(first, last)
+    if isinstance(last, Scalar):
+        if last.dtype is dtype:
+            return dtype
+        if not is_number(first):
+            raise Mismatch(_HINT)
+        return weak_dtype(first, last.dtype)
+    try:
+        return weak_dtype(last, dtype)
+    except Mismatch:
+        if not is_number(first) or not is_number(last) or isinstance(first, bool):
+            raise
+        wider = joined_constants(first, last)
+        if wider is dtype:
+            raise
+        return wider
+
+
+def _typed(builder: Builder, leaf: Any, dtype: DType) -> SSAValue:
+    return leaf.ssa if isinstance(leaf, Scalar) else constant(builder, leaf, dtype).ssa

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known at compile time is computed by Python itself; its exceptions become errors with a place.
+
+In: Python objects. Out: Python objects. Next: attributes, calls.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import CompileError, TypeMismatchError, WeftError
+from weft.frontend.structure import contains_staged
+from weft.language.values import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "@": operator.matmul,
+}
+_UNARY: Final[dict[str, Callable[[Any], Any]]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+}
+_SEQUENCES: Final = (tuple, list)
+
+
+def binary(sign: str, left: Any, right: Any) -> Any:
+    """``left sign right`` of two compile-time objects; tuples of staged values can be joined and repeated."""
+    if contains_staged(left) or contains_staged(right):
+        if not (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)) or sign not in "+*":
+            raise TypeMismatchError(
+                "OPERATOR_UNKNOWN",
+                f"{kind(left)} and {kind(right)} have no operator {sign!r} here",
+                hint="compute with their items",
+            )
+    return python(f"operator {sign}", _BINARY[sign], left, right)
+
+
+def unary(sign: str, value: Any) -> Any:
+    """``sign value`` of a compile-time object."""
+    refuse_staged(value, f"operator {sign}")
+    return python(f"operator {sign}", _UNARY[sign], value)
+
+
+def kind(value: object) -> str:
+    """A compile-time object for a message: a container by its type, since it may hold staged values."""
+    if contains_staged(value):
+        return f"a {type(value).__name__} of run-time values"
+    return describe(value)
+
+
+def refuse_staged(value: object, what: str) -> None:
+    """Raises if a value that must be known at compile time is, or contains, a staged one."""
+    if contains_staged(value):
+        raise TypeMismatchError(
+            "NOT_CONSTANT",
+            f"{what} must be known at compile time, got {kind(value)}",
+            hint="use a literal, a global or a weft.Constexpr parameter",
+        )
+
+
+def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """Runs Python at compile time; what it raises is reported as the program's own error.
+
+    Raises:
+        CompileError: if it raises.
+    """
+    try:
+        return function(*arguments, **keywords)
+    except (WeftError, RecursionError):
+        raise
+    except Exception as error:
+        raise CompileError(
+            "PYTHON_RAISED",
+            f"{what} raised {type(error).__name__} at compile time: {error}",
+            hint="this part runs in Python when the function is compiled",
+        ) from error

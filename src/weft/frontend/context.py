@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts of a trace share: the session, the function that IR goes to, the call that is being inlined.
+
+In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations. Next: joins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import CompileError
+from weft.frontend.captured import Captures
+from weft.frontend.names import NONE
+from weft.frontend.scope import Scope
+from weft.frontend.source import read_source
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FunctionType
+
+    from weft.dialects.builder import Builder
+    from weft.frontend.names import Names
+    from weft.frontend.source import FunctionNode, FunctionSource
+    from weft.language.functions import KernelFunction
+    from weft.location import SourceLocation
+
+KERNEL: Final = "kernel"
+HOST: Final = "host function"
+_DEEPEST_CALL: Final = 64
+
+
+class LocalFunction:
+    """A function or lambda defined inside traced code; calling it inlines it.
+
+    Attributes:
+        node: its `def` or `lambda`.
+        frame: the call in which it was defined, whose variables it sees.
+        defaults, keyword_defaults: of its parameters, evaluated where it was defined.
+    """
+
+    __slots__ = ("defaults", "frame", "keyword_defaults", "node")
+
+    def __init__(
+        self,
+        node: FunctionNode,
+        frame: Frame,
+        defaults: tuple[Any, ...],
+        keyword_defaults: dict[str, Any],
+    ) -> None:
+        self.node = node
+        self.frame = frame
+        self.defaults = defaults
+        self.keyword_defaults = keyword_defaults
+
+    @property
+    def name(self) -> str:
+        """Its name; ``lambda`` for a lambda."""
+        return getattr(self.node, "name", "lambda")
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+
+class BoundMethod:
+    """A method of an object that holds staged values; calling it inlines it.
+
+    Attributes:
+        function: the method's function.
+        owner: its first argument.
+    """
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, function: FunctionType, owner: Any) -> None:
+        self.function = function
+        self.owner = owner
+
+
+class FrontendCallable:
+    """A compile-time object whose call the front end performs, such as ``kernel(a).launch``."""
+
+    __slots__ = ()
+
+    def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What ``self(*arguments, **keywords)`` means in traced code."""
+        raise TypeError(f"{type(self).__name__} cannot be called")
+
+    def check_used(self) -> None:
+        """Raises if a statement that is nothing but this object forgets something."""
+
+
+class Launcher:
+    """What a host function does with kernels; handed in, since tracing one needs all visitors."""
+
+    __slots__ = ()
+
+    def call_kernel(
+        self,
+        frame: Frame,
+        kernel: KernelFunction,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """``kernel(arguments)``: what ``.launch`` is then called on."""
+        raise TypeError("a launcher calls kernels")
+
+    def configure(self, frame: Frame, kernel: KernelFunction, configuration: Any) -> Any:
+        """``kernel[grid, block]``: what is then called with the arguments."""
+        raise TypeError("a launcher configures kernels")
+
+
+class Session:
+    """One trace: what its functions share.
+
+    Attributes:
+        target: name of the backend that is compiled for.
+        captures: what was read of Python's state.
+        inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
+        builder: of the function that is being traced now: where the trace is, if it fails.
+    """
+
+    __slots__ = ("_sources", "builder", "captures", "inline", "target")
+
+    def __init__(self, target: str, inline: Callable[..., Any]) -> None:
+        self.target = target
+        self.captures = Captures()
+        self.inline = inline
+        self.builder: Builder | None = None
+        self._sources: dict[FunctionType, FunctionSource] = {}
+
+    def source(self, function: FunctionType) -> FunctionSource:
+        """The source of a helper, read once per trace."""
+        found = self._sources.get(function)
+        if found is None:
+            found = self._sources[function] = read_source(function)
+        return found
+
+
+class Context:
+    """The function of the IR that operations go to: a kernel, or the host function.
+
+    Attributes:
+        session: the trace.
+        builder: inserts operations.
+        role: `KERNEL` or `HOST`.
+        launcher: launches kernels; None inside one.
+        regions: the regions of staged control flow that are being traced, outermost first.
+        calls: the functions being inlined, each with the number of regions at its call.
+    """
+
+    __slots__ = ("_created", "builder", "calls", "launcher", "regions", "role", "session")
+
+    def __init__(
+        self, session: Session, builder: Builder, role: str, launcher: Launcher | None = None
+    ) -> None:
+        self.session = session
+        self.builder = builder
+        session.builder = builder
+        self.role = role
+        self.launcher = launcher
+        self.regions: list[object] = []
+        self.calls: list[tuple[object, int]] = []
+        self._created: dict[int, tuple[object, object]] = {}
+
+    def note_created(self, container: Any) -> Any:
+        """Remembers in which region a list, dict or set was made, and returns it."""
+        self._created[id(container)] = (container, self.regions[-1] if self.regions else None)
+        return container
+
+    def may_change(self, container: object) -> bool:
+        """Whether a container was made by traced code under the very conditions that hold now."""
+        found = self._created.get(id(container))
+        return found is not None and found[1] is (self.regions[-1] if self.regions else None)
+
+
+class Frame:
+    """One call being traced: the function itself, or a helper at the place where it is inlined.
+
+    Attributes:
+        context: the function of the IR that it belongs to.
+        source: the text that its nodes are part of.
+        scope: its variables.
+        name: of the function, for messages.
+        caller: where the call stands that is being inlined, or None.
+        returns_value: whether the value of `return` is wanted; a kernel has none.
+        exit_names: variables that may be read behind a break or continue of the innermost loop.
+    """
+
+    __slots__ = (
+        "_locations",
+        "caller",
+        "context",
+        "exit_names",
+        "name",
+        "returns_value",
+        "scope",
+        "source",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        source: FunctionSource,
+        local_names: Names,
+        name: str,
+        *,
+        caller: SourceLocation | None = None,
+        parent: Scope | None = None,
+        returns_value: bool = True,
+    ) -> None:
+        self.context = context
+        self.source = source
+        self.scope = Scope(source, local_names, context.session.captures, parent)
+        self.name = name
+        self.caller = caller
+        self.returns_value = returns_value
+        self.exit_names: Names = NONE
+        self._locations: dict[ast.AST, SourceLocation] = {}
+
+    @property
+    def builder(self) -> Builder:
+        """Where operations go."""
+        return self.context.builder
+
+    def locate(self, node: ast.AST) -> SourceLocation:
+        """Where a node stands, with the calls that led to it."""
+        found = self._locations.get(node)
+        if found is None:
+            found = self.source.locate(node, self.name, self.caller)
+            self._locations[node] = found
+        return found
+
+    def mark(self, node: ast.AST) -> Builder:
+        """Operations from now on come from this node; returns the builder."""
+        builder = self.context.builder
+        builder.location = self.locate(node)
+        return builder
+
+    def enter_call(self, function: object, name: str) -> None:
+        """Notes that `function` is being inlined.
+
+        Raises:
+            CompileError: for recursion whose end is only known at run time, or that does not end.
+        """
+        calls, depth = self.context.calls, len(self.context.regions)
+        outer = [regions for called, regions in calls if called is function]
+        if outer and depth > outer[-1]:
+            raise CompileError(
+                "RECURSION",
+                f"'{name}' calls itself under a condition that is only known at run time",
+                hint="write a loop; calls are inlined, so recursion must end at compile time",
+            )
+        if len(calls) >= _DEEPEST_CALL:
+            raise CompileError(
+                "RECURSION",
+                f"calls are nested more than {_DEEPEST_CALL} deep at '{name}'",
+                hint="calls are inlined, so recursion must end at compile time",
+            )
+        calls.append((function, depth))
+
+    def leave_call(self) -> None:
+        """The end of what `enter_call` began."""
+        self.context.calls.pop()
+
+    def calls(self) -> Iterator[object]:
+        """The functions being inlined, innermost last."""
+        return (function for function, _ in self.context.calls)

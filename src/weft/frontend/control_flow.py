@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two regions of which control flow takes one: `if`, ternary, short-circuit, and what follows an early exit.
+
+In: a staged condition and what to trace in each region. Out: `scf.if`, or `arith.select` where both regions
+are empty, and the joined variables. Next: loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Region
+from xdsl.traits import Pure
+
+from weft.frontend.joins import Join, Mismatch, conflict
+from weft.frontend.names import ACTIVE, LIVE, LOOPING, RESULT
+from weft.frontend.scope import Conflict, Undefined
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from xdsl.ir import SSAValue
+
+    from weft.frontend.context import Frame
+    from weft.location import SourceLocation
+
+_ABSENT: Final = object()
+_FLAGS: Final = (LIVE, LOOPING, ACTIVE)
+_DEAD: Final = Undefined("has no value behind this branch")
+
+
+class _Side:
+    """One of the two regions.
+
+    Attributes:
+        block: its operations.
+        values, places: the function's variables as the region leaves them.
+        region: stands for it in the context's list of regions.
+    """
+
+    __slots__ = ("block", "places", "region", "values")
+
+    def __init__(self, values: dict[str, Any], places: dict[str, SourceLocation]) -> None:
+        self.block = Block()
+        self.values = dict(values)
+        self.places = dict(places)
+        self.region = object()
+
+
+class Fork:
+    """Control flow that takes the first region where a condition holds, else the second.
+
+    Args:
+        frame: the call being traced; its variables are forked and joined.
+        condition: a ``bool_``.
+    """
+
+    __slots__ = ("_condition", "_frame", "_location", "_sides")
+
+    def __init__(self, frame: Frame, condition: Scalar) -> None:
+        self._frame = frame
+        self._condition = condition
+        self._location = frame.builder.location
+        scope = frame.scope
+        self._sides = (_Side(scope.values, scope.places), _Side(scope.values, scope.places))
+
+    def trace(self, side: int, body: Callable[[], Any]) -> Any:
+        """Traces `body` at the end of region 0 or 1, with that region's variables."""
+        frame, taken = self._frame, self._sides[side]
+        scope, builder, context = frame.scope, frame.builder, frame.context
+        outer = scope.values, scope.places, builder.block
+        scope.values, scope.places, builder.block = taken.values, taken.places, taken.block
+        context.regions.append(taken.region)
+        try:
+            return body()
+        finally:
+            context.regions.pop()
+            scope.values, scope.places, builder.block = outer
+
+    def value(self, side: int, name: str) -> Any:
+        """A variable as a region leaves it."""
+        return self._sides[side].values.get(name)
+
+    def finish(self, names: Collection[str], pair: tuple[Any, Any] | None = None) -> Any:
+        """Emits the operation and gives each of `names` its joined value; the others are dead.
+
+        Args:
+            names: variables that may be read behind the operation.
+            pair: what the two regions evaluated to, for an expression.
+        Returns:
+            One value for the pair.
+        Raises:
+            Mismatch: if there is none for the pair. A variable that cannot be joined fails when it is used.
+        """
+        scope = self._frame.scope
+        before = scope.values
+        join = Join(self._frame.builder)
+        value = None if pair is None else join.add(*pair)
+        joined: dict[str, Any] = {}
+        for name in self._changed(before):
+            joined[name] = self._join(join, name, before) if name in names else _DEAD
+        results = self._emit(join)
+        first, second = self._sides
+        for name, found in joined.items():
+            is_marker = isinstance(found, Undefined | Conflict)
+            before[name] = found if is_marker else join.finish(found, results)
+            place = first.places.get(name) or second.places.get(name)
+            if place is not None:
+                scope.places[name] = place
+        return join.finish(value, results)
+
+    def _changed(self, before: dict[str, Any]) -> list[str]:
+        """Variables that a region assigned or deleted, in the order of their assignment."""
+        first, second = (side.values for side in self._sides)
+        return [
+            name
+            for name in dict.fromkeys((*first, *second, *before))
+            if not (
+                first.get(name, _ABSENT) is second.get(name, _ABSENT) is before.get(name, _ABSENT)
+            )
+        ]
+
+    def _join(self, join: Join, name: str, before: dict[str, Any]) -> Any:
+        first, second = self._sides
+        one, other = first.values.get(name, _ABSENT), second.values.get(name, _ABSENT)
+        try:
+            if name == RESULT:
+                return join.add_result(*(_DEAD if v is _ABSENT else v for v in (one, other)))
+            if self._ignores(first, name) and not self._ignores(second, name):
+                return _kept(join, other, before.get(name, _ABSENT), 1)
+            if self._ignores(second, name) and not self._ignores(first, name):
+                return _kept(join, one, before.get(name, _ABSENT), 0)
+            for value in (one, other):
+                if isinstance(value, Undefined | Conflict):
+                    return value
+            if one is _ABSENT or other is _ABSENT:
+                return self._one_sided(name)
+            return join.add(one, other)
+        except Mismatch as mismatch:
+            lines = [side.places.get(name, self._location).line for side in self._sides]
+            return conflict(one, lines[0], other, lines[1], mismatch.hint)
+
+    def _ignores(self, side: _Side, name: str) -> bool:
+        """Whether nobody reads what a region leaves in a variable, since control does not go on behind it."""
+        values = side.values
+        if values.get(LIVE) is not False or name in _FLAGS:
+            return False
+        return values.get(ACTIVE) is False or name not in self._frame.exit_names
+
+    def _one_sided(self, name: str) -> Undefined:
+        first, second = self._sides
+        given, condition = (first, "holds") if name in first.values else (second, "does not hold")
+        place = given.places.get(name)
+        where = f" in line {place.line}" if place is not None else ""
+        return Undefined(
+            f"is assigned{where} only where the condition in line {self._location.line} {condition}",
+            "assign it in both branches, or before the if",
+        )
+
+    def inline(self, side: int) -> bool:
+        """Moves a region's operations in front of the fork if they may run whatever the condition says."""
+        block = self._sides[side].block
+        if not all(not op.regions and op.has_trait(Pure) for op in block.ops):
+            return False
+        target = self._frame.builder.block
+        for operation in list(block.ops):
+            target.add_op(block.detach_op(operation))
+        return True
+
+    def _emit(self, join: Join) -> list[SSAValue]:
+        builder = self._frame.builder
+        builder.location = self._location
+        first, second = (side.block for side in self._sides)
+        if not first.ops and not second.ops:
+            return [self._select(*pair) for pair in zip(join.firsts, join.seconds, strict=True)]
+        for block, yields in ((first, join.firsts), (second, join.seconds)):
+            if join.firsts or block is first or block.ops:
+                block.add_op(scf.YieldOp(*yields))
+        types = [value.type for value in join.firsts]
+        otherwise = Region(second) if second.ops else None
+        operation = scf.IfOp(self._condition.ssa, types, Region(first), otherwise)
+        return list(builder.emit(operation).results)
+
+    def _select(self, one: SSAValue, other: SSAValue) -> SSAValue:
+        operation = arith.SelectOp(self._condition.ssa, one, other)
+        return self._frame.builder.emit(operation).result
+
+
+def _kept(join: Join, value: Any, before: Any, side: int) -> Any:
+    """The value of a region behind which control goes on, where the other one's does not matter."""
+    if value is _ABSENT or value is before or isinstance(value, Undefined | Conflict):
+        return _DEAD if value is _ABSENT else value
+    return join.add_beside_nothing(value, side)
+
+
+def guard(frame: Frame, body: Callable[[], Any], names: Collection[str]) -> None:
+    """Traces `body` where control still flows, which a flag says that is only known at run time."""
+    values = frame.scope.values
+    flag: Scalar = values[LIVE]
+    fork = Fork(frame, flag)
+
+    def alive() -> None:
+        values = frame.scope.values
+        for name in _FLAGS:
+            if name in values:
+                values[name] = True
+        body()
+
+    def ended() -> None:
+        values = frame.scope.values
+        for name in _FLAGS:
+            value = values.get(name)
+            if isinstance(value, Scalar) and value.ssa is flag.ssa:
+                values[name] = False
+
+    fork.trace(1, ended)
+    fork.trace(0, alive)
+    fork.finish(names)
+
+
+def discard(*blocks: Block) -> None:
+    """Drops blocks that were traced only to learn types."""
+    for block in blocks:
+        block.drop_all_references()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions: one method per kind of `ast.expr`.
+
+In: a node and the frame that it is evaluated in. Out: a Python object where everything is known at compile
+time, else a staged value. Next: calls, short_circuit.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
+from weft.frontend import attributes, calls, comprehensions, constants, short_circuit
+from weft.frontend.context import LocalFunction
+from weft.frontend.refusals import refusal
+from weft.frontend.structure import contains_staged
+from weft.language.operators import binary, logical_not, truth, unary
+from weft.language.values import Scalar, describe, is_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.frontend.context import Frame
+
+_BINARY: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.MatMult: "@",
+}
+_UNARY: Final[dict[type[ast.unaryop], str]] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+
+
+class Expressions:
+    """Evaluates expressions of one frame.
+
+    Args:
+        frame: whose variables and location are used.
+    """
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression.
+
+        Raises:
+            WeftError: with the place of the innermost expression that cannot be compiled.
+        """
+        method = _METHODS.get(type(node))
+        try:
+            if method is None:
+                raise refusal(node)
+            return method(self, node)
+        except WeftError as error:
+            if error.location is None:
+                error.location = self.frame.locate(node)
+            raise
+
+    def condition(self, node: ast.expr) -> bool | Scalar:
+        """What ``if node:`` asks: a Python bool where it is known, else a staged ``bool_``."""
+        return self.truth_of(self.evaluate(node), node)
+
+    def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:
+        """Whether a value counts as true.
+
+        Raises:
+            TypeMismatchError: for a tensor, whose elements are known at run time only.
+        """
+        if isinstance(value, Scalar):
+            return truth(self.frame.mark(node), value)
+        if is_staged(value):
+            raise TypeMismatchError(
+                "TYPE_NOT_A_NUMBER",
+                f"{describe(value)} is neither true nor false",
+                hint="test an element, or a dimension such as a.shape[0]",
+                location=self.frame.locate(node),
+            )
+        return constants.python("bool", bool, value)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        return self.frame.scope.lookup(node.id)
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        return self.operate(node, type(node.op), left, right)
+
+    def operate(self, node: ast.AST, operator: type[ast.operator], left: Any, right: Any) -> Any:
+        """``left operator right``; the operation comes from `node`."""
+        if isinstance(left, Scalar) or isinstance(right, Scalar):
+            return binary(self.frame.mark(node), _BINARY[operator], left, right)
+        if is_staged(left) or is_staged(right):
+            return binary(self.frame.mark(node), _BINARY[operator], left, right)
+        return constants.binary(_BINARY[operator], left, right)
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            value = self.truth_of(self.evaluate(node.operand), node.operand)
+            return logical_not(self.frame.mark(node), value) if is_staged(value) else not value
+        value = self.evaluate(node.operand)
+        operator = _UNARY[type(node.op)]
+        if is_staged(value):
+            return unary(self.frame.mark(node), operator, value)
+        return constants.unary(operator, value)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        return short_circuit.comparison(self, node)
+
+    def _bool(self, node: ast.BoolOp) -> Any:
+        return short_circuit.boolean(self, node)
+
+    def _conditional(self, node: ast.IfExp) -> Any:
+        return short_circuit.conditional(self, node)
+
+    def _call(self, node: ast.Call) -> Any:
+        return calls.call(self, node)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        return attributes.attribute(self.frame, self.evaluate(node.value), node)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        return attributes.subscript(self, node)
+
+    def _slice(self, node: ast.Slice) -> slice:
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else self.evaluate(part) for part in parts))
+
+    def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The values of a list of expressions, ``*x`` spread out."""
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found.extend(comprehensions.iterate(self.frame, self.evaluate(node.value), node))
+            else:
+                found.append(self.evaluate(node))
+        return found
+
+    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self.items(node.elts))
+
+    def _list(self, node: ast.List) -> list[Any]:
+        return self.frame.context.note_created(self.items(node.elts))
+
+    def _set(self, node: ast.Set) -> Any:
+        items = self.items(node.elts)
+        constants.refuse_staged(items, "a set")
+        return self.frame.context.note_created(set(items))
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                found.update(self.evaluate(value))
+                continue
+            label = self.evaluate(key)
+            constants.refuse_staged(label, "a key")
+            found[label] = self.evaluate(value)
+        return self.frame.context.note_created(found)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> Any:
+        return comprehensions.comprehension(self, node)
+
+    def _lambda(self, node: ast.Lambda) -> LocalFunction:
+        return self.local_function(node)
+
+    def local_function(self, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
+        """What a nested `def` or a lambda evaluates to."""
+        arguments = node.args
+        defaults = tuple(self.evaluate(default) for default in arguments.defaults)
+        keyword_defaults = {
+            argument.arg: self.evaluate(default)
+            for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if default is not None
+        }
+        return LocalFunction(node, self.frame, defaults, keyword_defaults)
+
+    def _walrus(self, node: ast.NamedExpr) -> Any:
+        value = self.evaluate(node.value)
+        self.frame.scope.assign(node.target.id, value, self.frame.locate(node))
+        return value
+
+    def _formatted(self, node: ast.JoinedStr) -> str:
+        return "".join(str(self.evaluate(part)) for part in node.values)
+
+    def _formatted_value(self, node: ast.FormattedValue) -> str:
+        value = self.evaluate(node.value)
+        if contains_staged(value):
+            raise UnsupportedSyntaxError(
+                "FORMAT_STAGED",
+                f"an f-string is made at compile time, where {describe(value)} is not known",
+                hint='write weft.printf("%d", value)',
+            )
+        specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
+        conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+        return format(value if conversion is None else conversion(value), specification)
+
+    def _starred(self, node: ast.Starred) -> Any:
+        raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")
+
+
+# pyright: reportPrivateUsage=false
+_METHODS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Any]]] = {
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.BinOp: Expressions._binary,
+    ast.UnaryOp: Expressions._unary,
+    ast.Compare: Expressions._compare,
+    ast.BoolOp: Expressions._bool,
+    ast.IfExp: Expressions._conditional,
+    ast.Call: Expressions._call,
+    ast.Attribute: Expressions._attribute,
+    ast.Subscript: Expressions._subscript,
+    ast.Slice: Expressions._slice,
+    ast.Tuple: Expressions._tuple,
+    ast.List: Expressions._list,
+    ast.Set: Expressions._set,
+    ast.Dict: Expressions._dict,
+    ast.ListComp: Expressions._comprehension,
+    ast.SetComp: Expressions._comprehension,
+    ast.GeneratorExp: Expressions._comprehension,
+    ast.DictComp: Expressions._comprehension,
+    ast.Lambda: Expressions._lambda,
+    ast.NamedExpr: Expressions._walrus,
+    ast.JoinedStr: Expressions._formatted,
+    ast.FormattedValue: Expressions._formatted_value,
+    ast.Starred: Expressions._starred,
+}

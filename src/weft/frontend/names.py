@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which names statements assign, read, and need later; how they can be left.
+
+In: statements of one function. Out: sets of names, over-approximated where Python is dynamic, so that control
+flow carries what is assigned and live and nothing else. Next: scope.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Names = frozenset[str]
+
+# Variables of the front end's own, which no Python name can clash with. They are carried and joined like the
+# user's, so that early exits need no machinery of their own.
+LIVE: Final = "%live"
+"""Whether control still flows in this block: false behind a break, continue or return."""
+LOOPING: Final = "%looping"
+"""Whether the innermost loop goes on: false once a break or return was met."""
+ACTIVE: Final = "%active"
+"""Whether the function goes on: false once a return was met."""
+RESULT: Final = "%result"
+"""What the function returns."""
+
+NONE: Final[Names] = frozenset()
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
+
+
+class Exits:
+    """How a statement can leave the block that it stands in.
+
+    Attributes:
+        breaks, continues: whether a `break` or `continue` of an enclosing loop is inside.
+        returns: whether a `return` is inside.
+    """
+
+    __slots__ = ("breaks", "continues", "returns")
+
+    def __init__(self, breaks: bool, continues: bool, returns: bool) -> None:
+        self.breaks = breaks
+        self.continues = continues
+        self.returns = returns
+
+    def __bool__(self) -> bool:
+        return self.breaks or self.continues or self.returns
+
+    @property
+    def leave_loop(self) -> bool:
+        """Whether an iteration may be the last one although the loop's own condition still holds."""
+        return self.breaks or self.returns
+
+
+_NO_EXITS: Final = Exits(False, False, False)
+
+
+class NameAnalysis:
+    """The analyses of one function's statements; each node is looked at once.
+
+    Attributes:
+        always_live: names read by nested functions, which may be called anywhere.
+    """
+
+    __slots__ = ("_assigned", "_exits", "_read", "always_live")
+
+    def __init__(self) -> None:
+        self._assigned: dict[ast.AST, Names] = {}
+        self._read: dict[ast.AST, Names] = {}
+        self._exits: dict[ast.AST, Exits] = {}
+        self.always_live: Names = NONE
+
+    def assigned(self, nodes: Sequence[ast.AST]) -> Names:
+        """Names that the nodes bind, without those of nested functions and comprehensions."""
+        return _union(self._assigned_by(node) for node in nodes)
+
+    def _assigned_by(self, node: ast.AST) -> Names:
+        found = self._assigned.get(node)
+        if found is None:
+            found = self._assigned[node] = self._find_assigned(node)
+        return found
+
+    def _find_assigned(self, node: ast.AST) -> Names:
+        if isinstance(node, ast.Name):
+            return NONE if isinstance(node.ctx, ast.Load) else frozenset((node.id,))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return frozenset((node.name,))
+        if isinstance(node, ast.Lambda):
+            return NONE
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            return NONE
+        if isinstance(node, _COMPREHENSIONS):
+            # A comprehension's variables are its own; a walrus inside binds in the function.
+            walruses = [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+            return frozenset(walruses)
+        if isinstance(node, ast.alias):
+            return frozenset(((node.asname or node.name).partition(".")[0],))
+        if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
+            return self.assigned(list(ast.iter_child_nodes(node))) | {node.name}
+        return self.assigned(list(ast.iter_child_nodes(node)))
+
+    def read(self, node: ast.AST) -> Names:
+        """Names that the node may read, also in nested functions."""
+        found = self._read.get(node)
+        if found is None:
+            found = self._read[node] = self._find_read(node)
+        return found
+
+    def _find_read(self, node: ast.AST) -> Names:
+        if isinstance(node, ast.Name):
+            return NONE if isinstance(node.ctx, ast.Store) else frozenset((node.id,))
+        found = _union(self.read(child) for child in ast.iter_child_nodes(node))
+        if isinstance(node, _FUNCTIONS):
+            self.always_live |= found
+        return found
+
+    def exits(self, nodes: Sequence[ast.AST]) -> Exits:
+        """How control can leave the block through these nodes."""
+        found = [self._exits_of(node) for node in nodes]
+        found = [exits for exits in found if exits]
+        if not found:
+            return _NO_EXITS
+        return Exits(
+            any(e.breaks for e in found),
+            any(e.continues for e in found),
+            any(e.returns for e in found),
+        )
+
+    def _exits_of(self, node: ast.AST) -> Exits:
+        found = self._exits.get(node)
+        if found is None:
+            found = self._exits[node] = self._find_exits(node)
+        return found
+
+    def _find_exits(self, node: ast.AST) -> Exits:
+        if isinstance(node, _FUNCTIONS) or isinstance(node, ast.expr):
+            return _NO_EXITS
+        if isinstance(node, ast.Break | ast.Continue | ast.Return):
+            return Exits(
+                isinstance(node, ast.Break),
+                isinstance(node, ast.Continue),
+                isinstance(node, ast.Return),
+            )
+        if isinstance(node, _LOOPS):
+            # break and continue in the body are the loop's own; those in its else are an outer loop's.
+            behind = self.exits(node.orelse)
+            inside = self.exits(node.body)
+            return Exits(behind.breaks, behind.continues, inside.returns or behind.returns)
+        return self.exits(list(ast.iter_child_nodes(node)))
+
+    def live_before(self, statements: Sequence[ast.stmt], live_out: Names) -> Names:
+        """Names whose values may be read from here on, where `live_out` may be read behind the statements."""
+        live = live_out
+        for statement in reversed(statements):
+            behind = live | live_out if self._exits_of(statement) else live
+            live = self._before(statement, behind)
+        return live | self.always_live
+
+    def _before(self, node: ast.stmt, live: Names) -> Names:
+        if isinstance(node, ast.If):
+            branches = self.live_before(node.body, live) | self.live_before(node.orelse, live)
+            return self.read(node.test) | branches
+        if isinstance(node, ast.While):
+            head = self.read(node.test) | live | self.live_before(node.orelse, live)
+            return head | self.live_before(node.body, head)
+        if isinstance(node, ast.For):
+            behind = live | self.live_before(node.orelse, live)
+            inside = self.live_before(node.body, behind) - _plain_names([node.target])
+            return behind | inside | self.read(node.iter) | self.read(node.target)
+        if isinstance(node, ast.Match):
+            cases = _union(
+                self.live_before(case.body, live) | self.read(case.pattern) for case in node.cases
+            )
+            guards = _union(self.read(case.guard) for case in node.cases if case.guard)
+            return live | cases | guards | self.read(node.subject)
+        if isinstance(node, ast.Assign):
+            return (live - _plain_names(node.targets)) | self.read(node)
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            return (live - _plain_names([node.target])) | self.read(node)
+        if isinstance(node, ast.AugAssign):
+            return live | self.read(node) | self._assigned_by(node.target)
+        if isinstance(node, ast.FunctionDef):
+            return (live - {node.name}) | self.read(node)
+        return live | self.read(node)
+
+
+def _plain_names(targets: Sequence[ast.expr]) -> Names:
+    """The names that an assignment to these targets surely binds."""
+    found: set[str] = set()
+    for target in targets:
+        if isinstance(target, ast.Name):
+            found.add(target.id)
+        elif isinstance(target, ast.Tuple | ast.List):
+            found |= _plain_names(target.elts)
+        elif isinstance(target, ast.Starred):
+            found |= _plain_names([target.value])
+    return frozenset(found)
+
+
+def _union(sets: object) -> Names:
+    return NONE.union(*sets)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the names of a traced function mean: its variables, then those around it, then Python's.
+
+In: assignments and reads. Out: values, or the error that says where a name got lost. Next: context.
+"""
+
+from __future__ import annotations
+
+import builtins
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import NameResolutionError, TypeMismatchError
+from weft.language import LanguageName, resolve
+
+if TYPE_CHECKING:
+    from weft.frontend.captured import Captures
+    from weft.frontend.names import Names
+    from weft.frontend.source import FunctionSource
+    from weft.location import SourceLocation
+
+_BUILTINS: Final = vars(builtins)
+_ABSENT: Final = object()
+
+
+class Undefined:
+    """What a variable holds that is not assigned on every path that leads here.
+
+    Attributes:
+        reason: the rest of the sentence "'x' ...".
+        hint: what to do about it.
+    """
+
+    __slots__ = ("hint", "reason")
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        self.reason = reason
+        self.hint = hint
+
+    def error(self, name: str) -> NameResolutionError:
+        """The error of using the variable."""
+        return NameResolutionError("NAME_UNDEFINED", f"'{name}' {self.reason}", hint=self.hint)
+
+
+class Conflict:
+    """What a variable holds whose paths brought values that do not go together.
+
+    Attributes:
+        error_text: says both values and both places.
+        hint: what to do about it.
+    """
+
+    __slots__ = ("hint", "text")
+
+    def __init__(self, text: str, hint: str) -> None:
+        self.text = text
+        self.hint = hint
+
+    def error(self, name: str) -> TypeMismatchError:
+        """The error of using the variable."""
+        return TypeMismatchError("TYPE_JOIN", f"'{name}' {self.text}", hint=self.hint)
+
+
+class Scope:
+    """The variables of one function while it is traced.
+
+    Attributes:
+        values: variable → value now. Control flow swaps the dict for each region that it traces.
+        places: variable → where it was last assigned, for messages.
+        local_names: every name that the function assigns somewhere, which Python makes local.
+        parent: the scope of the function around a nested one, or None.
+        source: the outermost function that these statements belong to, with globals and closure.
+    """
+
+    __slots__ = ("_captures", "local_names", "parent", "places", "source", "values")
+
+    def __init__(
+        self,
+        source: FunctionSource,
+        local_names: Names,
+        captures: Captures,
+        parent: Scope | None = None,
+    ) -> None:
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, SourceLocation] = {}
+        self.local_names = local_names
+        self.parent = parent
+        self.source = source
+        self._captures = captures
+
+    def assign(self, name: str, value: object, place: SourceLocation) -> None:
+        """Gives a variable its value."""
+        self.values[name] = value
+        self.places[name] = place
+
+    def lookup(self, name: str) -> Any:
+        """The value of a name.
+
+        Raises:
+            NameResolutionError: if it is not assigned here, or not known at all.
+            TypeMismatchError: if the paths that lead here brought different types.
+        """
+        value = self.values.get(name, _ABSENT)
+        if value is not _ABSENT:
+            if isinstance(value, Undefined | Conflict):
+                raise value.error(name)
+            return value
+        if name in self.local_names:
+            raise NameResolutionError(
+                "NAME_UNDEFINED", f"'{name}' is used before it is assigned in this function"
+            )
+        if self.parent is not None:
+            return self.parent.lookup(name)
+        return self._from_python(name)
+
+    def _from_python(self, name: str) -> Any:
+        cell = self.source.closure.get(name)
+        if cell is not None:
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                raise NameResolutionError(
+                    "NAME_UNDEFINED", f"'{name}' of the enclosing function has no value yet"
+                ) from None
+            self._captures.read_cell(cell, name, value)
+            return resolved(value)
+        namespace = self.source.globals
+        value = namespace.get(name, _ABSENT)
+        if value is not _ABSENT:
+            self._captures.read_global(namespace, name, value)
+            return resolved(value)
+        value = _BUILTINS.get(name, _ABSENT)
+        if value is not _ABSENT:
+            return value
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> NameResolutionError:
+        known = {*self.local_names, *self.source.closure, *self.source.globals, *_BUILTINS}
+        near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else ""
+        return NameResolutionError("NAME_UNKNOWN", f"'{name}' is not defined", hint=hint)
+
+
+def resolved(value: object) -> Any:
+    """A value of Python's as compiled code sees it: names of the kernel language become what they stand for.
+
+    Raises:
+        UnavailableError: for a name of the language that this version lacks.
+    """
+    if isinstance(value, LanguageName) and value.name != "math":
+        return resolve(value.name)
+    return value

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions that evaluate only a part of themselves: `and`, `or`, comparisons in a chain, the conditional.
+
+In: their nodes. Out: values; a region only where the part that may be skipped does more than compute.
+Next: control_flow.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1
+
+from weft.errors import TypeMismatchError
+from weft.frontend import constants
+from weft.frontend.control_flow import Fork
+from weft.frontend.joins import Mismatch, describe_side
+from weft.frontend.structure import contains_staged
+from weft.language.operators import compare, logical_not
+from weft.language.values import Scalar, describe, is_staged
+from weft.types.dtype import bool_
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.frontend.expressions import Expressions
+
+_COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_PYTHON: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def boolean(visitor: Expressions, node: ast.BoolOp) -> Any:
+    """``a and b``, ``a or b``: the value that decides, as in Python; later operands are evaluated if needed."""
+    is_and = isinstance(node.op, ast.And)
+    thunks = [lambda operand=operand: visitor.evaluate(operand) for operand in node.values]
+    return _chain(visitor, node, thunks, list(node.values), is_and)
+
+
+def _chain(
+    visitor: Expressions,
+    node: ast.expr,
+    thunks: list[Callable[[], Any]],
+    nodes: list[ast.expr],
+    is_and: bool,
+) -> Any:
+    value = thunks[0]()
+    if len(thunks) == 1:
+        return value
+    decides = visitor.truth_of(value, nodes[0])
+    if not isinstance(decides, Scalar):
+        # A constant that decides is the value; any other is passed over.
+        return _chain(visitor, node, thunks[1:], nodes[1:], is_and) if decides is is_and else value
+
+    def rest() -> Any:
+        return _chain(visitor, node, thunks[1:], nodes[1:], is_and)
+
+    return _both(visitor, node, value, decides, rest, is_and)
+
+
+def _both(
+    visitor: Expressions,
+    node: ast.expr,
+    value: Any,
+    decides: Scalar,
+    rest: Callable[[], Any],
+    is_and: bool,
+) -> Any:
+    """One step: `value`, or the rest where it does not decide."""
+    frame = visitor.frame
+    builder = frame.mark(node)
+    fork = Fork(frame, decides)
+    names = frame.source.analysis.assigned([node])
+    taken = 0 if is_and else 1
+    later = fork.trace(taken, rest)
+    if not names and isinstance(value, Scalar) and value.dtype is bool_:
+        operand = _as_bool(visitor, later)
+        if operand is not None and fork.inline(taken):
+            # What may be skipped has no effect, so that computing it always costs no branch.
+            builder = frame.mark(node)
+            kind = arith.AndIOp if is_and else arith.OrIOp
+            return Scalar(builder.emit(kind(value.ssa, operand.ssa)).result, bool_)
+    pair = (later, value) if is_and else (value, later)
+    try:
+        return fork.finish(names, pair)
+    except Mismatch as mismatch:
+        word = "and" if is_and else "or"
+        raise TypeMismatchError(
+            "TYPE_JOIN",
+            f"'{word}' yields one of its operands, {describe_side(value)} or {describe_side(later)}",
+            hint=mismatch.hint,
+        ) from None
+
+
+def _as_bool(visitor: Expressions, value: object) -> Scalar | None:
+    if isinstance(value, bool):
+        return Scalar(visitor.frame.builder.constant(i1, value), bool_)
+    return value if isinstance(value, Scalar) and value.dtype is bool_ else None
+
+
+def conditional(visitor: Expressions, node: ast.IfExp) -> Any:
+    """``a if condition else b``."""
+    condition = visitor.condition(node.test)
+    if not isinstance(condition, Scalar):
+        return visitor.evaluate(node.body if condition else node.orelse)
+    frame = visitor.frame
+    frame.mark(node)
+    fork = Fork(frame, condition)
+    one = fork.trace(0, lambda: visitor.evaluate(node.body))
+    other = fork.trace(1, lambda: visitor.evaluate(node.orelse))
+    try:
+        return fork.finish(frame.source.analysis.assigned([node]), (one, other))
+    except Mismatch as mismatch:
+        raise TypeMismatchError(
+            "TYPE_JOIN",
+            f"this is {describe_side(one)} if the condition holds and {describe_side(other)} otherwise",
+            hint=mismatch.hint,
+        ) from None
+
+
+def comparison(visitor: Expressions, node: ast.Compare) -> Any:
+    """``a < b <= c``: each operand is evaluated at most once, later ones only if needed."""
+    left = visitor.evaluate(node.left)
+    if len(node.ops) == 1:
+        return _compare_one(visitor, node, node.ops[0], left, visitor.evaluate(node.comparators[0]))
+    return _compare_from(visitor, node, 0, left)
+
+
+def _compare_from(visitor: Expressions, node: ast.Compare, position: int, left: Any) -> Any:
+    right = visitor.evaluate(node.comparators[position])
+    value = _compare_one(visitor, node, node.ops[position], left, right)
+    if position + 1 == len(node.ops):
+        return value
+
+    def rest() -> Any:
+        return _compare_from(visitor, node, position + 1, right)
+
+    if isinstance(value, Scalar):
+        return _both(visitor, node, value, value, rest, is_and=True)
+    return rest() if value else value
+
+
+def _compare_one(
+    visitor: Expressions, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any
+) -> Any:
+    if isinstance(operator, ast.Is | ast.IsNot):
+        same = _is_same(left, right)
+        return same if isinstance(operator, ast.Is) else not same
+    if isinstance(operator, ast.In | ast.NotIn) and (
+        contains_staged(left) or contains_staged(right)
+    ):
+        return _contained(visitor, node, isinstance(operator, ast.NotIn), left, right)
+    if is_staged(left) or is_staged(right):
+        return compare(visitor.frame.mark(node), _COMPARISONS[type(operator)], left, right)
+    if contains_staged(left) or contains_staged(right):
+        return _compare_items(visitor, node, operator, left, right)
+    return constants.python("the comparison", _PYTHON[type(operator)], left, right)
+
+
+def _is_same(left: object, right: object) -> bool:
+    for value, other in ((left, right), (right, left)):
+        if is_staged(value) and other is not None:
+            raise TypeMismatchError(
+                "IDENTITY", f"'is' compares objects, and {describe(value)} is none", hint="write =="
+            )
+    return left is right
+
+
+def _compare_items(
+    visitor: Expressions, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any
+) -> Any:
+    """Two tuples of staged values: equal if they have equal items."""
+    if not isinstance(operator, ast.Eq | ast.NotEq):
+        raise TypeMismatchError(
+            "OPERATOR_UNKNOWN",
+            f"{constants.kind(left)} and {constants.kind(right)} have no order at run time",
+            hint="compare their items",
+        )
+    negated = isinstance(operator, ast.NotEq)
+    if (
+        type(left) is not type(right)
+        or not isinstance(left, tuple | list)
+        or len(left) != len(right)
+    ):
+        return negated
+    value: Any = True
+    for one, other in zip(left, right, strict=True):
+        equal = _compare_one(visitor, node, ast.Eq(), one, other)
+        value = _and(visitor, node, value, equal)
+    return _negated(visitor, node, value) if negated else value
+
+
+def _contained(
+    visitor: Expressions, node: ast.Compare, negated: bool, left: Any, right: Any
+) -> Any:
+    """``x in (1, 2, 3)``: one comparison per item."""
+    if not isinstance(right, tuple | list | range):
+        raise TypeMismatchError(
+            "CONTAINS",
+            f"'in' looks into a tuple, a list or a range, got {constants.kind(right)}",
+            hint="write the comparisons, or a loop over the elements",
+        )
+    if isinstance(right, range):
+        constants.refuse_staged(left, "what is looked for in a range")
+    value: Any = False
+    for item in right:
+        equal = _compare_one(visitor, node, ast.Eq(), left, item)
+        value = _or(visitor, node, value, equal)
+    return _negated(visitor, node, value) if negated else value
+
+
+def _and(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        found = visitor.frame.mark(node).emit(arith.AndIOp(left.ssa, right.ssa))
+        return Scalar(found.result, bool_)
+    if isinstance(left, Scalar):
+        return left if right else False
+    return right if left else False
+
+
+def _or(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        found = visitor.frame.mark(node).emit(arith.OrIOp(left.ssa, right.ssa))
+        return Scalar(found.result, bool_)
+    if isinstance(left, Scalar):
+        return True if right else left
+    return True if left else right
+
+
+def _negated(visitor: Expressions, node: ast.AST, value: Any) -> Any:
+    return logical_not(visitor.frame.mark(node), value) if isinstance(value, Scalar) else not value
+
+
+def reduce_truth(visitor: Expressions, node: ast.AST, items: list[Any], *, is_and: bool) -> Any:
+    """``all(items)`` or ``any(items)``, where some items are staged."""
+    value: Any = is_and
+    for item in items:
+        holds = visitor.truth_of(item, node)
+        value = (_and if is_and else _or)(visitor, node, value, holds)
+    return value
+
+
+def guarded(
+    visitor: Expressions, node: ast.expr, flag: Scalar, condition: Callable[[], Any]
+) -> Any:
+    """``flag and condition``, where `condition` is evaluated only if the flag holds."""
+    return _both(visitor, node, flag, flag, condition, is_and=True)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of a user's function: found, parsed, and described.
+
+In: a Python function from a file, a notebook, or `exec` with a linecache entry. Out: `FunctionSource` with its
+syntax tree, globals, closure and parameters. Next: names.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from types import CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.arguments.base import MISSING, DeclaredParameter
+from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
+from weft.frontend.names import NameAnalysis
+from weft.language.functions import StagedFunction
+from weft.location import SourceLocation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CellType
+
+FunctionNode = ast.FunctionDef | ast.Lambda
+
+_GENERATOR_FLAGS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
+_LAMBDA: Final = "<lambda>"
+_NO_SOURCE_HINT: Final = (
+    "write the function in a file or a notebook cell; for text made at run time, add an entry "
+    "to linecache.cache before exec"
+)
+
+
+class FunctionSource:
+    """A Python function as the front end sees it.
+
+    Attributes:
+        name: of the function; ``lambda`` for a lambda.
+        function: the Python function itself.
+        file: as Python knows it (``co_filename``).
+        first_line: where the function begins, from 1; the first decorator's line.
+        text: the lines of the function as they stand in the file.
+        tree: the `def` or `lambda` node. Its lines count from `line_offset`.
+        line_offset: what to add to a node's line to get the file's.
+        globals: the function's module's namespace.
+        closure: name → cell of each free variable.
+        analysis: what the function's statements assign and read.
+    """
+
+    __slots__ = (
+        "_parameters",
+        "analysis",
+        "closure",
+        "file",
+        "first_line",
+        "function",
+        "globals",
+        "line_offset",
+        "lines_are_ascii",
+        "name",
+        "text",
+        "tree",
+    )
+
+    def __init__(
+        self, function: FunctionType, text: str, tree: FunctionNode, line_offset: int
+    ) -> None:
+        code = function.__code__
+        self.function = function
+        self.name = "lambda" if code.co_name == _LAMBDA else code.co_name
+        self.file = code.co_filename
+        self.first_line = code.co_firstlineno
+        self.text = text
+        self.tree = tree
+        self.line_offset = line_offset
+        self.lines_are_ascii = text.isascii()
+        self.globals: dict[str, Any] = function.__globals__
+        cells: tuple[CellType, ...] = function.__closure__ or ()
+        self.closure = dict(zip(code.co_freevars, cells, strict=True))
+        self.analysis = NameAnalysis()
+        self._parameters: tuple[DeclaredParameter, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"FunctionSource({self.name} at {self.file}:{self.first_line})"
+
+    @property
+    def parameters(self) -> tuple[DeclaredParameter, ...]:
+        """The declared parameters, with annotations as objects, also under ``from __future__ import annotations``.
+
+        Raises:
+            UnsupportedSyntaxError: for ``*args`` and ``**kwargs``.
+            NameResolutionError: for an annotation that cannot be evaluated.
+        """
+        if self._parameters is None:
+            self._parameters = tuple(self._declared())
+        return self._parameters
+
+    def _declared(self) -> Iterator[DeclaredParameter]:
+        arguments = self.tree.args
+        for starred in (arguments.vararg, arguments.kwarg):
+            if starred is not None:
+                raise UnsupportedSyntaxError(
+                    "STARRED_PARAMETER",
+                    f"'{starred.arg}' takes any number of arguments; a compiled function has a fixed list",
+                    hint="name each parameter, or pass a tuple",
+                    location=self.locate(starred),
+                )
+        function = self.function
+        defaults = function.__defaults__ or ()
+        positional = [*arguments.posonlyargs, *arguments.args]
+        first_default = len(positional) - len(defaults)
+        for index, argument in enumerate(positional):
+            default = defaults[index - first_default] if index >= first_default else MISSING
+            yield DeclaredParameter(argument.arg, self._annotation(argument), default)
+        keyword_defaults = function.__kwdefaults__ or {}
+        for argument in arguments.kwonlyargs:
+            default = keyword_defaults.get(argument.arg, MISSING)
+            yield DeclaredParameter(argument.arg, self._annotation(argument), default, True)
+
+    def _annotation(self, argument: ast.arg) -> object:
+        annotation = self.function.__annotations__.get(argument.arg, MISSING)
+        if not isinstance(annotation, str):
+            return annotation
+        try:
+            return eval(annotation, self.globals, self._closure_values())
+        except Exception as error:
+            raise NameResolutionError(
+                "ANNOTATION_UNRESOLVED",
+                f"the annotation of '{argument.arg}', {annotation!r}, cannot be evaluated: {error}",
+                hint="annotations are evaluated when the function is compiled, in the function's module",
+                location=self.locate(argument),
+            ) from error
+
+    def _closure_values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, cell in self.closure.items():
+            try:
+                values[name] = cell.cell_contents
+            except ValueError:
+                continue  # a variable that is not assigned yet
+        return values
+
+    def locate(
+        self, node: ast.AST, function: str | None = None, caller: SourceLocation | None = None
+    ) -> SourceLocation:
+        """Where a node of this function stands."""
+        line: int = getattr(node, "lineno", 1)
+        column: int = getattr(node, "col_offset", 0)
+        end_line: int = getattr(node, "end_lineno", None) or line
+        end_column: int = getattr(node, "end_col_offset", None) or column + 1
+        if not self.lines_are_ascii:
+            column = self._characters(line, column)
+            end_column = self._characters(end_line, end_column)
+        return SourceLocation(
+            self.file,
+            line + self.line_offset,
+            column,
+            end_line + self.line_offset,
+            end_column,
+            self.name if function is None else function,
+            caller,
+        )
+
+    def _characters(self, line: int, column: int) -> int:
+        """A column that counts bytes of UTF-8, as ast does, in characters."""
+        text = linecache.getline(self.file, line + self.line_offset)
+        return len(text.encode()[:column].decode(errors="replace"))
+
+
+def read_source(function: object) -> FunctionSource:
+    """Finds and parses the text of a function.
+
+    Args:
+        function: a plain Python function, a method, or what a decorator of weft made of one.
+    Raises:
+        UnsupportedSyntaxError: for a generator, a coroutine, or a lambda that cannot be told from another.
+        CompileError: if there is no text, or it no longer belongs to the function.
+    """
+    plain = plain_function(function)
+    if plain is None:
+        raise CompileError(
+            "SOURCE_NOT_A_FUNCTION",
+            f"expected a Python function, got {type(function).__name__} {function!r}",
+            hint="functions written in C, and classes, have no source to compile",
+        )
+    code = plain.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, plain.__globals__)
+    if len(lines) < code.co_firstlineno:
+        raise CompileError(
+            "SOURCE_MISSING",
+            f"the source of '{plain.__name__}' cannot be found in {code.co_filename!r}",
+            hint=_NO_SOURCE_HINT,
+        )
+    find = _find_lambda if code.co_name == _LAMBDA else _find_def
+    source = find(plain, lines)
+    if code.co_flags & _GENERATOR_FLAGS:
+        raise _generator_error(source)
+    return source
+
+
+def plain_function(function: object) -> FunctionType | None:
+    """The Python function inside a method or a decorated function; None if there is none."""
+    if isinstance(function, StagedFunction):
+        function = function.function
+    if isinstance(function, MethodType):
+        function = function.__func__
+    return function if isinstance(function, FunctionType) else None
+
+
+def _find_def(function: FunctionType, lines: list[str]) -> FunctionSource:
+    code = function.__code__
+    start = code.co_firstlineno - 1
+    for end in _block_ends(lines, start):
+        text = "".join(lines[start:end])
+        indented = text[:1] in (" ", "\t")
+        try:
+            module = ast.parse("if 1:\n" + text if indented else text)
+        except SyntaxError:
+            continue  # the end was inside a string or a bracket
+        # The extra line keeps columns as they are in the file, where dedenting would break strings.
+        body = cast("ast.If", module.body[0]).body if indented else module.body
+        node = body[0] if body else None
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(node, code):
+            offset = start - 1 if indented else start
+            return FunctionSource(function, text, cast("ast.FunctionDef", node), offset)
+        break
+    raise CompileError(
+        "SOURCE_CHANGED",
+        f"line {start + 1} of {code.co_filename!r} no longer defines '{function.__name__}'",
+        hint="the file was edited after it was imported; import it again",
+    )
+
+
+def _block_ends(lines: list[str], start: int) -> Iterator[int]:
+    """Lines where the definition that begins at `start` may end: the first ones that are not deeper."""
+    margin = _indentation(lines[start])
+    in_body = False
+    for index in range(start, len(lines)):
+        line = lines[index]
+        stripped = line.lstrip()
+        if not stripped or stripped[0] == "#":
+            continue
+        if _indentation(line) > margin:
+            in_body = True
+        elif in_body:
+            yield index
+        elif ":" in stripped and stripped.startswith(("def ", "async ")):
+            in_body = True
+    yield len(lines)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _matches(node: ast.FunctionDef | ast.AsyncFunctionDef, code: CodeType) -> bool:
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    count = code.co_argcount + code.co_kwonlyargcount
+    # Inside a class Python mangles names that begin with two underscores.
+    declared = [name.rpartition("__")[2] for name in names]
+    compiled = [name.rpartition("__")[2] for name in code.co_varnames[:count]]
+    return node.name == code.co_name and declared == compiled
+
+
+def _find_lambda(function: FunctionType, lines: list[str]) -> FunctionSource:
+    code = function.__code__
+    text = "".join(lines)
+    try:
+        module = ast.parse(text)
+    except SyntaxError as error:
+        raise CompileError(
+            "SOURCE_CHANGED",
+            f"{code.co_filename!r} cannot be parsed: {error}",
+            hint="the file was edited after it was imported; import it again",
+        ) from error
+    nodes = [n for n in ast.walk(module) if isinstance(n, ast.Lambda)]
+    nodes = [n for n in nodes if n.lineno == code.co_firstlineno]
+    if len(nodes) > 1:
+        nodes = _with_same_body(nodes, code)
+    if len(nodes) == 1:
+        return FunctionSource(function, text, nodes[0], 0)
+    raise UnsupportedSyntaxError(
+        "LAMBDA_AMBIGUOUS",
+        f"{len(nodes) or 'no'} lambdas on line {code.co_firstlineno} fit this one",
+        hint="give it a name with def, or a line of its own",
+        location=SourceLocation(code.co_filename, code.co_firstlineno),
+    )
+
+
+def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]:
+    """Those lambdas in whose body all of the code's instructions stand."""
+    # Instructions that belong to no place, such as the first one, have no columns.
+    places = {(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[1] and p[3]}
+    found: list[ast.Lambda] = []
+    for node in nodes:
+        body = node.body
+        first = (body.lineno, body.col_offset)
+        last = (body.end_lineno or body.lineno, body.end_col_offset or body.col_offset)
+        if places and all(first <= place <= last for place in places):
+            found.append(node)
+    return found or nodes
+
+
+def _generator_error(source: FunctionSource) -> UnsupportedSyntaxError:
+    kinds = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    node = next((n for n in ast.walk(source.tree) if isinstance(n, kinds)), source.tree)
+    return UnsupportedSyntaxError(
+        "GENERATOR",
+        f"'{source.name}' is a generator or a coroutine; kernels and host functions run to their end",
+        hint="return a tuple, or store the values in a tensor",
+        location=source.locate(node),
+    )

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements: one method per kind of `ast.stmt`.
+
+In: a block of statements and the names that are read behind it. Out: operations, and the variables in the
+frame's scope. An `if` whose branch ends the block puts the rest into the other branch. Next: loops.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
+from weft.frontend import calls, constants, loops, matching
+from weft.frontend.attributes import item, refuse_elements
+from weft.frontend.comprehensions import unpack
+from weft.frontend.context import HOST, KERNEL, FrontendCallable
+from weft.frontend.control_flow import Fork, guard
+from weft.frontend.expressions import Expressions
+from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.refusals import refusal
+from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.structure import contains_staged
+from weft.language import access
+from weft.language.convert import materialize
+from weft.language.debug import emit_assert
+from weft.language.values import Scalar, Tensor, is_staged
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.frontend.context import Frame
+    from weft.frontend.names import Names
+    from weft.frontend.source import FunctionNode
+
+
+class Statements:
+    """Traces statements of one frame.
+
+    Args:
+        frame: whose variables and location are used.
+    """
+
+    __slots__ = ("expressions", "frame")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.expressions = Expressions(frame)
+
+    # ---- blocks
+
+    def function_body(self, node: FunctionNode) -> Any:
+        """Traces a function's body and returns what it returns."""
+        values = self.frame.scope.values
+        if isinstance(node, ast.Lambda):
+            return self.expressions.evaluate(node.body)
+        values[LIVE] = values[ACTIVE] = True
+        if not self.frame.returns_value:
+            self.block(node.body, NONE)
+            return None
+        # Where control reaches the end, a function returns None.
+        end = ast.copy_location(ast.Return(value=None), node.body[-1])
+        self.block([*node.body, end], frozenset((RESULT,)))
+        return self._result()
+
+    def _result(self) -> Any:
+        result = self.frame.scope.values.get(RESULT)
+        if isinstance(result, Conflict):
+            error = result.error("return")
+            raise TypeMismatchError(
+                "RETURN_TYPE",
+                f"'{self.frame.name}' returns different types: its value {result.text}",
+                hint=error.hint,
+            )
+        return None if isinstance(result, Undefined) else result
+
+    def block(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
+        """Traces statements in order, as long as control flows."""
+        scope = self.frame.scope
+        for index, statement in enumerate(statements):
+            rest = statements[index + 1 :]
+            if self.statement(statement, rest, live_out):
+                return
+            if scope.values[LIVE] is not True:
+                self.rest(rest, live_out)
+                return
+
+    def rest(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
+        """Traces the statements behind one that may have ended the block."""
+        live = self.frame.scope.values[LIVE]
+        if live is False or not statements:
+            return
+        if live is True:
+            self.block(statements, live_out)
+        else:
+            self.frame.mark(statements[0])
+            guard(self.frame, lambda: self.block(statements, live_out), live_out)
+
+    def statement(self, node: ast.stmt, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        """Traces one statement.
+
+        Returns:
+            Whether it has traced the rest of its block too.
+        """
+        try:
+            compound = _COMPOUND.get(type(node))
+            if compound is not None:
+                return compound(self, node, rest, live_out)
+            method = _SIMPLE.get(type(node))
+            if method is None:
+                raise refusal(node)
+            method(self, node)
+        except WeftError as error:
+            if error.location is None:
+                error.location = self.frame.locate(node)
+            raise
+        return False
+
+    def live_behind(self, node: ast.stmt, rest: Sequence[ast.stmt], live_out: Names) -> Names:
+        """Names that may be read behind a statement, whichever way control leaves it."""
+        analysis = self.frame.source.analysis
+        live = analysis.live_before(rest, live_out)
+        return live | live_out | {LIVE} if analysis.exits([node]) else live
+
+    # ---- branches
+
+    def _if(self, node: ast.If, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        condition = self.expressions.condition(node.test)
+        live = self.live_behind(node, rest, live_out)
+        if not isinstance(condition, Scalar):
+            self.block(node.body if condition else node.orelse, live)
+            return False
+        self.frame.mark(node)
+        fork = Fork(self.frame, condition)
+        fork.trace(0, lambda: self.block(node.body, live))
+        fork.trace(1, lambda: self.block(node.orelse, live))
+        ends = [fork.value(side, LIVE) is False for side in (0, 1)]
+        if ends[0] != ends[1]:
+            # One branch ends the block, so the rest belongs to the other one.
+            fork.trace(0 if ends[1] else 1, lambda: self.rest(rest, live_out))
+            fork.finish(live_out)
+            return True
+        fork.finish(live)
+        return False
+
+    def _match(self, node: ast.Match, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        live = self.live_behind(node, rest, live_out)
+        subject = self.expressions.evaluate(node.subject)
+        for case in node.cases:
+            if not matching.matches(self.expressions, case.pattern, subject):
+                continue
+            if case.guard is None or self._constant_guard(case.guard):
+                self.block(case.body, live)
+                break
+        return False
+
+    def _constant_guard(self, node: ast.expr) -> bool:
+        holds = self.expressions.condition(node)
+        if isinstance(holds, Scalar):
+            raise TypeMismatchError(
+                "NOT_CONSTANT",
+                "a case's condition must be known at compile time",
+                hint="use if and elif",
+                location=self.frame.locate(node),
+            )
+        return holds
+
+    def _while(self, node: ast.While, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        loops.trace_while(self, node, self.live_behind(node, rest, live_out))
+        return False
+
+    def _for(self, node: ast.For, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        loops.trace_for(self, node, self.live_behind(node, rest, live_out))
+        return False
+
+    # ---- exits
+
+    def _break(self, node: ast.Break) -> None:
+        values = self.frame.scope.values
+        values[LIVE] = values[LOOPING] = False
+
+    def _continue(self, node: ast.Continue) -> None:
+        self.frame.scope.values[LIVE] = False
+
+    def _return(self, node: ast.Return) -> None:
+        frame = self.frame
+        value = None if node.value is None else self.expressions.evaluate(node.value)
+        if not frame.returns_value and value is not None:
+            raise CompileError(
+                "KERNEL_RETURNS",
+                f"kernel '{frame.name}' returns a value; a kernel returns nothing",
+                hint="store the value in a tensor",
+            )
+        scope = frame.scope
+        scope.assign(RESULT, value, frame.locate(node))
+        values = scope.values
+        values[LIVE] = values[ACTIVE] = False
+        if LOOPING in values:
+            values[LOOPING] = False
+
+    # ---- assignments
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.expressions.evaluate(node.value)
+        for target in node.targets:
+            self.store(target, value)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is None:
+            return
+        value = self.expressions.evaluate(node.value)
+        annotation = self._annotation(node.annotation)
+        if isinstance(annotation, DType):
+            value = materialize(self.frame.mark(node), value, annotation)
+        self.store(node.target, value)
+
+    def _annotation(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node = ast.parse(node.value, mode="eval").body
+        return self.expressions.evaluate(node)
+
+    def store(self, target: ast.expr, value: Any) -> None:
+        """Assigns a value to a target: a name, elements, items of a list, a nested tuple of these."""
+        frame = self.frame
+        if isinstance(target, ast.Name):
+            frame.scope.assign(target.id, value, frame.locate(target))
+            return
+        try:
+            if isinstance(target, ast.Tuple | ast.List):
+                for part, found in unpack(frame, target, value):
+                    self.store(part, found)
+            elif isinstance(target, ast.Subscript):
+                owner = self.expressions.evaluate(target.value)
+                self._store_item(target, owner, self.expressions.evaluate(target.slice), value)
+            else:
+                raise UnsupportedSyntaxError(
+                    "TARGET",
+                    "attributes cannot be assigned in compiled code",
+                    hint="make a new object, such as with dataclasses.replace, or use variables",
+                )
+        except WeftError as error:
+            if error.location is None:
+                error.location = frame.locate(target)
+            raise
+
+    def _store_item(self, target: ast.Subscript, owner: Any, index: Any, value: Any) -> None:
+        frame = self.frame
+        if isinstance(owner, Tensor):
+            refuse_elements(frame, owner)
+            access.store(frame.mark(target), owner, index, value)
+            return
+        if isinstance(owner, list | dict):
+            constants.refuse_staged(index, "an index")
+            calls.refuse_mutation(frame, owner, "an assignment")
+            constants.python("the assignment", owner.__setitem__, index, value)
+            return
+        raise TypeMismatchError(
+            "TARGET",
+            f"items of {constants.kind(owner)} cannot be assigned",
+            hint="elements of tensors and of weft.local arrays can",
+        )
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        frame, expressions = self.frame, self.expressions
+        target = node.target
+        if isinstance(target, ast.Subscript):
+            owner = expressions.evaluate(target.value)
+            index = expressions.evaluate(target.slice)
+            if isinstance(owner, Tensor):
+                refuse_elements(frame, owner)
+                before = access.load(frame.mark(target), owner, index)
+            else:
+                before = item(owner, index)
+            after = expressions.operate(
+                node, type(node.op), before, expressions.evaluate(node.value)
+            )
+            self._store_item(target, owner, index, after)
+            return
+        if not isinstance(target, ast.Name):
+            self.store(target, None)  # the refusal of any other target
+            return
+        before = frame.scope.lookup(target.id)
+        value = expressions.evaluate(node.value)
+        self.store(target, expressions.operate(node, type(node.op), before, value))
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if not isinstance(target, ast.Name):
+                raise UnsupportedSyntaxError(
+                    "DELETE", "only variables can be deleted", location=self.frame.locate(target)
+                )
+            self.frame.scope.lookup(target.id)
+            line = self.frame.locate(node).line
+            self.frame.scope.values[target.id] = Undefined(f"was deleted in line {line}")
+
+    # ---- the others
+
+    def _expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):
+            return  # a docstring, or an ellipsis
+        value = self.expressions.evaluate(node.value)
+        if isinstance(value, FrontendCallable):
+            value.check_used()
+
+    def _assert(self, node: ast.Assert) -> None:
+        condition = self.expressions.evaluate(node.test)
+        if not is_staged(condition) and not contains_staged(condition) and condition:
+            return
+        text = ast.unparse(node.test) if node.msg is None else self.expressions.evaluate(node.msg)
+        if not isinstance(text, str):
+            raise TypeMismatchError(
+                "ASSERT_TEXT",
+                f"an assertion's text is a string known at compile time, got {text!r}",
+            )
+        if not is_staged(condition) and (not self.frame.context.regions or self._is_host()):
+            raise CompileError("ASSERTION_FAILED", f"this assertion is false: {text}")
+        if self._is_host():
+            raise UnsupportedSyntaxError(
+                "HOST_ASSERT",
+                "a host function can only assert what is known at compile time",
+                hint="check the value before the call, or in the kernel",
+            )
+        emit_assert(self.frame.mark(node), condition, text)
+
+    def _is_host(self) -> bool:
+        return self.frame.context.role == HOST
+
+    def _function(self, node: ast.FunctionDef) -> None:
+        if node.decorator_list:
+            raise UnsupportedSyntaxError(
+                "DECORATOR",
+                f"'{node.name}' has a decorator; functions inside compiled code have none",
+                hint="decorate it outside",
+            )
+        value = self.expressions.local_function(node)
+        self.frame.scope.assign(node.name, value, self.frame.locate(node))
+
+    def _pass(self, node: ast.Pass) -> None:
+        """Nothing."""
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether these statements run on each thread of a kernel."""
+        return self.frame.context.role == KERNEL
+
+
+# pyright: reportPrivateUsage=false
+_COMPOUND: Final[
+    dict[type[ast.stmt], Callable[[Statements, Any, Sequence[ast.stmt], Names], bool]]
+] = {
+    ast.If: Statements._if,
+    ast.While: Statements._while,
+    ast.For: Statements._for,
+    ast.Match: Statements._match,
+}
+
+_SIMPLE: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
+    ast.Assign: Statements._assign,
+    ast.AnnAssign: Statements._annotated,
+    ast.AugAssign: Statements._augmented,
+    ast.Expr: Statements._expression,
+    ast.Return: Statements._return,
+    ast.Break: Statements._break,
+    ast.Continue: Statements._continue,
+    ast.Assert: Statements._assert,
+    ast.Delete: Statements._delete,
+    ast.FunctionDef: Statements._function,
+    ast.Pass: Statements._pass,
+}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that hold staged values: tuples, named tuples, lists, dicts, frozen dataclasses.
+
+In: a value. Out: its leaves and how to build the same container around others. Next: joins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.language.values import Scalar, Stream, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
+_STAGED: Final = (Scalar, Tensor, Stream)
+
+
+class Shape:
+    """How a container is built: two values have one shape if these are equal.
+
+    Attributes:
+        kind: the container's class.
+        labels: field names or keys, or the number of items.
+        children: one shape per item; None for a leaf.
+    """
+
+    __slots__ = ("children", "kind", "labels")
+
+    def __init__(
+        self, kind: type, labels: tuple[Any, ...], children: tuple[Shape | None, ...]
+    ) -> None:
+        self.kind = kind
+        self.labels = labels
+        self.children = children
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Shape)
+            and self.kind is other.kind
+            and self.labels == other.labels
+            and self.children == other.children
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.labels, self.children))
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__} of {len(self.children)}"
+
+
+def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """Labels and items of a container; None for a leaf."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return None
+    if isinstance(value, tuple | list):
+        return (len(value),), list(value)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, dict):
+        return tuple(value.keys()), list(value.values())  # pyright: ignore[reportUnknownArgumentType]
+    if is_frozen_dataclass(value):
+        names = field_names(kind)
+        return names, [getattr(value, name) for name in names]
+    return None
+
+
+def is_frozen_dataclass(value: object) -> bool:
+    """Whether a value is an instance of a frozen dataclass."""
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass, in order."""
+    return tuple(kind.__dataclass_fields__)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def flatten(value: object, leaves: list[Any]) -> Shape | None:
+    """Appends the leaves of `value` and returns its shape; None if it is a leaf itself."""
+    found = children(value)
+    if found is None:
+        leaves.append(value)
+        return None
+    labels, items = found
+    return Shape(type(value), labels, tuple(flatten(item, leaves) for item in items))
+
+
+def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
+    """The container of that shape around the next leaves."""
+    if shape is None:
+        return next(leaves)
+    items = [rebuild(child, leaves) for child in shape.children]
+    kind = shape.kind
+    if issubclass(kind, tuple):
+        make: Callable[[Sequence[Any]], Any] | None = getattr(kind, "_make", None)
+        return tuple(items) if make is None else make(items)
+    if issubclass(kind, list):
+        return items
+    if issubclass(kind, dict):
+        return dict(zip(shape.labels, items, strict=True))
+    made = object.__new__(kind)
+    for name, item in zip(shape.labels, items, strict=True):
+        object.__setattr__(made, name, item)
+    return made
+
+
+def contains_staged(value: object) -> bool:
+    """Whether a value, or something inside it, is only known at run time."""
+    if type(value) in _PLAIN:
+        return isinstance(value, _STAGED)
+    found = children(value)
+    return found is not None and any(contains_staged(item) for item in found[1])
+
+
+def same_constant(left: object, right: object) -> bool:
+    """Whether two compile-time values are one: 1, 1.0 and True are three, NaN is itself."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, float):
+        return repr(left) == repr(right)
+    try:
+        return bool(left == right)
+    except Exception:  # a user's __eq__ may raise; then they are not known to be equal
+        return False

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front end's entry: one module with the host function and the kernels that it launches.
+
+In: a source, a signature, a target's name. Out: `TracedModule`. What is not a `WeftError` here is a defect of
+weft and becomes an `InternalCompilerError` that says so. Next rooms: ffi_wrapper, backends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+
+from weft.dialects.builder import Builder
+from weft.dialects.cuda.kernel import LaunchExOp
+from weft.dialects.ffi import RESULT_ATTRIBUTE
+from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
+from weft.frontend.context import HOST, Context, Frame, Session
+from weft.frontend.entry import tidy_entry
+from weft.frontend.host import KernelLauncher
+from weft.frontend.inlining import inline, local_names
+from weft.frontend.kernels import KernelTable
+from weft.frontend.parameters import host_parameters
+from weft.frontend.results import Results
+from weft.frontend.statements import Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute
+
+    from weft.arguments.signature import Signature
+    from weft.frontend.captured import CapturedValue
+    from weft.frontend.source import FunctionSource
+    from weft.language.values import Tensor
+
+
+class TracedModule:
+    """What a trace yields.
+
+    Attributes:
+        module: the kernels, then the host function `func.func @<name>`.
+        kernels: symbols of the kernels, in the order of their first launch.
+        written_arguments: names of the host function's parameters that kernels may write to.
+        captured: globals and closure constants that were read; a direct call asks each `is_current()`.
+        result: what the host function returns, as `weft.dialects.ffi` describes it; also its attribute
+            `weft.result`.
+        returns_objects: whether it returns a tensor that it was given.
+    """
+
+    __slots__ = ("captured", "kernels", "module", "result", "returns_objects", "written_arguments")
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        kernels: tuple[str, ...],
+        written_arguments: frozenset[str],
+        captured: tuple[CapturedValue, ...],
+        result: Attribute,
+        returns_objects: bool,
+    ) -> None:
+        self.module = module
+        self.kernels = kernels
+        self.written_arguments = written_arguments
+        self.captured = captured
+        self.result = result
+        self.returns_objects = returns_objects
+
+
+def trace(source: FunctionSource, signature: Signature, target: str) -> TracedModule:
+    """Traces a host function and the kernels that it launches.
+
+    Args:
+        source: of the host function.
+        signature: what its parameters are.
+        target: name of the backend that is compiled for, such as ``"cuda"``.
+    Raises:
+        CompileError: if the function cannot be compiled, with the place in its source.
+        InternalCompilerError: for a defect of weft, with the place that it was at.
+    """
+    session = Session(target, inline)
+    block = Block()
+    builder = Builder(block, target)
+    table = KernelTable(session, source.name)
+    try:
+        return _trace(session, builder, table, source, signature)
+    except WeftError:
+        raise
+    except RecursionError as error:
+        raise CompileError(
+            "TOO_DEEP",
+            f"'{source.name}' is nested too deeply for the compiler",
+            hint="split the expression, or the helpers that call each other",
+            location=builder.location,
+        ) from error
+    except Exception as error:
+        raise InternalCompilerError(
+            "INTERNAL",
+            f"tracing '{source.name}' failed with {type(error).__name__}: {error}",
+            hint=REPORT_HINT,
+            location=session.builder.location if session.builder else builder.location,
+        ) from error
+
+
+def _trace(
+    session: Session,
+    builder: Builder,
+    table: KernelTable,
+    source: FunctionSource,
+    signature: Signature,
+) -> TracedModule:
+    context = Context(session, builder, HOST, KernelLauncher(table))
+    frame = Frame(context, source, local_names(source, source.tree), source.name)
+    place = frame.locate(source.tree)
+    builder.location = place
+    tensors: list[Tensor] = []
+    for name, value in host_parameters(builder, signature, tensors):
+        frame.scope.assign(name, value, place)
+    value: Any = Statements(frame).function_body(source.tree)
+    builder.location = place
+    results = Results(builder)
+    try:
+        tree = results.tree(value)
+    except WeftError as error:
+        error.location = error.location or place
+        raise
+    builder.emit(ReturnOp(*results.values))
+    tidy_entry(builder.entry)
+    written = _written(builder.entry, table, tensors)
+    for kernel in table.kernels:
+        kernel.finish()
+    module = ModuleOp([kernel.operation for kernel in table.kernels])
+    module.body.block.add_op(_function(signature.name, builder, results, tree))
+    return TracedModule(
+        module,
+        tuple(kernel.symbol for kernel in table.kernels),
+        written,
+        session.captures.values(),
+        tree,
+        results.has_tensors,
+    )
+
+
+def _function(name: str, builder: Builder, results: Results, tree: Attribute) -> FuncOp:
+    block = builder.entry
+    types = [argument.type for argument in block.args], [value.type for value in results.values]
+    function = FuncOp(name, types, Region(block))
+    function.attributes[RESULT_ATTRIBUTE] = tree
+    function.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
+    return function
+
+
+def _written(block: Block, table: KernelTable, tensors: Sequence[Tensor]) -> frozenset[str]:
+    """The host function's tensors that a launch passes where its kernel writes."""
+    written_by = {kernel.symbol: kernel.written for kernel in table.kernels}
+    names = {tensor.ssa: tensor.name for tensor in tensors}
+    found: set[str] = set()
+    for operation in block.walk():
+        if isinstance(operation, LaunchExOp):
+            for index in written_by[operation.kernel.string_value()]:
+                found.add(names[operation.args[index]])
+    return frozenset(found)

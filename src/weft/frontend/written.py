@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which arguments a kernel may write through.
+
+In: a traced kernel. Out: indices of its arguments; read-only memory is refused for these alone. Next: kernels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.traits import MemoryWriteEffect
+
+from weft.dialects.cuda.memory import AllocaOp
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.cuda.kernel import KernelOp
+
+
+def written_tensors(kernel: KernelOp) -> frozenset[int]:
+    """Indices of the tensor arguments that an operation of the kernel may write to.
+
+    An operation that writes counts for every tensor that it takes, and a tensor that is no argument for
+    all of them, so that the answer errs on the side of writing.
+    """
+    index_of = {argument: index for index, argument in enumerate(kernel.body.block.args)}
+    tensors = frozenset(i for a, i in index_of.items() if isinstance(a.type, TensorType))
+    found: set[int] = set()
+    for operation in kernel.walk():
+        if operation is kernel or not operation.has_trait(MemoryWriteEffect):
+            continue
+        for operand in operation.operands:
+            if not isinstance(operand.type, TensorType) or _is_own(operand):
+                continue
+            index = index_of.get(operand)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            if index is None:
+                return tensors
+            found.add(index)
+    return frozenset(found)
+
+
+def _is_own(tensor: SSAValue) -> bool:
+    """Whether a tensor is memory of the thread's own."""
+    return isinstance(tensor.owner, AllocaOp)
