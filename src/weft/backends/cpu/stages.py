@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.base import Stage
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cpu.lowering.thread_loop import print_kernel
-from weft.backends.cpu.target import CpuMachine, host_machine
-from weft.backends.host import HOST_SYMBOLS
+from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.codegen.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.launch import kernels_of
 from weft.codegen.module_printer import ModulePrinter, symbols_of
@@ -26,8 +25,11 @@ if TYPE_CHECKING:
 
     from weft.backends.base import Job
 
+# LLVM's pipeline for each --opt-level; its level 3 costs half as much again and gains nothing here.
+PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 
-def print_kernels(module: ModuleOp, machine: CpuMachine) -> str:
+
+def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
@@ -35,7 +37,7 @@ def print_kernels(module: ModuleOp, machine: CpuMachine) -> str:
     return printer.text()
 
 
-def print_host(module: ModuleOp, machine: CpuMachine) -> str:
+def print_host(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's host function and wrapper."""
     printer = ModulePrinter(machine.target, HOST_ROWS, HOST_SYMBOLS, DebugInfo(LINE_TABLES))
     printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
@@ -45,7 +47,8 @@ def print_host(module: ModuleOp, machine: CpuMachine) -> str:
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimised LLVM module."""
     module = parse(text, "kernels")
-    run_pipeline(module, host_machine().machine, job.options.opt_level, vectorize=True)
+    level = PIPELINE_LEVELS[job.options.opt_level]
+    run_pipeline(module, host_machine().machine, level, vectorize=True)
     return module
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
 
+from weft import _native
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.kernel import KernelOp
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from weft.codegen.function_printer import FunctionPrinter
 
-# enum weft_failure_kind: the sentence "assertion failed: <expected>" with block and thread.
-FAILURE_ASSERTION: Final = 100
+FAILURE_ASSERTION: Final = _native.FAILURE_KINDS.index("assertion")
+"""enum weft_failure_kind: `place` is file and line, `expected` the condition's text."""
 
 
 def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA backend: kernels become a cubin on a worker thread while the host object is built.
+
+In: a module. Out: `ObjectCode`, with what the assembler says about each kernel. Next: runtime.code_image.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.base import Job, run_stages
+from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
+from weft.backends.cuda.lowering.kernel import block_size, entry_name, integers
+from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, machine_of
+from weft.backends.cuda.toolchain import disassemble
+from weft.backends.host import entry_symbols
+from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.launch import kernels_of
+from weft.runtime.object_code import KernelInfo, ObjectCode
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.backends.base import Options, Recorder
+    from weft.backends.cuda.diagnostics import Diagnostic
+    from weft.backends.cuda.toolchain import Assembly
+    from weft.dialects.cuda.kernel import KernelOp
+
+_DEVICE_CUDA: Final = 2  # DLPack's kDLCUDA
+_log = logging.getLogger("weft")
+
+
+class CudaBackend:
+    """Compiles for NVIDIA GPUs."""
+
+    __slots__ = ()
+
+    name = "cuda"
+    device_type = _DEVICE_CUDA
+
+    def compile(
+        self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
+    ) -> ObjectCode:
+        """A cubin and the host object that launches its kernels.
+
+        Raises:
+            OptionError: if the architecture is unknown.
+            ToolchainError: if no assembler is installed, or if it refuses the code.
+        """
+        job = Job(module, architecture, options, artifacts)
+        machine = machine_of(job)
+        kernels = kernels_of(module)
+        assembly: Assembly | None = None
+        if kernels:
+            text = run_stages(PRINT_STAGES, job)
+            with ThreadPoolExecutor(1, thread_name_prefix="weft-assembler") as worker:
+                pending = worker.submit(run_stages, DEVICE_STAGES, job, text)
+                data = run_stages(HOST_STAGES, job)
+                assembly = pending.result()
+            artifacts.record("cubin", assembly.cubin)
+        else:
+            data = run_stages(HOST_STAGES, job)
+        report_diagnostics(assembly, artifacts)
+        resources = read_resources(assembly.log) if assembly else {}
+        return ObjectCode(
+            host_object=data,
+            device_code=assembly.cubin if assembly else b"",
+            kernels=tuple(_kernel_info(kernel, resources) for kernel in kernels),
+            entry_symbols=entry_symbols(module),
+            target=self.name,
+            architecture=machine.architecture,
+        )
+
+    def disassemble(self, artifacts: Recorder) -> str | None:
+        """SASS of the cubin that was recorded.
+
+        Raises:
+            ToolchainError: if nvdisasm is not installed.
+        """
+        cubin = artifacts.data("cubin")
+        return None if cubin is None else disassemble(cubin)
+
+
+def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Diagnostic]:
+    """Logs what the assembler warned of, with source lines."""
+    if assembly is None:
+        return []
+    ptx = artifacts.data("ptx") or b""
+    found = read_diagnostics(assembly.log, ptx.decode())
+    for diagnostic in found:
+        _log.warning("%s", diagnostic)
+    return found
+
+
+def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> KernelInfo:
+    name = entry_name(kernel.sym_name.data)
+    found = resources.get(name, KernelResources())
+    parameters = kernel_parameters(kernel)
+    fixed, bound = block_size(kernel), integers(kernel, "weft.max_threads")
+    limit = fixed[0] * fixed[1] * fixed[2] if fixed else bound[0] if bound else None
+    return KernelInfo(
+        name=name,
+        parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
+        parameter_bytes=parameter_bytes(parameters),
+        max_threads=found.max_threads(limit),
+        registers=found.registers,
+        spill_store_bytes=found.spill_store_bytes,
+        spill_load_bytes=found.spill_load_bytes,
+        stack_bytes=found.stack_bytes,
+        shared_memory_bytes=found.shared_memory_bytes,
+        constant_bytes=found.constant_bytes,
+        barriers=found.barriers,
+    )
+
+
+def make_backend() -> CudaBackend:
+    """The backend, for the registry."""
+    return CudaBackend()

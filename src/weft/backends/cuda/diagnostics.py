@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ptxas and nvJitLink say, read into data: resources of each kernel, warnings with their source line.
+
+In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Diagnostic`. A warning's line in
+the PTX is traced to the user's file through `.loc`. Next: toolchain.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COMPILING: Final = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES: Final = re.compile(r"Function properties for '?([\w$]+)'?")
+_STACK: Final = re.compile(
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+_USED: Final = re.compile(r"Used (\d+) registers")
+_AMOUNTS: Final = {
+    "barriers": re.compile(r"used (\d+) barriers"),
+    "shared_memory_bytes": re.compile(r"(\d+) bytes smem"),
+    "local_memory_bytes": re.compile(r"(\d+) bytes lmem"),
+    "constant_bytes": re.compile(r"(\d+) bytes cmem\[0\]"),
+}
+_PTX_LINE: Final = re.compile(r"\bline (\d+)\b")
+_CODE: Final = re.compile(r"\((C\d{4})\)")
+_LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
+_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
+_ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
+# Lines that tell sizes and times and are no warning.
+_ORDINARY: Final = re.compile(
+    r"bytes gmem|Compiling entry function|Function properties|bytes stack frame|Used \d+ registers|"
+    r"used \d+ registers|Compile time|^\s*$"
+)
+# A register file has 65,536 registers; a warp takes them in units of 256, warps are allotted in fours.
+_REGISTER_FILE: Final = 65536
+_REGISTER_UNIT: Final = 256
+_MAX_THREADS: Final = 1024
+
+
+@dataclass
+class KernelResources:
+    """What one kernel uses; bytes per thread, shared memory per block."""
+
+    registers: int = 0
+    stack_bytes: int = 0
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    shared_memory_bytes: int = 0
+    local_memory_bytes: int = 0
+    constant_bytes: int = 0
+    barriers: int = 0
+
+    def max_threads(self, bound: int | None) -> int:
+        """Most threads of a block: what the kernel was compiled for, or what registers allow."""
+        by_registers = _MAX_THREADS
+        if self.registers:
+            per_warp = -(-self.registers * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
+            by_registers = _REGISTER_FILE // per_warp // 4 * 4 * 32
+        return min(_MAX_THREADS, by_registers, bound or _MAX_THREADS)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One warning or advice of the assembler.
+
+    Attributes:
+        code: such as ``"C7510"``, or an empty string.
+        message: the assembler's sentence.
+        kernel: the kernel that it is about, or an empty string.
+        file, line: where in the user's source, or an empty string and 0.
+    """
+
+    code: str
+    message: str
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file else ""
+        kernel = f" (kernel {self.kernel})" if self.kernel else ""
+        return f"{place}{self.message}{kernel}"
+
+
+def read_resources(log: str) -> dict[str, KernelResources]:
+    """Resources by kernel name, from a verbose log of ptxas or nvJitLink."""
+    found: dict[str, KernelResources] = {}
+    current = KernelResources()
+    for line in log.splitlines():
+        named = _COMPILING.search(line) or _PROPERTIES.search(line)
+        if named is not None:
+            current = found.setdefault(named[1], KernelResources())
+            continue
+        stack = _STACK.search(line)
+        if stack is not None:
+            current.stack_bytes, current.spill_store_bytes, current.spill_load_bytes = map(
+                int, stack.groups()
+            )
+        used = _USED.search(line)
+        if used is not None:
+            current.registers = int(used[1])
+        elif "used" not in line:
+            continue
+        for name, pattern in _AMOUNTS.items():
+            amount = pattern.search(line)
+            # nvJitLink repeats the sizes but counts reserved barriers too; ptxas's own line comes first.
+            if amount is not None and (name != "barriers" or used is not None):
+                setattr(current, name, int(amount[1]))
+    return found
+
+
+def read_diagnostics(log: str, ptx: str) -> list[Diagnostic]:
+    """Everything in a log that is not a size or a time."""
+    return list(_diagnostics(log, ptx))
+
+
+def _diagnostics(log: str, ptx: str) -> Iterator[Diagnostic]:
+    kernel = ""
+    for line in log.splitlines():
+        named = _COMPILING.search(line)
+        if named is not None:
+            kernel = named[1]
+        if _ORDINARY.search(line):
+            continue
+        code = _CODE.search(line)
+        at = _PTX_LINE.search(line)
+        file, number = source_line(ptx, int(at[1])) if at is not None else ("", 0)
+        inside = re.search(r"in (?:the )?function '([\w$]+)'", line)
+        yield Diagnostic(
+            code=code[1] if code else "",
+            message=re.sub(r"^(ptxas|nvlink|info)?\s*(info|warning)?\s*:\s*", "", line).strip(),
+            kernel=inside[1] if inside else (_entry_of(ptx, int(at[1])) if at else kernel),
+            file=file,
+            line=number,
+        )
+
+
+def source_line(ptx: str, line: int) -> tuple[str, int]:
+    """The user's file and line that a line of PTX (from 1) was made from; ("", 0) if unknown."""
+    lines = ptx.splitlines()
+    for text in reversed(lines[:line]):
+        found = _LOC.match(text)
+        if found is not None:
+            names = {m[1]: m[2] for m in map(_FILE.match, lines) if m is not None}
+            return names.get(found[1], ""), int(found[2])
+        if _ENTRY.search(text):
+            break
+    return "", 0
+
+
+def _entry_of(ptx: str, line: int) -> str:
+    for text in reversed(ptx.splitlines()[:line]):
+        found = _ENTRY.search(text)
+        if found is not None:
+            return found[1]
+    return ""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""printf and assert on a GPU.
+
+In: cuda.printf, cuda.assert. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail; both make
+the driver print when the stream is synchronised. Next: atomics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
+
+from weft.codegen.llvm_types import llvm_type, size_in_bytes
+from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.dialects.cuda.kernel import KernelOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Attribute, Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+
+def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
+    """The arguments lie in one buffer, each aligned to its size."""
+    callee = printer.module.declare("vprintf", "i32 (ptr, ptr)")
+    offsets: list[int] = []
+    end = 0
+    for operand in op.operands:
+        size = size_in_bytes(llvm_type(operand.type))
+        end = (end + size - 1) // size * size
+        offsets.append(end)
+        end += size
+    buffer = printer.alloca(f"[{end} x i8]", 8, "arguments") if offsets else "null"
+    for operand, offset in zip(op.operands, offsets, strict=True):
+        slot = printer.let(f"getelementptr i8, ptr {buffer}, i64 {offset}")
+        kind = llvm_type(operand.type)
+        printer.line(
+            f"store {kind} {printer.values[operand]}, ptr {slot}, align {size_in_bytes(kind)}"
+        )
+    text = printer.module.string(op.text.data)
+    printer.let(f"call i32 {callee}(ptr {text}, ptr {buffer})")
+
+
+def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
+    if not printer.module.enable_assertions:
+        return
+    callee = printer.module.declare("__assertfail", "void (ptr, ptr, i32, ptr, i64)")
+    good, bad = printer.new_label("asserted"), printer.new_label("failed")
+    printer.branch_if(printer.values[op.operands[0]], good, bad)
+    printer.start(bad)
+    position = _position(op.location)
+    kernel: Operation | None = op
+    while kernel is not None and not isinstance(kernel, KernelOp):
+        kernel = kernel.parent_op()
+    texts = [
+        printer.module.string(text)
+        for text in (
+            op.text.data,
+            position.filename.data if position else "",
+            kernel.sym_name.data if kernel is not None else "",
+        )
+    ]
+    line = position.line.data if position else 0
+    printer.line(
+        f"call void {callee}(ptr {texts[0]}, ptr {texts[1]}, i32 {line}, ptr {texts[2]}, i64 1)"
+    )
+    printer.branch(good)
+    printer.start(good)
+
+
+def _position(location: Attribute) -> FileLineColLoc | None:
+    while isinstance(location, CallSiteLoc):
+        location = location.callee
+    return location if isinstance(location, FileLineColLoc) else None
+
+
+DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    PrintfOp: _print_printf,
+    AssertOp: _print_assert,
+}

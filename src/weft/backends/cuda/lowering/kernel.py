@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel as a PTX entry: parameters, launch bounds, special registers.
+
+In: cuda.kernel. Out: `define ptx_kernel void @<name>(...)`. Pointers are in the global address space and never
+marked noalias or readonly. Next: debug.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import ArrayAttr
+
+from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.kernel_parameters import DIM, POINTER, SCALAR, STRIDE, kernel_parameters
+from weft.codegen.llvm_types import llvm_type
+from weft.codegen.tensor_value import TensorValue
+from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.module_printer import ModulePrinter
+
+
+def entry_name(name: str) -> str:
+    """A kernel's name in PTX, which has letters, digits, `_` and `$` only.
+
+    Example:
+        >>> entry_name("add_one"), entry_name("größe")
+        ('add_one', 'gr$F6$$DF$e')
+    """
+    return "".join(
+        letter if (letter.isascii() and letter.isalnum()) or letter == "_" else f"${ord(letter):X}$"
+        for letter in name
+    )
+
+
+def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
+    """Prints one kernel."""
+    name = entry_name(kernel.sym_name.data)
+    scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
+    printer = FunctionPrinter(module, scope)
+    listed = _print_parameters(printer, kernel)
+    for axis, size in zip("xyz", block_size(kernel) or (), strict=False):
+        printer.coordinates[f"block_dim.{axis}"] = str(size)
+    printer.print_block(kernel.body.block)
+    attributes = "".join(f' "{key}"="{value}"' for key, value in launch_bounds(kernel).items())
+    module.add_function(
+        f"define ptx_kernel void @{name}({', '.join(listed)}) nounwind{attributes}"
+        f"{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
+    )
+
+
+def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
+    """The parameter list; gives parameters to the kernel's arguments."""
+    arguments = kernel.body.block.args
+    listed: list[str] = []
+    tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
+    for parameter in kernel_parameters(kernel):
+        argument = arguments[parameter.argument]
+        name = f"%{argument.name_hint or f'a{parameter.argument}'}.{parameter.part}"
+        kind = parameter.llvm_type
+        if parameter.part == SCALAR:
+            listed.append(f"{kind} {name}")
+            is_bool = llvm_type(argument.type) == "i1"
+            printer.values[argument] = printer.let(f"icmp ne i8 {name}, 0") if is_bool else name
+            continue
+        rank = argument.type.rank  # pyright: ignore
+        pointer, dims, strides = tensors.setdefault(
+            parameter.argument, ([], [None] * rank, [None] * rank)
+        )
+        if parameter.part == POINTER:
+            listed.append(f"{printer.module.target.pointer('global')} {name}")
+            pointer.append(name)
+        else:
+            name = f"{name}.{parameter.dimension}"
+            listed.append(f"{kind} {name}")
+            {DIM: dims, STRIDE: strides}[parameter.part][parameter.dimension] = name
+    for index, argument in enumerate(arguments):
+        if isinstance(argument.type, TensorType):
+            pointer, dims, strides = tensors.get(index, ([], [], []))
+            printer.tensors[argument] = TensorValue(
+                argument.type, pointer[0] if pointer else "null", dims, strides
+            )
+    return listed
+
+
+def integers(kernel: KernelOp, name: str) -> tuple[int, ...] | None:
+    """An integer or an array of them among a kernel's attributes; None if it is not there."""
+    attribute: Any = kernel.attributes.get(name)
+    if attribute is None:
+        return None
+    parts = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
+    return tuple(int(part.value.data) for part in parts)
+
+
+def block_size(kernel: KernelOp) -> tuple[int, int, int] | None:
+    """The block that every launch of a kernel has, if it is constant."""
+    sizes = integers(kernel, "weft.block_size")
+    return None if sizes is None else (*sizes, 1, 1)[:3]  # pyright: ignore
+
+
+def launch_bounds(kernel: KernelOp) -> dict[str, str]:
+    """LLVM attributes for what a launch of the kernel promises and demands."""
+    bounds: dict[str, str] = {}
+    fixed, most = block_size(kernel), integers(kernel, "weft.max_threads")
+    if fixed is not None:
+        bounds["nvvm.reqntid"] = ",".join(map(str, fixed))
+    elif most is not None:
+        bounds["nvvm.maxntid"] = str(math.prod(most))
+    for name, attribute in (
+        ("weft.min_blocks", "nvvm.minctasm"),
+        ("weft.max_registers", "nvvm.maxnreg"),
+        ("weft.cluster", "nvvm.cluster_dim"),
+    ):
+        values = integers(kernel, name)
+        if values is not None:
+            bounds[attribute] = ",".join(map(str, values))
+    return bounds
+
+
+def _register(stem: str, given: str = "") -> Callable[[FunctionPrinter, Operation], None]:
+    """A row that reads a special register, or uses what is known when compiling."""
+
+    def print_it(printer: FunctionPrinter, op: Operation) -> None:
+        axis = op.properties["dimension"].data  # pyright: ignore
+        known = printer.coordinates.get(f"{given}.{axis}")
+        if known is not None:
+            printer.values[op.results[0]] = known
+            return
+        callee = printer.module.intrinsic(f"llvm.nvvm.read.ptx.sreg.{stem}.{axis}")
+        printer.define(op.results[0], f"call i32 {callee}()")
+
+    return print_it
+
+
+def _print_return(printer: FunctionPrinter, op: Operation) -> None:
+    printer.line("ret void")
+
+
+KERNEL_OPERATIONS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ThreadIdxOp: _register("tid"),
+    BlockIdxOp: _register("ctaid"),
+    BlockDimOp: _register("ntid", "block_dim"),
+    GridDimOp: _register("nctaid"),
+    ReturnOp: _print_return,
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GPU's tables: shared rows of codegen, and those of this folder.
+
+In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`. Next: stages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.cuda.lowering.atomics import ATOMICS
+from weft.backends.cuda.lowering.debug import DEBUG
+from weft.backends.cuda.lowering.kernel import KERNEL_OPERATIONS
+from weft.backends.cuda.lowering.launch import LAUNCH
+from weft.codegen.tables import HOST_FUNCTION, KERNEL
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from weft.codegen.module_printer import OperationPrinter
+
+KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
+    **KERNEL,
+    **ATOMICS,
+    **DEBUG,
+    **KERNEL_OPERATIONS,
+}
+HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nvJitLink through ctypes: PTX to cubin inside this process; the GIL is free meanwhile.
+
+In: the library's path, PTX, options. Out: a cubin or an error text, and the log. Next: toolchain.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INPUT_PTX: Final = 2
+
+
+@dataclass(frozen=True)
+class LinkResult:
+    """A cubin, or an error that is not empty; and the library's log."""
+
+    cubin: bytes
+    error: str
+    log: str
+
+
+class NvJitLink:
+    """One loaded nvJitLink.
+
+    Args:
+        path: of the shared library; its name ends in its major version, which its symbols carry too.
+
+    Raises:
+        ToolchainError: if it cannot be loaded or is no nvJitLink.
+    """
+
+    __slots__ = ("_library", "_major", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise ToolchainError("TOOL_FAILED", f"nvJitLink cannot be loaded: {error}") from error
+        named = re.search(r"\.so\.(\d+)", path)
+        candidates = [named[1]] if named else ["13", "12"]
+        for major in candidates:
+            if hasattr(self._library, f"__nvJitLinkCreate_{major}_0"):
+                self._major = major
+                return
+        raise ToolchainError("TOOL_FAILED", f"{path} does not export nvJitLink's functions")
+
+    def link_ptx(self, ptx: str, options: Sequence[str]) -> LinkResult:
+        """Assembles one PTX text."""
+        data = ptx.encode()
+        texts = [option.encode() for option in options]
+        handle = ctypes.c_void_p()
+        code = self._call(
+            "Create",
+            ctypes.byref(handle),
+            ctypes.c_uint32(len(texts)),
+            (ctypes.c_char_p * len(texts))(*texts),
+        )
+        if code != 0:
+            return LinkResult(b"", f"nvJitLinkCreate returned {code} for {' '.join(options)}", "")
+        try:
+            code = self._call(
+                "AddData", handle, _INPUT_PTX, data, ctypes.c_size_t(len(data)), b"kernels.ptx"
+            )
+            code = code or self._call("Complete", handle)
+            log = self._text("InfoLog", handle)
+            if code != 0:
+                error = self._text("ErrorLog", handle) or f"nvJitLink returned {code}"
+                return LinkResult(b"", error, log)
+            # Warnings go to the error log of a link that succeeds.
+            return LinkResult(
+                self._bytes("LinkedCubin", handle), "", self._text("ErrorLog", handle) + log
+            )
+        finally:
+            self._call("Destroy", ctypes.byref(handle))
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        return getattr(self._library, f"__nvJitLink{name}_{self._major}_0")(*arguments)
+
+    def _bytes(self, name: str, handle: ctypes.c_void_p) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(f"Get{name}Size", handle, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value + 1)
+        self._call(f"Get{name}", handle, buffer)
+        return buffer.raw[: size.value]
+
+    def _text(self, name: str, handle: ctypes.c_void_p) -> str:
+        return self._bytes(name, handle).rstrip(b"\0").decode(errors="replace")

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a module to a cubin and a host object: the kernels on a worker thread, the host code meanwhile.
+
+In: a job. Out: cubin with its log; host object. Text for kernels is printed before the thread starts, since the
+IR belongs to one thread. Next: backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.base import Stage
+from weft.backends.cuda.lowering.kernel import print_kernel
+from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
+from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
+from weft.backends.cuda.toolchain import Assembly, assemble
+from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
+from weft.codegen.debug_info import DIRECTIVES, DebugInfo
+from weft.codegen.launch import kernels_of
+from weft.codegen.module_printer import ModulePrinter, symbols_of
+from weft.codegen.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.dialects.cuda.kernel import KernelOp
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.backends.base import Job
+
+# LLVM's pipeline for each --opt-level; its level 3 costs time and gained nothing on any kernel measured.
+PIPELINE_LEVELS: Final = (0, 1, 2, 2)
+
+
+def print_kernels(module: ModuleOp, machine: CudaMachine, enable_assertions: bool = False) -> str:
+    """LLVM text of a module's kernels."""
+    printer = ModulePrinter(
+        machine.target, KERNEL_ROWS, {}, DebugInfo(DIRECTIVES), enable_assertions
+    )
+    for kernel in kernels_of(module):
+        print_kernel(printer, kernel)
+    return printer.text()
+
+
+def print_host(module: ModuleOp, host: HostMachine) -> str:
+    """LLVM text of a module's host function and wrapper."""
+    printer = ModulePrinter(host.target, HOST_ROWS, HOST_SYMBOLS)
+    printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
+    return printer.text()
+
+
+def machine_of(job: Job) -> CudaMachine:
+    """The architecture that a job compiles for."""
+    return cuda_machine(job.architecture or DEFAULT_ARCHITECTURE)
+
+
+def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
+    """PTX of kernels in LLVM text."""
+    module = parse(text, "kernels")
+    run_pipeline(module, machine.machine, PIPELINE_LEVELS[level], vectorize=False)
+    return emit_assembly(module, machine.machine)
+
+
+def _emit_ptx(job: Job, text: str) -> str:
+    return emit_ptx(text, machine_of(job), job.options.opt_level)
+
+
+def _assemble(job: Job, ptx: str) -> Assembly:
+    options = list(job.options.ptxas_options)
+    if job.options.opt_level < 3 and not any(option.startswith("-O") for option in options):
+        options.append(f"-O{job.options.opt_level}")
+    return assemble(
+        ptx, machine_of(job).architecture, options, line_info=job.options.generate_line_info
+    )
+
+
+def _emit_host(job: Job, text: str) -> bytes:
+    return emit_object(parse(text, "host function and wrapper"), host_machine().machine)
+
+
+def _print_kernels(job: Job, _value: None) -> str:
+    return print_kernels(job.module, machine_of(job), job.options.enable_assertions)
+
+
+def _print_host(job: Job, _value: None) -> str:
+    return print_host(job.module, host_machine())
+
+
+PRINT_STAGES: Final = (Stage("print kernels", _print_kernels, "llvm"),)
+DEVICE_STAGES: Final = (
+    Stage("ptx", _emit_ptx, "ptx"),
+    Stage("assemble", _assemble),
+)
+HOST_STAGES: Final = (
+    Stage("print host", _print_host, "llvm-host"),
+    Stage("host object", _emit_host),
+)

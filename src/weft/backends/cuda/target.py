@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPU architectures that LLVM knows, each with the PTX version that its code is written in.
+
+In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine for emission. Next: lowering.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Final
+
+import llvmlite.binding as llvm
+
+from weft.codegen.optimize import initialize
+from weft.codegen.target import Target
+from weft.errors import OptionError
+
+if TYPE_CHECKING:
+    from llvmlite.binding import TargetMachine
+
+DEFAULT_ARCHITECTURE: Final = "sm_90a"
+TRIPLE: Final = "nvptx64-nvidia-cuda"
+
+# Architecture → the lowest PTX version that LLVM writes for it, but not below 8.0 (CUDA 12.0). LLVM prints a
+# line on stderr for a name that it does not know and goes on with another, so names are checked here.
+ARCHITECTURES: Final = {
+    **dict.fromkeys(
+        ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
+        80,
+    ),
+    **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"), 80),
+    **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),
+    **dict.fromkeys(("sm_120", "sm_120a"), 87),
+    **dict.fromkeys(("sm_100f", "sm_103", "sm_103a", "sm_103f", "sm_120f"), 88),
+    **dict.fromkeys(("sm_121", "sm_121a", "sm_121f"), 88),
+    **dict.fromkeys(("sm_88", "sm_110", "sm_110a", "sm_110f"), 90),
+}
+
+_COMMON: Final = (
+    "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
+    "round roundeven rint smax smin sqrt trunc umax umin maximum minimum"
+)
+_REGISTERS: Final = tuple(
+    f"nvvm.read.ptx.sreg.{stem}.{axis}"
+    for stem in ("tid", "ntid", "ctaid", "nctaid")
+    for axis in "xyz"
+)
+INTRINSICS: Final = frozenset(
+    f"llvm.{name}"
+    for name in (
+        *_COMMON.split(),
+        *_REGISTERS,
+        "nvvm.rsqrt.approx.f",
+        "nvvm.rsqrt.approx.d",
+        "trap",
+    )
+)
+
+
+class CudaMachine:
+    """One architecture.
+
+    Attributes:
+        architecture: its name.
+        number: its number: 90 for sm_90a.
+        target: for printing.
+        machine: LLVM's target machine.
+    """
+
+    __slots__ = ("architecture", "machine", "number", "target")
+
+    def __init__(self, architecture: str) -> None:
+        version = ARCHITECTURES.get(architecture)
+        if version is None:
+            raise OptionError(
+                "OPTION_GPU_ARCH",
+                f"unknown GPU architecture {architecture!r}; there are: {', '.join(ARCHITECTURES)}",
+            )
+        self.architecture = architecture
+        self.number = int(re.sub(r"\D", "", architecture))
+        self.machine: TargetMachine = llvm.Target.from_triple(TRIPLE).create_target_machine(
+            cpu=architecture, features=f"+ptx{version}", opt=3
+        )
+        self.target = Target(
+            name=architecture,
+            triple=TRIPLE,
+            data_layout=str(self.machine.target_data),
+            intrinsics=INTRINSICS,
+            address_spaces={"global": 1, "shared": 3, "local": 0},
+            sync_scopes={"block": "block", "device": "device", "system": ""},
+        )
+
+
+@functools.cache
+def cuda_machine(architecture: str) -> CudaMachine:
+    """The machine of an architecture.
+
+    Raises:
+        OptionError: if LLVM does not know it; the message lists those that it knows.
+    """
+    initialize("nvptx")
+    return CudaMachine(architecture)

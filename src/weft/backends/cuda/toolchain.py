@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's tools: nvJitLink in this process or ptxas beside it for cubins, nvdisasm for SASS.
+
+In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for in the environment variables of
+`weft.config`, in NVIDIA's wheels, in CUDA_HOME's usual place and in PATH. Next: stages.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.backends.cuda.nvjitlink import NvJitLink
+from weft.config import config, search_path
+from weft.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INSTALL_HINT: Final = "pip install 'weft[cuda]' installs them; neither needs a GPU"
+_USUAL_PLACE: Final = Path("/usr/local/cuda/bin")
+_TIMEOUT_SECONDS: Final = 600
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What an assembler made.
+
+    Attributes:
+        cubin: the machine code.
+        log: what it said, verbosely.
+    """
+
+    cubin: bytes
+    log: str
+
+
+def assemble(
+    ptx: str, architecture: str, options: Sequence[str] = (), line_info: bool = False
+) -> Assembly:
+    """PTX as a cubin, by whichever assembler is installed; nvJitLink first, as it starts no process.
+
+    Args:
+        ptx: the text.
+        architecture: such as ``"sm_90a"``.
+        options: more options for ptxas.
+        line_info: whether the cubin holds source lines.
+    Raises:
+        ToolchainError: if there is no assembler, or if it refuses the text; the message holds its log.
+    """
+    library = find_nvjitlink() if config.ptxas is None else None
+    if library is not None:
+        return _with_nvjitlink(library, ptx, architecture, options, line_info)
+    ptxas = find_ptxas()
+    if ptxas is None:
+        raise ToolchainError(
+            "TOOL_MISSING",
+            "neither nvJitLink nor ptxas is installed, and one of them makes a cubin from PTX",
+            hint=INSTALL_HINT,
+        )
+    return _with_ptxas(ptxas, ptx, architecture, options, line_info)
+
+
+def _with_nvjitlink(
+    library: NvJitLink, ptx: str, architecture: str, options: Sequence[str], line_info: bool
+) -> Assembly:
+    flags = [f"-arch={architecture}", "-verbose", *(f"-Xptxas={option}" for option in options)]
+    if line_info:
+        flags.append("-lineinfo")
+    result = library.link_ptx(ptx, flags)
+    if result.error:
+        raise _refused("nvJitLink", architecture, f"{result.error}\n{result.log}")
+    return Assembly(result.cubin, result.log)
+
+
+def _with_ptxas(
+    ptxas: str, ptx: str, architecture: str, options: Sequence[str], line_info: bool
+) -> Assembly:
+    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
+        source, output = Path(directory, "kernels.ptx"), Path(directory, "kernels.cubin")
+        source.write_text(ptx)
+        command = [ptxas, f"-arch={architecture}", "-v", *options, str(source), "-o", str(output)]
+        if line_info:
+            command.insert(2, "-lineinfo")
+        log = _run(command, f"ptxas -arch={architecture}")
+        return Assembly(output.read_bytes(), log)
+
+
+def disassemble(cubin: bytes) -> str:
+    """A cubin as SASS, with source lines where it has them.
+
+    Raises:
+        ToolchainError: if nvdisasm is not installed or fails.
+    """
+    tool = find_nvdisasm()
+    if tool is None:
+        raise ToolchainError(
+            "TOOL_MISSING", "nvdisasm, which shows SASS, is not installed", hint=INSTALL_HINT
+        )
+    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
+        source = Path(directory, "kernels.cubin")
+        source.write_bytes(cubin)
+        return _run([tool, "-g", "-c", str(source)], "nvdisasm")
+
+
+def _run(command: list[str], what: str) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError("TOOL_FAILED", f"{command[0]} cannot be run: {error}") from error
+    log = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise _refused(what, "", log)
+    return log
+
+
+def _refused(tool: str, architecture: str, log: str) -> ToolchainError:
+    target = f" for {architecture}" if architecture else ""
+    return ToolchainError("ASSEMBLY_FAILED", f"{tool} refused the code{target}:\n{log.strip()}")
+
+
+@functools.cache
+def _open_nvjitlink(path: str) -> NvJitLink:
+    return NvJitLink(path)
+
+
+def find_nvjitlink() -> NvJitLink | None:
+    """nvJitLink as `WEFT_NVJITLINK` names it, or of NVIDIA's wheel; None if there is none."""
+    if config.nvjitlink is not None:
+        return _open_nvjitlink(config.nvjitlink)
+    found = _in_wheels("cu*/lib/libnvJitLink.so.*") or _in_wheels("nvjitlink/lib/libnvJitLink.so.*")
+    return _open_nvjitlink(found) if found else None
+
+
+def find_ptxas() -> str | None:
+    """Path of ptxas, or None."""
+    return config.ptxas or _find_program("ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
+
+
+def find_nvdisasm() -> str | None:
+    """Path of nvdisasm, or None."""
+    return config.nvdisasm or _find_program(
+        "nvdisasm", "cu*/bin/nvdisasm", "cuda_nvdisasm/bin/nvdisasm"
+    )
+
+
+def _find_program(name: str, *patterns: str) -> str | None:
+    for pattern in patterns:
+        found = _in_wheels(pattern)
+        if found:
+            return found
+    return shutil.which(name, path=search_path()) or shutil.which(name, path=str(_USUAL_PLACE))
+
+
+@functools.cache
+def _in_wheels(pattern: str) -> str | None:
+    """The newest file that matches in the folders of NVIDIA's wheels, found without importing them."""
+    spec = find_spec("nvidia")
+    folders = spec.submodule_search_locations if spec is not None else None
+    matches = [path for folder in folders or () for path in sorted(Path(folder).glob(pattern))]
+    return str(matches[-1]) if matches else None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call inside a wrapper: stream, device, host function, and the way back.
+
+In: ffi.environment_stream, ffi.device_guard. Out: a `weft_call_frame` on the stack, the guarded call. Next: results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.codegen import runtime_abi as abi
+from weft.codegen.host_function import host_symbol
+from weft.codegen.llvm_types import memory_type, size_in_bytes
+from weft.dialects.cuda.types import TensorType
+from weft.types.device import CUDA
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.codegen.wrapper.printer import WrapperPrinter
+    from weft.dialects.ffi import DeviceGuardOp, EnvironmentStreamOp
+
+# weft_call_frame, beyond what codegen.runtime_abi names.
+_DEVICE_TYPE: Final = 16
+_DEVICE: Final = 20
+_DRIVER_KERNELS: Final = 24
+_SAVED_CONTEXT: Final = 32
+_MUST_RESTORE: Final = 40
+_FRAME_BYTES: Final = 48
+_CALLERS_DEVICE: Final = "-1"
+
+
+def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -> None:
+    """`ffi.environment_stream`; on the CPU there is none."""
+    if printer.device_type != CUDA:
+        printer.values[op.result] = "null"
+        return
+    device = _CALLERS_DEVICE if op.device is None else printer.values[op.device]
+    printer.values[op.result] = printer.call(
+        "environment_stream", f"i32 {printer.device_type}", f"i32 {device}"
+    )
+
+
+def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
+    """`ffi.device_guard`: what was entered is left on every path, then the code is looked at."""
+    frame = _print_frame(printer, op)
+    arguments = [f"ptr {frame}"]
+    for argument in op.args:
+        arguments += _flattened(printer, argument)
+    for result in op.values:
+        kind = memory_type(result.type)
+        slot = printer.alloca(kind, size_in_bytes(kind), "result")
+        printer.results[result] = slot
+        arguments.append(f"ptr {slot}")
+    on_cuda = printer.device_type == CUDA
+    if on_cuda:
+        printer.require_success(printer.call("device_enter", f"ptr {frame}"))
+    callee = host_symbol(op.callee.string_value())
+    code = printer.let(f"call i32 {callee}({', '.join(arguments)})", "code")
+    if on_cuda:
+        code = printer.call("device_leave", f"ptr {frame}", f"i32 {code}")
+    printer.require_success(code)
+
+
+def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
+    """A `weft_call_frame`; the driver's half is empty."""
+    frame = printer.alloca(f"[{_FRAME_BYTES} x i8]", 8, "frame")
+    on_cuda = printer.device_type == CUDA
+    device = "0" if not on_cuda else _CALLERS_DEVICE
+    if op.device is not None:
+        device = printer.values[op.device]
+    stream = "null" if op.stream is None else printer.values[op.stream]
+    printer.store("ptr", printer.state, frame, abi.FRAME_STATE)
+    printer.store("ptr", stream, frame, abi.FRAME_STREAM)
+    printer.store("i32", str(printer.device_type), frame, _DEVICE_TYPE)
+    printer.line(f"store i32 {device}, ptr {printer.address(frame, _DEVICE)}, align 4")
+    for offset in (_DRIVER_KERNELS, _SAVED_CONTEXT, _MUST_RESTORE):
+        printer.store("i64", "0", frame, offset)
+    return frame
+
+
+def _flattened(printer: WrapperPrinter, argument: SSAValue) -> list[str]:
+    """One argument as `codegen.host_function` takes it: pointer, dims, strides."""
+    if not isinstance(argument.type, TensorType):
+        return [printer.typed(argument)]
+    tensor = printer.tensors[argument]
+    dims = [f"i{argument.type.dim_bits.data} {tensor.dim(i)}" for i in range(argument.type.rank)]
+    return [f"ptr {tensor.pointer}", *dims, *(f"i64 {stride}" for stride in tensor.strides)]

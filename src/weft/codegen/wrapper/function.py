@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper as a whole: where its state comes from, and which printer each operation has.
+
+In: ffi.func. Out: `i32 @__tvm_ffi_<name>(ptr %handle, ptr %args, i32 %count, ptr %result)`. The state is `handle`;
+for a caller that has only the symbol it is `@weft_state`, which the loader fills. Next: backends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.wrapper.calls import print_device_guard, print_environment_stream
+from weft.codegen.wrapper.printer import WrapperPrinter
+from weft.codegen.wrapper.results import print_return
+from weft.codegen.wrapper.scalars import (
+    print_decode_none,
+    print_decode_scalar,
+    print_decode_stream,
+)
+from weft.codegen.wrapper.strides import (
+    print_bind_stride,
+    print_check_layout,
+    print_check_stride,
+)
+from weft.codegen.wrapper.tensors import (
+    print_as_tensor,
+    print_bind_device,
+    print_bind_dim,
+    print_check,
+    print_check_device,
+    print_check_dim,
+    print_decode_tensor,
+)
+from weft.dialects import ffi
+from weft.types.device import DEVICE_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.module_printer import ModulePrinter
+
+STATE_SYMBOL: Final = "weft_state"
+
+
+def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
+    count = op.count.value.data
+    condition = printer.let(f"icmp eq i32 %count, {count}")
+    received = printer.let("sext i32 %count to i64")
+    printer.require(condition, printer.site("argument_count"), received, str(count))
+
+
+WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
+    ffi.CheckCountOp: _print_check_count,
+    ffi.DecodeTensorOp: print_decode_tensor,
+    ffi.DecodeScalarOp: print_decode_scalar,
+    ffi.DecodeStreamOp: print_decode_stream,
+    ffi.DecodeNoneOp: print_decode_none,
+    ffi.CheckOp: print_check,
+    ffi.BindDimOp: print_bind_dim,
+    ffi.CheckDimOp: print_check_dim,
+    ffi.BindStrideOp: print_bind_stride,
+    ffi.CheckStrideOp: print_check_stride,
+    ffi.CheckLayoutOp: print_check_layout,
+    ffi.BindDeviceOp: print_bind_device,
+    ffi.CheckDeviceOp: print_check_device,
+    ffi.AsTensorOp: print_as_tensor,
+    ffi.EnvironmentStreamOp: print_environment_stream,
+    ffi.DeviceGuardOp: print_device_guard,
+    ffi.ReturnOp: print_return,
+}
+"""The printer of each operation in a wrapper's body."""
+
+
+def print_wrapper(module: ModulePrinter, op: ffi.FuncOp) -> None:
+    """Prints an `ffi.func` and the state variable of its object."""
+    printer = WrapperPrinter(module, op, DEVICE_TYPES[op.target.data])
+    own = printer.let(f"load ptr, ptr @{STATE_SYMBOL}, align 8", "own")
+    is_given = printer.let("icmp ne ptr %handle, null")
+    printer.state = printer.let(f"select i1 {is_given}, ptr %handle, ptr {own}", "state")
+    printer.table = printer.let(f"load ptr, ptr {printer.state}, align 8", "table")
+    for operation in op.body.block.ops:
+        WRAPPER[type(operation)](printer, operation)
+    module.add_function(
+        f"@{STATE_SYMBOL} = global ptr null, align 8\n\n"
+        f"define i32 @{op.sym_name.data}(ptr %handle, ptr %args, i32 %count, ptr %result) nounwind {{\n"
+        f"{printer.body()}\n}}\n"
+    )

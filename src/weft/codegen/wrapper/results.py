@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a wrapper returns: numbers, tuples, arguments.
+
+In: ffi.return. Out: the caller's TVMFFIAny filled, references owned by it; none is leaked where a step fails.
+Next: function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+
+from weft.codegen.llvm_types import llvm_type, memory_type
+from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
+from weft.codegen.wrapper.scalars import dlpack_bits
+from weft.types.dtype import dtype_named, u64
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.codegen.wrapper.printer import WrapperPrinter
+    from weft.dialects.ffi import ReturnOp
+    from weft.types.dtype import DType
+
+
+class _Return:
+    """One `ffi.return` while it is printed.
+
+    Attributes:
+        open_arrays: arrays that are being filled, with the number of values they own; what a failure drops.
+    """
+
+    __slots__ = ("op", "open_arrays", "printer")
+
+    def __init__(self, printer: WrapperPrinter, op: ReturnOp) -> None:
+        self.printer = printer
+        self.op = op
+        self.open_arrays: list[tuple[str, int]] = []
+
+    def store(self, tree: Attribute | None, result: str) -> None:
+        """Makes the value that `tree` describes, in the TVMFFIAny at `result`."""
+        if isinstance(tree, ArrayAttr):
+            self._store_tuple(tree.data, result)
+        elif not isinstance(tree, DictionaryAttr):
+            self._set(result, NONE, "i64", "0")
+        elif "argument" in tree.data:
+            self._store_argument(_text(tree.data["argument"]), result)
+        else:
+            index = tree.data["value"].value.data  # pyright: ignore  verified
+            self._store_scalar(
+                self.op.values[index], dtype_named(_text(tree.data["dtype"])), result
+            )
+
+    def _set(self, result: str, type_index: int, kind: str, value: str) -> None:
+        # Type index and padding in one word.
+        self.printer.store("i64", str(type_index), result)
+        self.printer.store(kind, value, result, ANY_VALUE)
+
+    def _store_tuple(self, items: tuple[Any, ...], result: str) -> None:
+        printer = self.printer
+        values = printer.alloca(f"[{max(len(items), 1) * ANY_BYTES} x i8]", 8, "items")
+        for index, item in enumerate(items):
+            self.open_arrays.append((values, index))
+            self.store(item, printer.address(values, ANY_BYTES * index))
+            self.open_arrays.pop()
+        code = printer.call("make_array", f"ptr {values}", f"i64 {len(items)}", f"ptr {result}")
+        self._require_success(code)
+
+    def _store_argument(self, name: str, result: str) -> None:
+        printer = self.printer
+        tensor = next(
+            argument
+            for ssa in self.op.tensors
+            if (argument := printer.arguments[ssa]).place.endswith(f"'{name}'")
+        )
+        site = printer.site("returned_view", tensor.place)
+        code = printer.call(
+            "return_argument", f"ptr {site}", f"ptr {tensor.argument}", f"ptr {result}"
+        )
+        self._require_success(code)
+
+    def _store_scalar(self, ssa: SSAValue, dtype: DType, result: str) -> None:
+        printer = self.printer
+        kind, slot = memory_type(ssa.type), printer.results[ssa]
+        value = printer.let(f"load {kind}, ptr {slot}", ssa.name_hint or "result")
+        if dtype.is_float:
+            self._set(result, FLOAT, "double", self._widened(value, dtype, llvm_type(ssa.type)))
+        elif dtype is u64:
+            code = printer.call("make_u64", f"i64 {value}", f"ptr {result}")
+            self._require_success(code)
+        else:
+            if dtype.bits < 64:
+                extend = "sext" if dtype.is_signed else "zext"
+                value = printer.let(f"{extend} {kind} {value} to i64")
+            self._set(result, BOOL if dtype.is_bool else INT, "i64", value)
+
+    def _widened(self, value: str, dtype: DType, kind: str) -> str:
+        printer = self.printer
+        if dtype.bits == 64:
+            return value
+        if dtype.bits == 32:
+            return printer.let(f"fpext float {value} to double")
+        bits = value
+        if kind != f"i{dtype.bits}":
+            bits = printer.let(f"bitcast {kind} {value} to i{dtype.bits}")
+        wide = printer.let(f"zext i{dtype.bits} {bits} to i64")
+        return printer.call("widen_float", f"i32 {dlpack_bits(dtype)}", f"i64 {wide}")
+
+    def _require_success(self, code: str) -> None:
+        """Goes on at 0; else drops what was made so far and fails."""
+        printer = self.printer
+        owned = [(values, count) for values, count in self.open_arrays if count > 0]
+        if not owned:
+            printer.require_success(code)
+            return
+        condition = printer.let(f"icmp eq i32 {code}, 0")
+        good, bad = printer.new_label("good"), printer.new_label("bad")
+        printer.branch_if(condition, good, bad)
+        printer.start(bad)
+        for values, count in owned:
+            printer.call_void("release_values", f"ptr {values}", f"i64 {count}")
+        printer.line("ret i32 -1")
+        printer.start(good)
+
+
+def _text(attribute: Any) -> str:
+    return attribute.data
+
+
+def print_return(printer: WrapperPrinter, op: ReturnOp) -> None:
+    """`ffi.return`."""
+    _Return(printer, op).store(op.result, "%result")
+    printer.line("ret i32 0")

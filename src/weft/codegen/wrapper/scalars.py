@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers, streams and None of a wrapper.
+
+In: ffi.decode_scalar, ffi.decode_stream, ffi.decode_none. Out: the value, with kind and range checked. An int is
+taken for a float, a bool for an int; never the other way. Next: calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.codegen.llvm_types import f64_text, llvm_type
+from weft.codegen.wrapper.printer import (
+    ANY_BYTES,
+    ANY_VALUE,
+    FLOAT,
+    INT,
+    LIKELY,
+    NONE,
+    OPAQUE_POINTER,
+    WrapperPrinter,
+)
+from weft.types.dtype import f32, f64, u64
+
+if TYPE_CHECKING:
+    from weft.dialects.ffi import DecodeNoneOp, DecodeScalarOp, DecodeStreamOp
+    from weft.types.dtype import DType
+
+
+def _open(printer: WrapperPrinter, position: int) -> tuple[str, str]:
+    """Pointer to an argument, and its type index."""
+    argument = printer.address("%args", ANY_BYTES * position)
+    return argument, printer.field(argument, 0, "i32", "kind")
+
+
+def _is_int_or_bool(printer: WrapperPrinter, kind: str) -> str:
+    # INT and BOOL are 1 and 2: one compare for both.
+    from_int = printer.let(f"add i32 {kind}, -{INT}")
+    return printer.let(f"icmp ult i32 {from_int}, 2")
+
+
+def print_decode_scalar(printer: WrapperPrinter, op: DecodeScalarOp) -> None:
+    """`ffi.decode_scalar`."""
+    dtype = op.element
+    argument, kind = _open(printer, op.position.value.data)
+    if dtype.is_float:
+        value = _decode_float(printer, op, dtype, argument, kind)
+    elif dtype is u64:
+        value = _decode_u64(printer, op, argument, kind)
+    else:
+        value = _decode_integer(printer, op, dtype, argument, kind)
+    printer.values[op.result] = value
+
+
+def range_text(dtype: DType) -> str:
+    """What an integer argument may be: `-128 to 127 (i8)`."""
+    if dtype.is_bool:
+        return "0 or 1 (bool_)"
+    return f"{dtype.minimum} to {dtype.maximum} ({dtype.name})"
+
+
+def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType) -> str:
+    what = "a bool" if dtype.is_bool else "an int" if dtype.is_integer else "a float"
+    return printer.site("argument_kind", op.place, f"{what} ({dtype.name})")
+
+
+def _decode_integer(
+    printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
+) -> str:
+    is_int = _is_int_or_bool(printer, kind)
+    printer.require_of(is_int, _kind_site(printer, op, dtype), argument)
+    value = printer.field(argument, ANY_VALUE, "i64", op.argument.data)
+    result = llvm_type(op.result.type)
+    if dtype.bits == 64:
+        return value
+    if dtype.is_signed:
+        narrow = printer.let(f"trunc i64 {value} to {result}")
+        wide = printer.let(f"sext {result} {narrow} to i64")
+        condition = printer.let(f"icmp eq i64 {wide}, {value}")
+    else:
+        condition = printer.let(f"icmp ule i64 {value}, {dtype.maximum}")
+        narrow = printer.let(f"trunc i64 {value} to {result}")
+    site = printer.site("integer_range", op.place, range_text(dtype))
+    printer.require(condition, site, value)
+    return narrow
+
+
+def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind: str) -> str:
+    """A small integer on the straight path; a BigInt through the runtime table."""
+    small = printer.field(argument, ANY_VALUE, "i64", op.argument.data)
+    is_int = _is_int_or_bool(printer, kind)
+    is_positive = printer.let(f"icmp sge i64 {small}, 0")
+    is_small = printer.let(f"and i1 {is_int}, {is_positive}")
+    slow, done = printer.new_label("big"), printer.new_label("done")
+    before = printer.label
+    slot = printer.alloca("i64", 8)
+    printer.branch_if(is_small, done, slow, LIKELY)
+    printer.start(slow)
+    code = printer.call(
+        "decode_u64",
+        f"ptr {_kind_site(printer, op, u64)}",
+        f"ptr {printer.site('integer_range', op.place, range_text(u64))}",
+        f"ptr {argument}",
+        f"ptr {slot}",
+    )
+    printer.require_success(code)
+    big = printer.let(f"load i64, ptr {slot}, align 8")
+    after = printer.label
+    printer.branch(done)
+    printer.start(done)
+    return printer.phi("i64", [(small, before), (big, after)], op.argument.data)
+
+
+def _decode_float(
+    printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
+) -> str:
+    is_float = printer.let(f"icmp eq i32 {kind}, {FLOAT}")
+    from_int, from_float, done = (printer.new_label(s) for s in ("integer", "float", "number"))
+    printer.branch_if(is_float, from_float, from_int, LIKELY)
+    printer.start(from_int)
+    is_int = _is_int_or_bool(printer, kind)
+    printer.require_of(is_int, _kind_site(printer, op, dtype), argument)
+    integer = printer.field(argument, ANY_VALUE, "i64")
+    converted = printer.let(f"sitofp i64 {integer} to double")
+    after_int = printer.label
+    printer.branch(done)
+    printer.start(from_float)
+    given = printer.field(argument, ANY_VALUE, "double")
+    printer.branch(done)
+    printer.start(done)
+    value = printer.phi("double", [(converted, after_int), (given, from_float)], op.argument.data)
+    if dtype is f64:
+        return value
+    site = printer.site("float_range", op.place, dtype.name)
+    if dtype is f32:
+        return _narrow_to_f32(printer, value, site)
+    return _narrow(printer, value, site, dtype, llvm_type(op.result.type))
+
+
+def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
+    """Whether a float of that many bits is infinite, told from its bits."""
+    kind = "float" if bits == 32 else "double"
+    infinity = 0x7F800000 if bits == 32 else 0x7FF << 52
+    raw = printer.let(f"bitcast {kind} {value} to i{bits}")
+    magnitude = printer.let(f"and i{bits} {raw}, {(1 << (bits - 1)) - 1}")
+    return printer.let(f"icmp eq i{bits} {magnitude}, {infinity}")
+
+
+def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
+    """Rounds; a finite value that becomes infinite is refused."""
+    narrow = printer.let(f"fptrunc double {value} to float")
+    is_infinite = _is_infinite(printer, narrow, 32)
+    was_infinite = _is_infinite(printer, value, 64)
+    differs = printer.let(f"xor i1 {is_infinite}, {was_infinite}")
+    fits = printer.let(f"xor i1 {differs}, true")
+    bits = printer.let(f"bitcast double {value} to i64")
+    largest = int(f64_text(3.4028234663852886e38), 16)
+    printer.require(fits, site, bits, str(largest))
+    return narrow
+
+
+def dlpack_bits(dtype: DType) -> int:
+    """A DLDataType as the 32 bits that the runtime takes."""
+    return dtype.dlpack_code | dtype.bits << 8 | 1 << 16
+
+
+def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType, result_type: str) -> str:
+    """Through the runtime: LLVM would call functions that no C library has."""
+    bits = printer.call(
+        "narrow_float", f"ptr {site}", f"i32 {dlpack_bits(dtype)}", f"double {value}"
+    )
+    failed = printer.let(f"icmp slt i64 {bits}, 0")
+    code = printer.let(f"sext i1 {failed} to i32")
+    printer.require_success(code)
+    narrow = printer.let(f"trunc i64 {bits} to i{dtype.bits}")
+    if result_type == f"i{dtype.bits}":
+        return narrow
+    return printer.let(f"bitcast i{dtype.bits} {narrow} to {result_type}")
+
+
+def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
+    """`ffi.decode_stream`: None is the legacy default stream, whose handle is null."""
+    argument, kind = _open(printer, op.position.value.data)
+    is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
+    is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
+    site = printer.site("argument_kind", op.place, "a stream (a handle, an int or None)")
+    printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
+    value = printer.field(argument, ANY_VALUE, "ptr")
+    printer.values[op.result] = printer.let(
+        f"select i1 {is_none}, ptr null, ptr {value}", op.argument.data
+    )
+
+
+def print_decode_none(printer: WrapperPrinter, op: DecodeNoneOp) -> None:
+    """`ffi.decode_none`."""
+    argument, kind = _open(printer, op.position.value.data)
+    condition = printer.let(f"icmp eq i32 {kind}, {NONE}")
+    printer.require_of(condition, printer.site("argument_kind", op.place, "None"), argument)
