@@ -16,6 +16,7 @@ from xdsl.dialects import func
 from weft.codegen.host_function import print_host_function
 from weft.codegen.optimize import initialize
 from weft.codegen.target import Target
+from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ def machine_of(cpu: str, features: str) -> HostMachine:
     return HostMachine(cpu, features)
 
 
-HOST_SYMBOLS: Final[dict[type[Operation], SymbolPrinter]] = {func.FuncOp: print_host_function}
+HOST_SYMBOLS: Final[dict[type[Operation], SymbolPrinter]] = {
+    func.FuncOp: print_host_function,
+    ffi.FuncOp: print_wrapper,
+}
 
 
 def entry_symbols(module: ModuleOp) -> tuple[str, ...]:
