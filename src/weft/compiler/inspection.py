@@ -10,13 +10,13 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from weft.compiler.artifacts import Artifacts
-from weft.compiler.options import CompileOptions
-
 if TYPE_CHECKING:
-    from weft.arguments.signature import Signature
+    from collections.abc import Callable
+
+    from xdsl.dialects.builtin import ModuleOp
+
     from weft.backends.base import Backend
-    from weft.frontend.source import FunctionSource
+    from weft.compiler.artifacts import Artifacts
 
 
 class IRText(str):
@@ -32,19 +32,20 @@ class IRText(str):
 
 
 class Inspection:
-    """The texts of one compilation, made when they are asked for."""
+    """The texts of one compilation, made when they are asked for.
 
-    __slots__ = ("_artifacts", "_backend", "_signature", "_source")
+    Args:
+        module_again: makes the module before lowering, once more from the snapshot.
+        backend: disassembles.
+        artifacts: what the compilation kept.
+    """
+
+    __slots__ = ("_artifacts", "_backend", "_module_again")
 
     def __init__(
-        self,
-        source: FunctionSource,
-        signature: Signature,
-        backend: Backend,
-        artifacts: Artifacts,
+        self, module_again: Callable[[], ModuleOp], backend: Backend, artifacts: Artifacts
     ) -> None:
-        self._source = source
-        self._signature = signature
+        self._module_again = module_again
         self._backend = backend
         self._artifacts = artifacts
 
@@ -52,15 +53,10 @@ class Inspection:
         """The module of kernels, host function and wrapper, before lowering."""
         from xdsl.printer import Printer
 
-        from weft.compiler.pipeline import lower
-
-        quiet = CompileOptions()
-        traced = lower(
-            self._source, self._signature, self._backend, Artifacts(self._source.name, quiet)
-        )
-        text = IRText(traced.module)
+        module = self._module_again()
+        text = IRText(module)
         stream = io.StringIO()
-        Printer(stream, print_generic_format=True).print_op(traced.module)
+        Printer(stream, print_generic_format=True).print_op(module)
         text._generic = stream.getvalue()  # pyright: ignore[reportPrivateUsage]
         return text
 

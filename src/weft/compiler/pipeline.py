@@ -16,6 +16,7 @@ from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.inspection import Inspection
+from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Backend
-    from weft.compiler.options import CompileOptions
     from weft.frontend.source import FunctionSource
     from weft.frontend.trace import TracedModule
     from weft.language.functions import HostFunction
@@ -70,6 +70,11 @@ def compile_function(
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
+
+    def module_again() -> ModuleOp:
+        quiet = Artifacts(source.name, CompileOptions())
+        return lower(source, signature, backend, quiet).module
+
     code = backend.compile(traced.module, target.architecture, options, artifacts)
     with artifacts.stage("link"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
@@ -84,7 +89,7 @@ def compile_function(
             signature=signature,
             executor=executor,
             captured=traced.captured,
-            inspection=Inspection(source, signature, backend, artifacts),
+            inspection=Inspection(module_again, backend, artifacts),
         )
     )
 
