@@ -124,6 +124,18 @@ class Builder:
         """What `entry_operation` inserted under that key, or None; asking first saves making it."""
         return self._shared.get(key)
 
+    def roll_back(self, last: Operation | None) -> None:
+        """Erases what was emitted into the current block behind `last`, or all of it for None.
+
+        Shared operations stay, also those that were asked for behind `last`: they stand before everything
+        else in the entry block, and later code may ask for them again.
+        """
+        while (operation := self.block.last_op) is not None:
+            if operation is last or operation is self._last_in_entry:
+                return
+            self.block.detach_op(operation)
+            operation.drop_all_references()
+
     @property
     def entry(self) -> Block:
         """The function's first block."""

@@ -385,19 +385,12 @@ def _run_at_compile_time(loop: _Loop) -> bool:
             return True
         if looping is not True:
             break
-    _roll_back(block, last)
+    frame.builder.roll_back(last)
     scope.values.clear()
     scope.values.update(values)
     scope.places.clear()
     scope.places.update(places)
     return False
-
-
-def _roll_back(block: Block, last: Operation | None) -> None:
-    """Erases what was emitted behind `last`."""
-    while (operation := block.last_op) is not None and operation is not last:
-        block.detach_op(operation)
-        operation.drop_all_references()
 
 
 def _staged_while(loop: _Loop) -> None:
