@@ -141,7 +141,7 @@ PyObject* call_function(PyObject* callable, PyObject* const* arguments, size_t c
   Function* function = reinterpret_cast<Function*>(callable);
   Py_ssize_t count = PyVectorcall_NARGS(count_and_flags);
   bool named = keywords != nullptr && PyTuple_GET_SIZE(keywords) != 0;
-  if (WEFT_LIKELY(!named && (count == function->parameter_count || function->parameter_count < 0))) {
+  if (WEFT_LIKELY(!named && (count == function->direct_count || function->direct_count == kAnyCount))) {
     return call_bound(function, arguments, count);
   }
   return call_with_binding(function, arguments, count, keywords);

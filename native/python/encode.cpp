@@ -66,6 +66,11 @@ WEFT_COLD int refuse_read_only() {
                 "array");
 }
 
+bool has_streams(DLDevice device) {
+  return device.device_type != kDLCPU && device.device_type != kDLCUDAHost &&
+         device.device_type != kDLROCMHost;
+}
+
 // The first tensor on a device decides the call's stream.
 int ask_stream(PyObject* object, const TypeEntry& entry, DLDevice device, CallFrame& frame) {
   frame.stream_asked = true;
@@ -87,7 +92,8 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
   if (WEFT_UNLIKELY(view->read_only) && (flags & kArgumentWritten) != 0) return refuse_read_only();
   if (frame.first_tensor == nullptr) frame.first_tensor = &entry;
   DLDevice device = view->tensor.device;
-  if (device.device_type != kDLCPU && !frame.stream_asked && ask_stream(object, entry, device, frame) != 0) {
+  if (WEFT_UNLIKELY(has_streams(device)) && !frame.stream_asked &&
+      ask_stream(object, entry, device, frame) != 0) {
     return -1;
   }
   value->zero_padding = 0;

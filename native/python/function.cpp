@@ -70,11 +70,12 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
   function->vectorcall = call_function;
   function->safe_call = safe_call;
   function->handle = handle;
-  function->parameter_count = -1;
+  function->direct_count = kAnyCount;
   function->owned_tensors = true;  // nothing is known of a foreign function: it may keep what it is given
   if (plan != nullptr && plan != Py_None) {
     function->plan = reinterpret_cast<CallPlan*>(Py_NewRef(plan));
-    function->parameter_count = function->plan->count;
+    bool all_positional = function->plan->positional_count == function->plan->count;
+    function->direct_count = all_positional ? function->plan->count : kAlwaysBind;
     function->argument_flags = function->plan->flags;
     function->release_gil = function->plan->release_gil;
     function->owned_tensors = function->plan->owned_tensors;

@@ -9,12 +9,15 @@
 
 namespace weft {
 
+constexpr Py_ssize_t kAnyCount = -1;    // any number of arguments, no keywords
+constexpr Py_ssize_t kAlwaysBind = -2;  // there are keyword-only parameters
+
 struct Function {
   PyObject base;
   vectorcallfunc vectorcall;
   TVMFFISafeCallType safe_call;
   void* handle;                   // first argument of safe_call
-  Py_ssize_t parameter_count;     // -1: any number, no keywords
+  Py_ssize_t direct_count;        // so many positional arguments need no binding; or one of the two below
   const uint8_t* argument_flags;  // of the plan, or nullptr
   bool release_gil;
   bool owned_tensors;

@@ -181,9 +181,18 @@ void resolve(TypeEntry* entry) {
   choose_general_reader(entry);
   if (entry->read != nullptr) {
     entry->kind = Kind::kTensor;
-  } else if (has_attribute(type, g_names.__cuda_stream__)) {
+  } else if (has_attribute(type, g_names.__cuda_stream__) || has_attribute(type, g_names.cuda_stream) ||
+             is_subtype_of_imported(type, "cupy.cuda", "Stream")) {
     entry->kind = Kind::kStream;
   }
+}
+
+// Looking at a type runs Python code, during which other threads may meet the entry: it changes at once, at
+// the end.
+void settle(TypeEntry* entry) {
+  TypeEntry fresh = *entry;
+  resolve(&fresh);
+  *entry = fresh;
 }
 
 PyObject* set_reader_rungs(PyObject*, PyObject* mask) {
@@ -196,7 +205,7 @@ PyObject* set_reader_rungs(PyObject*, PyObject* mask) {
   g_rungs = static_cast<unsigned>(value);
   for (size_t slot = 0; slot < g_table.capacity; ++slot) {
     TypeEntry* entry = g_table.slots[slot];
-    if (entry != nullptr && entry->kind != Kind::kAdapter) resolve(entry);
+    if (entry != nullptr && entry->kind != Kind::kAdapter) settle(entry);
   }
   Py_RETURN_NONE;
 }
@@ -230,7 +239,7 @@ PyMethodDef kMethods[] = {
 
 const TypeEntry* find_type(PyObject* object) {
   TypeEntry* entry = entry_of(Py_TYPE(object));
-  if (WEFT_UNLIKELY(entry != nullptr && !entry->settled)) resolve(entry);
+  if (WEFT_UNLIKELY(entry != nullptr && !entry->settled)) settle(entry);
   return entry;
 }
 

@@ -7,6 +7,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -123,6 +124,13 @@ CALLEE void release_kept_on_thread() {
 }
 CALLEE void release_on_thread(TVMFFIObject* object) {
   std::thread([object] { TVMFFIObjectDecRef(object); }).join();
+}
+
+// Releases when the C library runs its exit handlers, which is after the interpreter has ended.
+CALLEE void release_at_exit(TVMFFIObject* object) {
+  static TVMFFIObject* last = nullptr;
+  last = object;
+  std::atexit([] { TVMFFIObjectDecRef(last); });
 }
 
 CALLEE int return_handle(void* handle, const TVMFFIAny*, int32_t, TVMFFIAny* result) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import os
 import shutil
 import subprocess
@@ -63,19 +64,31 @@ class SeenTensor:
         self.byte_offset = tensor.byte_offset
 
 
-@functools.cache
-def library() -> ctypes.CDLL:
-    """The test library, compiled against the headers and the library of the installed package."""
+def build() -> Path:
+    """The test library, compiled against the installed package's headers; built once per version."""
     source = Path(__file__).with_name("callee.cpp")
     ffi = Path(find_ffi_library())
-    folder = Path(tempfile.mkdtemp(prefix="weft-callee-"))
+    made_of = source.read_bytes() + str(ffi).encode() + str(ffi.stat().st_mtime_ns).encode()
+    name = f"weft-callee-{os.getuid()}-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+    target = Path(tempfile.gettempdir()) / name
+    if target.is_file() and target.stat().st_uid == os.getuid():
+        return target
     compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror"]
     command += [f"-I{ffi.parent.parent / 'include'}", str(source), str(ffi)]
-    command += [f"-Wl,-rpath,{ffi.parent}", "-o", str(folder / "callee.so")]
-    subprocess.run(command, check=True)
-    loaded = ctypes.CDLL(str(folder / "callee.so"))
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / name
+        subprocess.run([*command, f"-Wl,-rpath,{ffi.parent}", "-o", str(made)], check=True)
+        staged = target.with_suffix(f".{os.getpid()}")
+        shutil.copy(made, staged)
+    staged.replace(target)
+    return target
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The functions of callee.cpp, for ctypes."""
+    loaded = ctypes.CDLL(str(build()))
     loaded.callee_arguments.restype = ctypes.POINTER(AnyValue)
     loaded.callee_tensor.restype = ctypes.POINTER(DLTensor)
     loaded.callee_dims.restype = ctypes.POINTER(ctypes.c_int64)

@@ -17,6 +17,10 @@ def g(a, b, c):
     """The model with three required parameters."""
 
 
+def k(a, *, c):
+    """The model with as many parameters as it has positional arguments too few."""
+
+
 def h(a, /, b):
     """The model with a positional-only parameter."""
 
@@ -70,6 +74,8 @@ def test_arguments_arrive_in_the_order_of_the_parameters(arguments, keywords):
         (g, (1, 2), {}),
         (g, (1, 2, 3, 4), {}),
         (g, (1, 2), {"b": 2}),
+        (k, (1, 2), {}),
+        (k, (1, 2), {"c": 3}),
         (h, (), {"a": 1, "b": 2}),
         (h, (1,), {}),
     ],

@@ -4,13 +4,18 @@
 import ctypes
 import gc
 import inspect
+import subprocess
 import sys
 import weakref
+from pathlib import Path
 
 import pytest
 
 from tests.native.callee import AnyValue, address, foreign, library, planned
 from weft import _native
+
+
+ROOT = Path(__file__).parents[2]
 
 
 class Details:
@@ -132,3 +137,31 @@ def test_calling_takes_no_reference_of_its_own():
 def test_functions_cannot_be_made_without_code():
     with pytest.raises(TypeError):
         _native.Function()
+
+
+def test_nothing_crashes_when_the_process_ends_with_live_objects():
+    program = (
+        "import ctypes, threading\n"
+        "from tests.native.callee import foreign, library\n"
+        "class Owner: pass\n"
+        "handle = foreign('nothing', owner=Owner()).to_object()\n"
+        "foreign('keep')(bytearray(8))\n"
+        "import atexit\n"
+        "release = library().release_on_thread\n"
+        "atexit.register(lambda: release(ctypes.c_void_p(handle)))\n"
+        "functions = [foreign('nothing') for _ in range(3)]\n"
+        "functions.append(functions)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == 0
+
+
+def test_a_release_after_the_interpreter_has_ended_is_harmless():
+    program = (
+        "import ctypes\n"
+        "from tests.native.callee import foreign, library\n"
+        "handle = foreign('nothing', owner=object()).to_object()\n"
+        "library().release_at_exit(ctypes.c_void_p(handle))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == 0
