@@ -62,6 +62,19 @@ def test_a_shift_by_a_constant_is_one_operation_at_most(dtype, operator):
             assert trace.evaluate(result, value) == wrap(eval(f"value {operator} count"), dtype)
 
 
+@pytest.mark.parametrize("operator", ["<<", ">>"])
+def test_a_masked_count_needs_no_limit(operator):
+    trace = Trace()
+    x, count = trace.scalar(types.i32), trace.scalar(types.i32)
+    masked = binary(trace.builder, "&", count, 31)
+    result = binary(trace.builder, operator, x, masked)
+    assert len(trace.names) == 2
+    for value in (1, -5):
+        assert trace.evaluate(result, value, 35) == eval(f"value {operator} 3")
+    binary(trace.builder, operator, x, binary(trace.builder, "&", count, 63))
+    assert len(trace.names) > 4
+
+
 def test_a_constant_on_the_left_takes_the_counts_type():
     trace = Trace()
     assert binary(trace.builder, "<<", 1, trace.scalar(types.i64)).dtype is types.i64

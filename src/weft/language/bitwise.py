@@ -77,6 +77,11 @@ def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Sca
         return _shift_by_constant(builder, operator, number, int(count))
     assert isinstance(right, Scalar)
     staged = convert(builder, right, count_dtype)
+    if _is_masked_below(staged, dtype.bits):
+        amount = convert(builder, staged, dtype)
+        return Scalar(
+            builder.emit(_shift_kind(operator, dtype)(number.ssa, amount.ssa)).result, dtype
+        )
     if operator == "<<":
         return _shift_left(builder, number, staged)
     return _shift_right(builder, number, staged)
@@ -113,6 +118,15 @@ def _shift_kind(operator: str, dtype: DType) -> type[arith.ShLIOp | arith.ShRSIO
     if operator == "<<":
         return arith.ShLIOp
     return arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
+
+
+def _is_masked_below(count: Scalar, width: int) -> bool:
+    """Whether the count is ``x & 31`` or the like, so that it cannot reach the width."""
+    owner = count.ssa.owner
+    if not isinstance(owner, arith.AndIOp):
+        return False
+    masks = (Scalar(operand, count.dtype).constant for operand in owner.operands)
+    return any(mask is not None and 0 <= mask < width for mask in masks)
 
 
 def _shift_left(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
