@@ -8,22 +8,30 @@ In: examples/add_one.py, compiled for the CPU and for sm_90a. Out: the page;
 from __future__ import annotations
 
 import inspect
-import re
 from pathlib import Path
 
 import numpy as np
+from xdsl.parser import Parser
 
 import weft
 from examples.add_one import add_one, add_one_kernel, fake_arguments
+from weft.backends.cpu.stages import print_kernels
+from weft.backends.host import machine_of
+from weft.dialects.context import make_context
 
 PAGE = Path(__file__).parent / "walkthrough.md"
 ROOT = PAGE.parent.parent
 
 
+def cpu_llvm(module: str) -> str:
+    """LLVM text of the kernels for a CPU with AVX2, whatever this machine is; without locations."""
+    again = Parser(make_context(), module).parse_module()
+    return print_kernels(again, machine_of("x86-64-v3", "+avx2"))
+
+
 def plain(text: str) -> str:
-    """A text without what differs between machines: this repository's path, the CPU's name."""
-    text = text.replace(str(ROOT) + "/", "").replace(str(ROOT), ".")
-    text = re.sub(r'("target-(?:cpu|features)"=)"[^"]*"', r'\1"…"', text)
+    """A text without this repository's path and without blanks at the ends of lines."""
+    text = text.replace(str(ROOT) + "/", "").replace(str(ROOT), ".").expandtabs(4)
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
@@ -33,7 +41,7 @@ def block(language: str, text: str) -> str:
 
 
 def from_line(text: str, begin: str, end: str) -> str:
-    """The lines from the first that contains `begin` to the first after it that equals `end`.
+    """The lines from the first that contains `begin` to the first after it that begins with `end`.
 
     Raises:
         ValueError: if there is no such line, so that the page cannot silently lose a part.
@@ -43,17 +51,21 @@ def from_line(text: str, begin: str, end: str) -> str:
     if first is None:
         raise ValueError(f"no line of the text contains {begin!r}")
     last = next(
-        (number for number in range(first, len(lines)) if lines[number].strip() == end.strip()),
+        (
+            number
+            for number in range(first + 1, len(lines))
+            if lines[number].strip().startswith(end)
+        ),
         len(lines) - 1,
     )
     return inspect.cleandoc("\n" + "\n".join(lines[first : last + 1]))
 
 
-def first_lines(text: str, count: int, comment: str) -> str:
-    """The beginning of a long text, and how much is left out."""
-    lines = text.splitlines()
-    left = len(lines) - count
-    return "\n".join(lines[:count] + ([f"{comment} … {left} more lines"] if left > 0 else []))
+def llvm_excerpt(text: str) -> str:
+    """The head of a CPU kernel and the loop over the threads of a row."""
+    head = from_line(text, "define", "entry:")
+    loop = from_line(text, "run.", "next.")
+    return f"{head}\n  ; … parameters, and the loop over blocks\n{loop}\n  ; …\n}}"
 
 
 def operation(module: str, begin: str) -> str:
@@ -132,7 +144,7 @@ def page() -> str:
             "loop over the threads of a block, and the guard has become the bound of that loop, so "
             "LLVM vectorises it.",
             "",
-            block("llvm", first_lines(from_line(cpu.llvm_ir, "define", "}"), 60, ";")),
+            block("llvm", llvm_excerpt(cpu_llvm(module))),
             "## 5. PTX for sm_90a",
             "",
             "For the CUDA target the same IR is printed with the target's own rows, and LLVM makes "

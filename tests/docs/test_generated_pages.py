@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docs import generate_configuration, generate_reference
+from docs import generate_configuration, generate_reference, generate_walkthrough
 
 
 def test_configuration_page_is_what_the_table_of_variables_says():
@@ -20,3 +20,7 @@ def test_reference_pages_are_what_the_docstrings_say():
 
 def test_no_reference_page_is_left_over():
     assert set(generate_reference.FOLDER.glob("*.md")) == set(generate_reference.pages())
+
+
+def test_walkthrough_shows_what_the_compiler_makes_now():
+    assert generate_walkthrough.PAGE.read_text() == generate_walkthrough.page(), "run: make docs"
