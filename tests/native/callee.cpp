@@ -244,6 +244,23 @@ CALLEE void* callee_exchange_api() {
   api.current_work_stream = work_stream;
   return &api;
 }
+// The same through managed tensors only, behind a newer version that nobody knows yet.
+CALLEE void* callee_future_exchange_api() {
+  static DLPackExchangeAPI known = {};
+  known.header.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  known.managed_tensor_from_py_object_no_sync = [](void*, DLManagedTensorVersioned** out) {
+    *out = new DLManagedTensorVersioned{};
+    (*out)->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    (*out)->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+    (*out)->dl_tensor = example_tensor(kDLCPU, 0);
+    (*out)->deleter = delete_managed;
+    return 0;
+  };
+  static DLPackExchangeAPIHeader future = {};
+  future.version = {DLPACK_MAJOR_VERSION + 1, 0};
+  future.prev_api = &known.header;
+  return &future;
+}
 CALLEE int callee_stream_queries() { return g_stream_queries; }
 CALLEE int callee_deleted() { return g_deleted; }
 

@@ -95,7 +95,12 @@ def library() -> ctypes.CDLL:
     loaded.callee_text.restype = ctypes.c_char_p
     for name in ("callee_handle", "callee_stream", "callee_kept"):
         getattr(loaded, name).restype = ctypes.c_void_p
-    for name in ("callee_exchange_api", "callee_managed", "callee_environment_stream"):
+    for name in (
+        "callee_exchange_api",
+        "callee_future_exchange_api",
+        "callee_managed",
+        "callee_environment_stream",
+    ):
         getattr(loaded, name).restype = ctypes.c_void_p
     return loaded
 

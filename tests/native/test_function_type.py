@@ -14,7 +14,6 @@ import pytest
 from tests.native.callee import AnyValue, address, foreign, library, planned
 from weft import _native
 
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -23,10 +23,10 @@ def clean_stream():
         library().callee_set_environment_stream(device, None)
 
 
-def exchange_type() -> type:
+def exchange_type(api: str = "callee_exchange_api") -> type:
     class Exchanged:
         __dlpack_c_exchange_api__ = new_capsule(
-            library().callee_exchange_api(), b"dlpack_exchange_api", None
+            getattr(library(), api)(), b"dlpack_exchange_api", None
         )
 
     return Exchanged
@@ -66,6 +66,16 @@ def test_the_exchange_api_gives_the_tensor_and_the_stream(clean_stream):
     assert (tensor.data, tensor.byte_offset) == (0x1000, 8)
     assert library().callee_stream(1) == 0x5001
     assert library().callee_stream_queries() == queries + 1
+
+
+def test_an_exchange_api_of_a_newer_version_is_used_through_the_one_that_is_known():
+    argument = exchange_type("callee_future_exchange_api")()
+    deleted = library().callee_deleted()
+    assert seen_tensor(argument).shape == (2, 3)
+    assert library().callee_deleted() == deleted + 1
+    with pytest.raises(ValueError, match="writable memory"):
+        planned("record", "a", written_mask=1)(argument)
+    assert library().callee_deleted() == deleted + 2
 
 
 def test_the_stream_is_asked_once_per_call_and_restored_on_every_path(clean_stream):
