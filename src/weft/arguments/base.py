@@ -7,11 +7,13 @@ In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `describe`. Next
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from weft.errors import SignatureError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.arguments.symbols import Symbols
 
 
@@ -191,6 +193,11 @@ def annotation_text(annotation: object) -> str:
     if isinstance(annotation, type):
         return annotation.__name__
     return str(annotation) if not isinstance(annotation, str) else repr(annotation)
+
+
+def items_of(value: object) -> tuple[Any, ...] | None:
+    """The items of a tuple or list, or None for anything else."""
+    return tuple(cast("Sequence[Any]", value)) if isinstance(value, tuple | list) else None
 
 
 def describe(value: object) -> str:

@@ -15,6 +15,7 @@ from weft.arguments.base import (
     ArgumentKind,
     annotation_text,
     describe,
+    items_of,
 )
 
 if TYPE_CHECKING:
@@ -110,14 +111,16 @@ class ConstantKind(ArgumentKind):
         return cls(value)
 
 
-def constant_key(value: Any) -> tuple[Any, ...]:
+def constant_key(value: object) -> tuple[Any, ...]:
     """A key under which only values that compile to the same code are equal.
 
     Example:
         >>> constant_key(1) == constant_key(True), constant_key(0.0) == constant_key(-0.0)
         (False, False)
     """
-    if type(value) is tuple:
-        return (tuple, *(constant_key(item) for item in value))
+    kind: type = type(value)
+    items = items_of(value)
+    if items is not None and kind is tuple:  # a named tuple is a value of its own
+        return (tuple, *(constant_key(item) for item in items))
     # repr tells 0.0 from -0.0 and makes NaN equal to itself.
-    return (type(value), repr(value) if isinstance(value, float) else value)
+    return (kind, repr(value) if isinstance(value, float) else value)

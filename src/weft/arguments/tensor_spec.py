@@ -7,10 +7,10 @@ None. Next: tensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.arguments.base import Annotation, describe
+from weft.arguments.base import Annotation, describe, items_of
 from weft.errors import SignatureError
 from weft.types.device import DEVICE_TYPES, device_name, parse_device
 from weft.types.dims import Dim
@@ -135,7 +135,7 @@ class Tensor:
     __slots__ = ()
 
     def __class_getitem__(cls, items: object) -> TensorSpec:
-        said = items if isinstance(items, tuple) else (items,)
+        said = items_of(items) or (items,)
         if not 1 <= len(said) <= 3:
             raise _spec_error(
                 f"Tensor[...] takes dtype, dims and layout, received {len(said)} items"
@@ -251,12 +251,12 @@ def _check_layout(layout: object) -> str:
 
 
 def _check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
-    if not isinstance(dims, tuple | list):
+    entries = items_of(dims)
+    if entries is None:
         raise _spec_error(
             f"{what} is {dims!r}, expected a tuple with one entry per dimension",
             hint='write ("n",) for one dimension, () for none',
         )
-    entries: Sequence[Any] = dims  # pyright: ignore[reportUnknownVariableType]
     if len(entries) > MAX_RANK:
         raise _spec_error(f"{what} has {len(entries)} dimensions; the largest rank is {MAX_RANK}")
     return tuple(
@@ -266,9 +266,9 @@ def _check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
 
 
 def _check_strides(strides: object, rank: int) -> tuple[int | Dim | None, ...]:
-    if not isinstance(strides, tuple | list) or len(strides) != rank:  # pyright: ignore[reportUnknownArgumentType]
+    entries = items_of(strides)
+    if entries is None or len(entries) != rank:
         raise _spec_error(f"strides is {strides!r}, expected a tuple of {rank}, one per dimension")
-    entries: Sequence[Any] = strides  # pyright: ignore[reportUnknownVariableType]
     return tuple(
         None if stride is None else _check_entry(stride, f"strides[{index}]", -(1 << 63))
         for index, stride in enumerate(entries)

@@ -7,7 +7,7 @@ error and ends the function; codegen expands the operations when it prints LLVM 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -89,6 +89,13 @@ def tuple_result(items: Sequence[Attribute]) -> ArrayAttr[Any]:
     return ArrayAttr(items)
 
 
+def tuple_items(result: Attribute | None) -> tuple[Attribute, ...] | None:
+    """The items of a tuple of results, or None for what is no tuple."""
+    if isinstance(result, ArrayAttr):
+        return cast("ArrayAttr[Attribute]", result).data
+    return None
+
+
 def none_result() -> UnitAttr:
     """None; what a host function returns that returns nothing."""
     return UnitAttr()
@@ -100,8 +107,9 @@ def check_result(result: Attribute) -> None:
     Raises:
         VerifyException: if it is not.
     """
-    if isinstance(result, ArrayAttr):
-        for item in result.data:
+    items = tuple_items(result)
+    if items is not None:
+        for item in items:
             check_result(item)
         return
     if isinstance(result, DictionaryAttr):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Region
 
@@ -25,6 +25,7 @@ from weft.dialects.ffi import (
     EnvironmentStreamOp,
     FuncOp,
     ReturnOp,
+    tuple_items,
 )
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.body import WrapperBody
@@ -111,7 +112,7 @@ def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
 def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:
     """The terminator: which results and which arguments are returned, in what tree."""
     tree = host.attributes.get(RESULT_ATTRIBUTE)
-    names = set() if tree is None else _arguments_in(tree)
+    names = _arguments_in(tree)
     tensors = [
         operation.result
         for operation in block.ops
@@ -120,10 +121,11 @@ def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:
     return ReturnOp(results, tensors, tree)
 
 
-def _arguments_in(tree: Attribute) -> set[str]:
+def _arguments_in(tree: Attribute | None) -> set[str]:
     """Names of the arguments that a result tree mentions."""
-    if isinstance(tree, ArrayAttr):
-        return {name for item in tree.data for name in _arguments_in(item)}
+    items = tuple_items(tree)
+    if items is not None:
+        return {name for item in items for name in _arguments_in(item)}
     if isinstance(tree, DictionaryAttr):
         name = tree.data.get("argument")
         if isinstance(name, StringAttr):

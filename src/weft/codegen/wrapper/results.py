@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr
 
 from weft.codegen.llvm_types import llvm_type, memory_type
 from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
+from weft.dialects.ffi import tuple_items
 from weft.types.dtype import dtype_named, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Attribute, SSAValue
 
     from weft.codegen.wrapper.printer import WrapperPrinter
@@ -40,17 +43,18 @@ class _Return:
 
     def store(self, tree: Attribute | None, result: str) -> None:
         """Makes the value that `tree` describes, in the TVMFFIAny at `result`."""
-        if isinstance(tree, ArrayAttr):
-            self._store_tuple(tree.data, result)
+        items = tuple_items(tree)
+        if items is not None:
+            self._store_tuple(items, result)
         elif not isinstance(tree, DictionaryAttr):
             self._set(result, NONE, "i64", "0")
         elif "argument" in tree.data:
             self._store_argument(_text(tree.data["argument"]), result)
         else:
-            index = tree.data["value"].value.data  # pyright: ignore  verified
-            self._store_scalar(
-                self.op.values[index], dtype_named(_text(tree.data["dtype"])), result
-            )
+            number: Any = tree.data["value"]  # an IntegerAttr
+            values: Sequence[SSAValue] = self.op.values
+            dtype = dtype_named(_text(tree.data["dtype"]))
+            self._store_scalar(values[number.value.data], dtype, result)
 
     def _set(self, result: str, type_index: int, kind: str, value: str) -> None:
         # Type index and padding in one word.
