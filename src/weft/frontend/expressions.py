@@ -71,6 +71,8 @@ class Expressions:
 
     def condition(self, node: ast.expr) -> bool | Scalar:
         """What ``if node:`` asks: a Python bool where it is known, else a staged ``bool_``."""
+        if isinstance(node, ast.BoolOp):
+            return short_circuit.boolean_condition(self, node)
         return self.truth_of(self.evaluate(node), node)
 
     def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:

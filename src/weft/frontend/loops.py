@@ -273,8 +273,8 @@ def _guard_rounds(loop: _Loop, looping: Scalar, items: Sequence[Any]) -> None:
 
 
 def _staged_for(loop: _Loop, course: Course, *, always_runs: bool = False) -> None:
-    carried = Carried(loop.frame, loop.candidates(), always_runs=always_runs)
     loop.enter()
+    carried = Carried(loop.frame, loop.candidates(), always_runs=always_runs)
     emit = _emit_while_range if loop.exits.leave_loop else _emit_for
     for _ in range(MOST_ROUNDS):
         operation = emit(loop, course, carried)

@@ -63,13 +63,17 @@ _NO_EXITS: Final = Exits(False, False, False)
 class NameAnalysis:
     """The analyses of one function's statements; each node is looked at once.
 
+    Args:
+        has_walrus: whether an assignment expression may be inside; without one, only targets bind.
+
     Attributes:
         always_live: names read by nested functions, which may be called anywhere.
     """
 
-    __slots__ = ("_assigned", "_exits", "_read", "always_live")
+    __slots__ = ("_assigned", "_exits", "_has_walrus", "_read", "always_live")
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_walrus: bool = True) -> None:
+        self._has_walrus = has_walrus
         self._assigned: dict[ast.AST, Names] = {}
         self._read: dict[ast.AST, Names] = {}
         self._exits: dict[ast.AST, Exits] = {}
@@ -88,6 +92,11 @@ class NameAnalysis:
     def _find_assigned(self, node: ast.AST) -> Names:
         if isinstance(node, ast.Name):
             return NONE if isinstance(node.ctx, ast.Load) else frozenset((node.id,))
+        if isinstance(node, ast.expr) and not self._has_walrus:
+            # A target is a name, or a tuple of targets; elements and attributes bind nothing.
+            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else []
+            parts = [node.value] if isinstance(node, ast.Starred) else parts
+            return self.assigned(parts)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return frozenset((node.name,))
         if isinstance(node, ast.Lambda):

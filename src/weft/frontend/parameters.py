@@ -13,6 +13,7 @@ from weft.arguments.none import NoneKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
+from weft.dialects.cuda.types import StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Stream, Tensor
@@ -59,8 +60,8 @@ def _value(builder: Builder, parameter: Parameter) -> Any:
 
 def _argument(builder: Builder, kind: ArgumentKind, name: str) -> SSAValue:
     entry = builder.entry
-    argument_type = ir_type_of(kind)
-    assert argument_type is not None
+    # The environment's stream has no type as an argument of a call, but the host function takes it.
+    argument_type = ir_type_of(kind) or StreamType()
     argument = entry.insert_arg(argument_type, len(entry.args))
     if argument.is_valid_name(name):
         argument.name_hint = name

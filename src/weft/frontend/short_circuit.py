@@ -54,6 +54,13 @@ def boolean(visitor: Expressions, node: ast.BoolOp) -> Any:
     return _chain(visitor, node, thunks, list(node.values), is_and)
 
 
+def boolean_condition(visitor: Expressions, node: ast.BoolOp) -> bool | Scalar:
+    """The same where only the truth of it is asked, so that operands may have different types."""
+    is_and = isinstance(node.op, ast.And)
+    thunks = [lambda operand=operand: visitor.condition(operand) for operand in node.values]
+    return visitor.truth_of(_chain(visitor, node, thunks, list(node.values), is_and), node)
+
+
 def _chain(
     visitor: Expressions,
     node: ast.expr,

@@ -78,7 +78,7 @@ class FunctionSource:
         self.globals: dict[str, Any] = function.__globals__
         cells: tuple[CellType, ...] = function.__closure__ or ()
         self.closure = dict(zip(code.co_freevars, cells, strict=True))
-        self.analysis = NameAnalysis()
+        self.analysis = NameAnalysis(has_walrus=":=" in text)
         self._parameters: tuple[DeclaredParameter, ...] | None = None
 
     def __repr__(self) -> str:

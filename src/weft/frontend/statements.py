@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from xdsl.dialects.arith import ConstantOp
+
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend import calls, constants, loops, matching
 from weft.frontend.attributes import item, refuse_elements
@@ -225,6 +227,10 @@ class Statements:
         frame = self.frame
         if isinstance(target, ast.Name):
             frame.scope.assign(target.id, value, frame.locate(target))
+            if isinstance(value, Scalar) and value.ssa.name_hint is None:
+                # Printed IR has the user's names; a constant is shared, so it has none.
+                if not isinstance(value.ssa.owner, ConstantOp):
+                    value.ssa.name_hint = target.id
             return
         try:
             if isinstance(target, ast.Tuple | ast.List):
