@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "driver/device_image.h"
 #include "driver/driver_library.h"
 #include "driver/unload_queue.h"
 
@@ -95,13 +96,14 @@ void DeviceProgram::release() {
 
 DeviceProgram::~DeviceProgram() {
   const char* name = library_ == nullptr ? "" : intern_name(function_name_);
-  queue_unload(library_, nullptr, -1, name);
+  queue_unload(library_, nullptr, nullptr, name);
   for (auto& per_device : loaded_) {
     for (auto& slot : per_device) {
       LoadedProgram* program = slot.load(std::memory_order_acquire);
       if (program == nullptr) continue;
       if (program->module != nullptr) {
-        queue_unload(nullptr, program->module, program->device->ordinal, intern_name(function_name_));
+        cuda::CUcontext context = program->device->primary.load(std::memory_order_acquire);
+        queue_unload(nullptr, program->module, context, intern_name(function_name_));
       }
       delete program;
     }
@@ -188,6 +190,7 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, cuda::CUstrea
     fail_load(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing", device, error);
     return nullptr;
   }
+  if (!check_device_image(cubin_, function_name_, error)) return nullptr;
   drain_unload_queue();
   std::lock_guard<std::mutex> lock(mutex_);
   LoadedProgram* present = loaded(policy, device->ordinal);

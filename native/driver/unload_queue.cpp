@@ -16,7 +16,7 @@ namespace {
 struct Entry {
   cuda::CUlibrary library;
   cuda::CUmodule module;
-  int32_t device;
+  cuda::CUcontext context;
   const char* name;
   Entry* next;
 };
@@ -40,22 +40,21 @@ void unload(const Entry& entry) {
     tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
   }
   if (entry.module != nullptr) {
-    // A module belongs to its context, so that one is made current for the call.
+    // A module belongs to its context, so that one is made current for the call. Where that cannot be
+    // done the context is gone, and took the module with it.
     DriverError error;
-    Device* device = device_or_null(entry.device);
-    cuda::CUcontext context = device == nullptr ? nullptr : device->primary.load(std::memory_order_acquire);
     ContextGuard guard;
-    if (context == nullptr || !guard.enter(context, &error)) return;
+    if (!guard.enter(entry.context, &error)) return;
     tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
   }
 }
 
 }  // namespace
 
-void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, int32_t device, const char* name) {
+void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name) {
   if (library == nullptr && module == nullptr) return;
   if (!driver_is_ready()) return;  // forked: these are the parent's
-  Entry* entry = new (std::nothrow) Entry{library, module, device, name, nullptr};
+  Entry* entry = new (std::nothrow) Entry{library, module, context, name, nullptr};
   if (entry == nullptr) return;
   entry->next = g_first.load(std::memory_order_relaxed);
   while (!g_first.compare_exchange_weak(entry->next, entry, std::memory_order_release,

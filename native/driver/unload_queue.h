@@ -9,9 +9,10 @@
 
 namespace weft {
 
-// Takes ownership of the handles; either may be NULL. `name` is interned, for the log. In a forked child
-// and when memory runs out the handles are dropped: the process's end frees them.
-void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, int32_t device, const char* name);
+// Takes ownership of the handles; either may be NULL. `context` is the one that a module was loaded in;
+// `name` is interned, for the log. In a forked child and when memory runs out the handles are dropped: the
+// process's end frees them.
+void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name);
 
 // Unloads what is queued. Safe points: before a load, in synchronize, and when asked for. Does nothing in
 // a forked child. Returns how many were unloaded; failures are told on stderr with the name.

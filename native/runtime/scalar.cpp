@@ -90,18 +90,24 @@ int32_t decode_u64(const weft_failure_site* kind, const weft_failure_site* range
   return 0;
 }
 
-int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value) {
+int64_t round_to_float(int32_t dtype, double value, double* largest) {
   const FloatFormat* format = find_format(dtype);
-  if (format == nullptr) return raise_error("RuntimeError", "narrow_float: no such float type");
   const int64_t sign = std::signbit(value) ? format->sign_bit() : 0;
+  *largest = magnitude_of(*format, format->largest);
   if (std::isnan(value)) return sign | format->quiet_nan;
   if (std::isinf(value)) return sign | (format->infinity >= 0 ? format->infinity : format->largest);
   const double magnitude = std::fabs(value);
   // Compared first, so that the conversion to an integer cannot overflow.
-  const double largest = magnitude_of(*format, format->largest);
-  const int64_t bits = magnitude > 2 * largest ? format->largest + 1 : round_magnitude(*format, magnitude);
-  if (bits > format->largest) return fail(site, bits_of(value), bits_of(largest));
-  return sign | bits;
+  if (magnitude > 2 * *largest) return -1;
+  const int64_t bits = round_magnitude(*format, magnitude);
+  return bits > format->largest ? -1 : sign | bits;
+}
+
+int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value) {
+  if (find_format(dtype) == nullptr) return raise_error("RuntimeError", "narrow_float: no such float type");
+  double largest;
+  const int64_t bits = round_to_float(dtype, value, &largest);
+  return bits < 0 ? fail(site, bits_of(value), bits_of(largest)) : bits;
 }
 
 double widen_float(int32_t dtype, int64_t bits) {

@@ -165,3 +165,100 @@ class CodeImage:
     def bound_device(self) -> int | None: ...
     @property
     def load_policy(self) -> int: ...
+
+class TensorMap:
+    def __new__(cls) -> Self: ...
+    @property
+    def address(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def fill_tiled(
+        self,
+        address: int,
+        data_type: int,
+        dims: tuple[int, ...],
+        strides: tuple[int, ...],
+        box: tuple[int, ...],
+        element_strides: tuple[int, ...],
+        interleave: int,
+        swizzle: int,
+        l2_promotion: int,
+        fill: int,
+    ) -> bool: ...
+    def fill_im2col(
+        self,
+        address: int,
+        data_type: int,
+        dims: tuple[int, ...],
+        strides: tuple[int, ...],
+        lower: tuple[int, ...],
+        upper: tuple[int, ...],
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        element_strides: tuple[int, ...],
+        interleave: int,
+        swizzle: int,
+        l2_promotion: int,
+        fill: int,
+    ) -> bool: ...
+
+def load_binary(name: str, data: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]: ...
+def unload_binary(module: int) -> None: ...
+def function_attribute(function: int, attribute: int) -> int: ...
+def function_parameters(function: int) -> tuple[int, ...] | None: ...
+def occupancy_blocks(function: int, threads: int, shared: int) -> int: ...
+def occupancy_clusters(
+    function: int,
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    shared: int,
+    largest: bool,
+) -> int: ...
+def build_signature_metadata(types: Sequence[str]) -> bytes: ...
+def launch(
+    gridX: int,
+    gridY: int,
+    gridZ: int,
+    stream: object,
+    function: int,
+    cooperative: object,
+    programmatic: object,
+    kernel_metadata: tuple[int, int, int],
+    launch_metadata: object,
+    enter_hook: Callable[[Any], object] | None,
+    exit_hook: Callable[[Any], object] | None,
+    global_scratch: object,
+    profile_scratch: object,
+    arg_annotations: object,
+    signature: bytes,
+    args: tuple[object, ...],
+    /,
+) -> None: ...
+def launch_ex(
+    function: int,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_memory_bytes: int,
+    stream: object,
+    attributes: Sequence[tuple[int, bytes]],
+    signature: bytes,
+    annotations: object,
+    args: tuple[object, ...],
+    metadata: object,
+    enter_hook: Callable[[Any], object] | None,
+    exit_hook: Callable[[Any], object] | None,
+    scratch: tuple[object, object] | None,
+    pointer_check: int,
+    release_gil: bool,
+    /,
+) -> None: ...
+def device_attribute(device: int, attribute: int) -> int: ...
+def device_name_and_memory(device: int) -> tuple[str, int]: ...
+def current_device() -> int: ...
+def set_current_device(device: int) -> None: ...
+def synchronize(device: int, stream: object = None) -> None: ...
+def memory_info(device: int) -> tuple[int, int]: ...
+def is_stream_capturing(stream: object) -> bool: ...
+def stream_handle(stream: object) -> int: ...
+def stream_device(stream: object) -> int: ...
+def pointer_device(address: int) -> int: ...
+def set_printf_buffer(device: int, bytes: int) -> None: ...

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weft._native.TensorMap: a TMA descriptor and what it was made from.
+#ifndef WEFT_DRIVER_TENSOR_MAP_H_
+#define WEFT_DRIVER_TENSOR_MAP_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace weft {
+
+// The 128 bytes of a TensorMap, borrowed; nullptr without an exception for any other object.
+const void* tensor_map_of(PyObject* object);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_TENSOR_MAP_H_
