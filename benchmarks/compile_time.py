@@ -104,9 +104,15 @@ def stages(rounds: int) -> Iterator[Figure]:
 def examples(rounds: int) -> Iterator[Figure]:
     """Each example to a cubin and to the CPU, warm."""
     for example in EXAMPLES:
-        workers = {target: Worker(OURS, f"{target}:{example.name}") for target in ("cubin", "cpu")}
-        for worker in workers.values():
-            worker.measure()
+        try:
+            workers = {
+                target: Worker(OURS, f"{target}:{example.name}") for target in ("cubin", "cpu")
+            }
+            for worker in workers.values():
+                worker.measure()
+        except Missing as reason:
+            yield Figure(f"compile_time/{example.name}", None, "ms", note=str(reason))
+            continue
         measures = {target: worker.measure for target, worker in workers.items()}
         for target, median in medians(interleave(measures, rounds)).items():
             yield Figure(f"compile_time/{example.name}/{target}/warm", median, "ms")

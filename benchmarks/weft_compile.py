@@ -17,7 +17,7 @@ from benchmarks.harness import serve
 from examples.catalog import EXAMPLES
 
 OPTIONS = {"cubin": "--gpu-arch sm_90a --enable-tvm-ffi", "cpu": "--target cpu"}
-STAGE = re.compile(r"^  (\S+)\s+([\d.]+)$", re.MULTILINE)
+STAGE = re.compile(r"^  (\S.*?)\s+([\d.]+)$", re.MULTILINE)
 
 
 def main(case: str) -> None:
