@@ -89,15 +89,6 @@ def medians(samples: Mapping[str, list[float]]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
-def nanoseconds_per_call(call: Callable[[], object], repeat: int = 20_000) -> float:
-    """Time of one `call()` in a loop, without the loop itself being subtracted."""
-    loop = range(repeat)
-    start = time.perf_counter_ns()
-    for _ in loop:
-        call()
-    return (time.perf_counter_ns() - start) / repeat
-
-
 class Missing(Exception):
     """A peer that cannot be measured here; the text says why."""
 
