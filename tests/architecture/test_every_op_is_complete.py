@@ -13,15 +13,17 @@ import pytest
 from tests.architecture.source_tree import PACKAGE, ROOT, parsed
 from weft import language
 from weft.backends.host import HOST_SYMBOLS
+from weft.codegen.wrapper.function import WRAPPER
 from weft.dialects.cuda import CUDA
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 from weft.dialects.ffi import FFI
 from weft.language.operation import Operation
 
 OPERATIONS = [*CUDA.operations, *FFI.operations]
 BACKENDS = ("cpu", "cuda")
-# A backend prints whole kernels by a call of its stages, not by a row.
-BY_CALL = {KernelOp}
+# What a backend prints by a call and not by a row: whole kernels; on the CPU the end of a thread, which is the
+# next turn of its loop.
+BY_CALL = {"cpu": {KernelOp, ReturnOp}, "cuda": {KernelOp}}
 
 operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
@@ -60,7 +62,7 @@ def test_operation_occurs_in_a_test_of_its_text(operation):
 def test_backend_prints_the_operation_or_refuses_it_by_name(operation, backend: str):
     tables = importlib.import_module(f"weft.backends.{backend}.lowering.tables")
     unsupported = getattr(tables, "UNSUPPORTED", {})
-    printed = {*tables.KERNEL_ROWS, *tables.HOST_ROWS, *HOST_SYMBOLS, *BY_CALL}
+    printed = {*tables.KERNEL_ROWS, *tables.HOST_ROWS, *HOST_SYMBOLS, *WRAPPER, *BY_CALL[backend]}
     assert (operation in printed) != (operation in unsupported)
 
 
