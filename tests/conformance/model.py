@@ -103,6 +103,25 @@ def floats(operator: str, left: np.ndarray, right: np.ndarray, dtype: weft.DType
     return result.astype(numpy_type)
 
 
+def rounded_once(values: np.ndarray, dtype: weft.DType) -> np.ndarray:
+    """Floats in another float type, to nearest even in one step.
+
+    ml_dtypes goes from f64 through f32 and rounds twice; an f32 whose last bit says that something was
+    cut off (rounding to odd) makes its second step right.
+    """
+    if values.dtype != np.float64 or dtype.bits >= 32 or dtype is weft.f16:
+        return values.astype(NUMPY_TYPES[dtype])
+    single = values.astype(np.float32)
+    toward_zero = np.where(
+        np.abs(single.astype(np.float64)) > np.abs(values),
+        np.nextafter(single, np.float32(0)),
+        single,
+    )
+    bits = toward_zero.view(np.uint32) | (toward_zero != values)
+    odd = np.where(np.isfinite(values), bits.astype(np.uint32).view(np.float32), single)
+    return odd.astype(NUMPY_TYPES[dtype])
+
+
 def to_integer(values: np.ndarray, dtype: weft.DType) -> np.ndarray:
     """Float to integer: toward zero, the nearest bound when out of range, 0 for NaN."""
     results = []

@@ -73,11 +73,12 @@ def test_scalar_of_every_type_arrives(dtype):
 def test_integer_out_of_range_is_a_value_error_with_the_number(dtype):
     host, out = passing(dtype), np.zeros(1, NUMPY_TYPES[dtype])
     compiled = weft.compile(host, out, 0)
-    for value in (dtype.maximum + 1, dtype.minimum - 1):
-        for call in (host, compiled):
-            with pytest.raises((ValueError, OverflowError), match="value") as caught:
+    for value in (dtype.maximum + 1, dtype.minimum - 1, 1 << 70):
+        for call, kind in ((host, weft.SignatureError), (compiled, ValueError)):
+            with pytest.raises(kind) as caught:
                 call(out, value)
-            assert str(dtype) in str(caught.value)
+            for word in ("host", "argument", "'value'", str(value), str(dtype.maximum)):
+                assert word in str(caught.value)
 
 
 def test_bool_argument():
@@ -207,7 +208,7 @@ def test_defaults_and_keywords(arguments, keywords, expected):
     ("arguments", "keywords", "words"),
     [
         ((), {}, "a"),
-        ((1, 2, 3), {}, "3|4"),
+        ((1, 2, 3), {}, "positional"),
         ((1,), {"d": 1}, "d"),
         ((1,), {"a": 1}, "a"),
         ((1.5,), {}, "a.*(float|1.5)|float.*a"),
@@ -239,7 +240,7 @@ def test_buffers_and_dlpack_objects_are_tensors():
 
 def test_bytearray_is_a_tensor_of_u8():
     out = bytearray(4)
-    add(bytes([1, 2, 3, 4]), bytearray([5, 6, 7, 8]), out)
+    add(memoryview(bytes([1, 2, 3, 4])), bytearray([5, 6, 7, 8]), out)
     assert list(out) == [6, 8, 10, 12]
 
 

@@ -75,22 +75,22 @@ def test_ternary_evaluates_one_side_only():
 
 def test_operands_are_evaluated_from_left_to_right():
     order = np.zeros(4, np.int32)
-    count = np.zeros(1, np.int32)
+    used = np.zeros(1, np.int32)
     names = define(
         """
-        def note(order, count, value):
-            order[count[0]] = value
-            count[0] += 1
+        def note(order, used, value):
+            order[used[0]] = value
+            used[0] += 1
             return value
         """
     )
     run_threads(
         """
-        total = note(order, count, 1) + note(order, count, 2) * note(order, count, 3)
+        total = note(order, used, 1) + note(order, used, 2) * note(order, used, 3)
         order[3] = total
         """,
         1,
-        {"order": order, "count": count},
+        {"order": order, "used": used},
         note=names["note"],
     )
     assert order.tolist() == [1, 2, 3, 7]

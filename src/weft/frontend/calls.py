@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,6 +98,9 @@ def call_value(
     staged = contains_staged(arguments) or contains_staged(keywords)
     if isinstance(callee, FunctionType | MethodType):
         return _python_function(frame, callee, arguments, keywords, staged)
+    own_call = inspect.getattr_static(type(callee), "__call__", None)
+    if isinstance(own_call, FunctionType) and (staged or uses_language(own_call)):
+        return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
     return _other(visitor, node, callee, arguments, keywords, staged)
 
 

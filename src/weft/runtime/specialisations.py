@@ -75,7 +75,8 @@ class Specialisations:
         Raises:
             TypeError: in Python's words, for a count or keyword that does not fit.
         """
-        if keywords or len(arguments) != self._count:
+        # With keyword-only parameters the right count says nothing: one may have come by position.
+        if keywords or self._keyword_only or len(arguments) != self._count:
             arguments = self._bind(*arguments, **keywords)
         constants = self._constants
         if constants is None:
