@@ -135,8 +135,8 @@ class Tensor:
     __slots__ = ()
 
     def __class_getitem__(cls, items: object) -> TensorSpec:
-        said = items_of(items) or (items,)
-        if not 1 <= len(said) <= 3:
+        said: list[object] = list(items_of(items) or (items,))
+        if len(said) > 3:
             raise _spec_error(
                 f"Tensor[...] takes dtype, dims and layout, received {len(said)} items"
             )

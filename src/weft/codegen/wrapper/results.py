@@ -18,8 +18,6 @@ from weft.dialects.ffi import tuple_items
 from weft.types.dtype import dtype_named, u64
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdsl.ir import Attribute, SSAValue
 
     from weft.codegen.wrapper.printer import WrapperPrinter
@@ -52,9 +50,9 @@ class _Return:
             self._store_argument(_text(tree.data["argument"]), result)
         else:
             number: Any = tree.data["value"]  # an IntegerAttr
-            values: Sequence[SSAValue] = self.op.values
+            ssa: SSAValue = self.op.values[number.value.data]  # pyright: ignore[reportUnknownVariableType]
             dtype = dtype_named(_text(tree.data["dtype"]))
-            self._store_scalar(values[number.value.data], dtype, result)
+            self._store_scalar(ssa, dtype, result)  # pyright: ignore[reportUnknownArgumentType]
 
     def _set(self, result: str, type_index: int, kind: str, value: str) -> None:
         # Type index and padding in one word.
