@@ -7,6 +7,7 @@ branch-free where it can be, so that loops over it vectorise. Next: the families
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm_types import f32_text, f64_text
@@ -38,9 +39,9 @@ class Formula:
     """
 
     __slots__ = (
-        "_counter",
         "_header",
         "_lines",
+        "_numbers",
         "_result",
         "arguments",
         "integer",
@@ -61,15 +62,20 @@ class Formula:
         listed = ", ".join(f"{p} %x{index}" for index, p in enumerate(parameters))
         self._header = f"define internal {result} @weft.{symbol}({listed}) alwaysinline nounwind"
         self._lines: list[str] = []
-        self._counter = 0
+        self._numbers = itertools.count(1)
+
+    def share(self, other: Formula) -> None:
+        """Writes into the body of `other`: for a part that is computed in another float type."""
+        self._lines = other._lines
+        self._numbers = other._numbers
 
     # ---- text
 
     def let(self, expression: str) -> str:
         """Adds an instruction and returns its result's name."""
-        self._counter += 1
-        self._lines.append(f"  %{self._counter} = {expression}")
-        return f"%{self._counter}"
+        name = f"%v{next(self._numbers)}"
+        self._lines.append(f"  {name} = {expression}")
+        return name
 
     def raw(self, text: str) -> None:
         """Adds whole lines, such as a branch and the label of the block after it."""

@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.math_library.error_function import ERROR_FUNCTION
+from weft.codegen.math_library.exponential import EXPONENTIAL
+from weft.codegen.math_library.hyperbolic import HYPERBOLIC
+from weft.codegen.math_library.inverse_trigonometric import INVERSE_TRIGONOMETRIC
+from weft.codegen.math_library.logarithm import LOGARITHM
+from weft.codegen.math_library.power import POWER
+from weft.codegen.math_library.range_reduction import RANGE_REDUCTION
 from weft.codegen.math_library.remainder import REMAINDER
 from weft.codegen.math_library.small_floats import SMALL_FLOATS
+from weft.codegen.math_library.trigonometric import TRIGONOMETRIC
 
 if TYPE_CHECKING:
     from weft.codegen.math_library.formula import LibraryEntry
@@ -18,4 +26,12 @@ if TYPE_CHECKING:
 LIBRARY: Final[dict[str, LibraryEntry]] = {
     **SMALL_FLOATS,
     **REMAINDER,
+    **EXPONENTIAL,
+    **LOGARITHM,
+    **RANGE_REDUCTION,
+    **TRIGONOMETRIC,
+    **INVERSE_TRIGONOMETRIC,
+    **HYPERBOLIC,
+    **POWER,
+    **ERROR_FUNCTION,
 }
