@@ -16,6 +16,7 @@ int add_device_program(PyObject* module);  // python_program.cpp
 int add_binary(PyObject* module);          // python_binary.cpp
 int add_launch(PyObject* module);          // python_launch.cpp
 int add_device(PyObject* module);          // python_device.cpp
+int add_memory(PyObject* module);          // python_memory.cpp
 int add_tensor_map(PyObject* module);      // tensor_map.cpp
 
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.

@@ -16,6 +16,7 @@ namespace {
 struct Entry {
   cuda::CUlibrary library;
   cuda::CUmodule module;
+  cuda::CUdeviceptr memory;
   cuda::CUcontext context;
   const char* name;
   Entry* next;
@@ -39,28 +40,35 @@ void unload(const Entry& entry) {
   if (entry.library != nullptr) {
     tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
   }
-  if (entry.module != nullptr) {
-    // A module belongs to its context, so that one is made current for the call. Where that cannot be
-    // done the context is gone, and took the module with it.
-    DriverError error;
-    ContextGuard guard;
-    if (!guard.enter(entry.context, &error)) return;
-    tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
-  }
+  if (entry.module == nullptr && entry.memory == 0) return;
+  // Both belong to their context, so that one is made current for the call. Where that cannot be done the
+  // context is gone, and took them with it.
+  DriverError error;
+  ContextGuard guard;
+  if (!guard.enter(entry.context, &error)) return;
+  if (entry.module != nullptr) tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
+  if (entry.memory != 0) tell(entry, "cuMemFree", driver().cuMemFree(entry.memory));
 }
 
-}  // namespace
-
-void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name) {
-  if (library == nullptr && module == nullptr) return;
+void push(const Entry& contents) {
   if (!driver_is_ready()) return;  // forked: these are the parent's
-  Entry* entry = new (std::nothrow) Entry{library, module, context, name, nullptr};
+  Entry* entry = new (std::nothrow) Entry(contents);
   if (entry == nullptr) return;
   entry->next = g_first.load(std::memory_order_relaxed);
   while (!g_first.compare_exchange_weak(entry->next, entry, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
   g_length.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name) {
+  if (library != nullptr || module != nullptr) push({library, module, 0, context, name, nullptr});
+}
+
+void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context) {
+  if (memory != 0) push({nullptr, nullptr, memory, context, "device memory", nullptr});
 }
 
 int drain_unload_queue() {

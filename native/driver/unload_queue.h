@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Libraries and modules that nobody uses any more, waiting for a safe point to be unloaded. Putting one
-// here needs no GIL, takes no lock and calls no driver, so a garbage collector or a foreign thread may.
+// Libraries, modules and memory that nobody uses any more, waiting for a safe point to be given back. Putting
+// one here needs no GIL, takes no lock and calls no driver, so a garbage collector or a foreign thread may.
 #ifndef WEFT_DRIVER_UNLOAD_QUEUE_H_
 #define WEFT_DRIVER_UNLOAD_QUEUE_H_
 
@@ -14,8 +14,11 @@ namespace weft {
 // process's end frees them.
 void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name);
 
-// Unloads what is queued. Safe points: before a load, in synchronize, and when asked for. Does nothing in
-// a forked child. Returns how many were unloaded; failures are told on stderr with the name.
+// The same for memory of cuMemAlloc, allocated in `context`.
+void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context);
+
+// Gives back what is queued. Safe points: before a load or an allocation, in synchronize, and when asked for.
+// Does nothing in a forked child. Returns how many were unloaded; failures are told on stderr with the name.
 int drain_unload_queue();
 
 // How many wait.

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory: stream-ordered scratch for launches, and tensors that own what they point at.
+#include <dlpack/dlpack.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "driver/devices.h"
+#include "driver/driver_library.h"
+#include "driver/gil.h"
+#include "driver/launch_diagnosis.h"
+#include "driver/python_module.h"
+#include "driver/unload_queue.h"
+#include "ffi_library.h"
+#include "python/object.h"
+#include "python/stream.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kAlignment = 64;  // of host memory; device memory has at least 256
+constexpr Py_ssize_t kMostRank = 32;
+
+// Enters the context for `device` (-1: the caller's) and `stream`.
+bool enter(int32_t* device, const void* stream, cuda::CUcontext* context, ContextGuard* guard,
+           DriverError* error) {
+  if (!ensure_driver(error)) return false;
+  if (*device != -1 && device_at(*device, error) == nullptr) return false;
+  return choose_context(device, stream, context, error) && guard->enter(*context, error);
+}
+
+bool fail(cuda::CUresult result, const char* function, size_t bytes, int32_t device, DriverError* error) {
+  return error->cuda(result, function,
+                     "allocating " + std::to_string(bytes) + " bytes on cuda:" + std::to_string(device),
+                     explain_asynchronous_error(result));
+}
+
+PyObject* allocate_scratch(PyObject*, PyObject* arguments) {
+  Py_ssize_t bytes = 0;
+  int device = -1;
+  PyObject* stream = Py_None;
+  if (!PyArg_ParseTuple(arguments, "niO:allocate_scratch", &bytes, &device, &stream)) return nullptr;
+  TVMFFIAny value{};
+  if (encode_stream(stream, &value) != 0) return nullptr;
+  DriverError error;
+  ContextGuard guard;
+  cuda::CUcontext context = nullptr;
+  if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
+  cuda::CUdeviceptr address = 0;
+  const cuda::CUresult result = driver().cuMemAllocAsync(&address, static_cast<size_t>(bytes),
+                                                         static_cast<cuda::CUstream>(value.v_ptr));
+  if (result != cuda::CUDA_SUCCESS) {
+    fail(result, "cuMemAllocAsync", static_cast<size_t>(bytes), device, &error);
+    return set_python_error(error);
+  }
+  if (!guard.leave(&error)) return set_python_error(error);
+  return PyLong_FromUnsignedLongLong(address);
+}
+
+PyObject* free_scratch(PyObject*, PyObject* arguments) {
+  unsigned long long address = 0;
+  int device = -1;
+  PyObject* stream = Py_None;
+  if (!PyArg_ParseTuple(arguments, "KiO:free_scratch", &address, &device, &stream)) return nullptr;
+  TVMFFIAny value{};
+  if (encode_stream(stream, &value) != 0) return nullptr;
+  DriverError error;
+  ContextGuard guard;
+  cuda::CUcontext context = nullptr;
+  if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
+  const cuda::CUresult result = driver().cuMemFreeAsync(address, static_cast<cuda::CUstream>(value.v_ptr));
+  if (result != cuda::CUDA_SUCCESS) {
+    error.cuda(result, "cuMemFreeAsync", "freeing scratch memory on cuda:" + std::to_string(device),
+               explain_asynchronous_error(result));
+    return set_python_error(error);
+  }
+  if (!guard.leave(&error)) return set_python_error(error);
+  Py_RETURN_NONE;
+}
+
+// What a tensor made here owns: its memory and its shape.
+struct OwnedTensor {
+  DLManagedTensorVersioned managed;
+  cuda::CUcontext context;  // NULL: host memory
+  int64_t sizes[kMostRank];
+  int64_t strides[kMostRank];
+};
+
+// Any thread, with or without the GIL: device memory waits for a safe point.
+void delete_tensor(DLManagedTensorVersioned* managed) {
+  auto* owned = static_cast<OwnedTensor*>(managed->manager_ctx);
+  void* memory = managed->dl_tensor.data;
+  if (owned->context != nullptr) {
+    queue_free(reinterpret_cast<cuda::CUdeviceptr>(memory), owned->context);
+  } else {
+    std::free(memory);
+  }
+  delete owned;
+}
+
+// Sizes into the tensor, strides derived; the number of elements, or -1 with an exception.
+int64_t read_shape(PyObject* shape, OwnedTensor* owned) {
+  const Py_ssize_t rank = PyTuple_GET_SIZE(shape);
+  if (rank > kMostRank) {
+    return refuse(PyExc_ValueError, "shape has %zd dimensions, expected at most %zd", rank, kMostRank);
+  }
+  int64_t elements = 1;
+  for (Py_ssize_t axis = rank; axis-- > 0;) {
+    const long long size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis));
+    if (size == -1 && PyErr_Occurred()) return -1;
+    owned->sizes[axis] = size;
+    owned->strides[axis] = elements;
+    if (size < 0) return refuse(PyExc_ValueError, "shape[%zd] is %lld, expected 0 or more", axis, size);
+    if (__builtin_mul_overflow(elements, size, &elements)) {
+      return refuse(PyExc_ValueError, "shape %R has more elements than fit 64 bits", shape);
+    }
+  }
+  DLTensor& tensor = owned->managed.dl_tensor;
+  tensor.ndim = static_cast<int32_t>(rank);
+  tensor.shape = owned->sizes;
+  tensor.strides = owned->strides;
+  return elements;
+}
+
+bool allocate_device(OwnedTensor* owned, size_t bytes, int32_t device, DriverError* error) {
+  ContextGuard guard;
+  if (!enter(&device, nullptr, &owned->context, &guard, error)) return false;
+  owned->managed.dl_tensor.device = {kDLCUDA, device};
+  drain_unload_queue();
+  if (bytes == 0) return guard.leave(error);
+  cuda::CUdeviceptr address = 0;
+  const cuda::CUresult result = driver().cuMemAlloc(&address, bytes);
+  if (result != cuda::CUDA_SUCCESS) return fail(result, "cuMemAlloc", bytes, device, error);
+  owned->managed.dl_tensor.data = reinterpret_cast<void*>(address);
+  return guard.leave(error);
+}
+
+// The memory of a tensor whose shape is set; 0, or -1 with an exception.
+int allocate(OwnedTensor* owned, int64_t elements, int bits, int device) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(elements, int64_t{bits} / 8, &bytes)) {
+    return refuse(PyExc_ValueError, "the tensor has more bytes than fit 64 bits");
+  }
+  if (device >= 0) {
+    DriverError error;
+    bool done;
+    {
+      GilRelease released;
+      done = allocate_device(owned, static_cast<size_t>(bytes), device, &error);
+    }
+    if (!done) set_python_error(error);
+    return done ? 0 : -1;
+  }
+  owned->managed.dl_tensor.device = {kDLCPU, 0};
+  const size_t rounded = (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment;
+  owned->managed.dl_tensor.data = std::aligned_alloc(kAlignment, rounded);
+  if (owned->managed.dl_tensor.data != nullptr) return 0;
+  PyErr_NoMemory();
+  return -1;
+}
+
+PyObject* empty_tensor(PyObject*, PyObject* arguments) {
+  PyObject* shape = nullptr;
+  int code = 0, bits = 0, device = -1;
+  if (!PyArg_ParseTuple(arguments, "O!iii:empty_tensor", &PyTuple_Type, &shape, &code, &bits, &device))
+    return nullptr;
+  if (!ffi().is_open) {
+    PyErr_SetString(PyExc_RuntimeError, "empty_tensor needs libtvm_ffi to be open");
+    return nullptr;
+  }
+  auto* owned = new (std::nothrow) OwnedTensor{};
+  if (owned == nullptr) return PyErr_NoMemory();
+  owned->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  owned->managed.manager_ctx = owned;
+  owned->managed.deleter = delete_tensor;
+  owned->managed.dl_tensor.dtype = {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+  const int64_t elements = read_shape(shape, owned);
+  if (elements < 0 || allocate(owned, elements, bits, device) != 0) {
+    delete_tensor(&owned->managed);
+    return nullptr;
+  }
+  TVMFFIObjectHandle handle = nullptr;
+  if (ffi().tensor_from_dlpack_versioned(&owned->managed, 0, 0, &handle) != 0) {
+    delete_tensor(&owned->managed);
+    PyErr_SetString(PyExc_RuntimeError, "libtvm_ffi makes no tensor of this memory");
+    return nullptr;
+  }
+  return own_object(static_cast<TVMFFIObject*>(handle));
+}
+
+PyMethodDef kMethods[] = {
+    {"allocate_scratch", allocate_scratch, METH_VARARGS,
+     "allocate_scratch(bytes: int, device: int, stream: object) -> int\n--\n\n"
+     "Device memory of the driver's pool, ordered on the stream; also while it is captured."},
+    {"free_scratch", free_scratch, METH_VARARGS,
+     "free_scratch(address: int, device: int, stream: object) -> None\n--\n\n"
+     "Gives scratch back once the stream has got here."},
+    {"empty_tensor", empty_tensor, METH_VARARGS,
+     "empty_tensor(shape: tuple[int, ...], code: int, bits: int, device: int) -> Object\n--\n\n"
+     "A tensor with memory of its own: on the device with that ordinal, or on the host for -1."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_memory(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+
+}  // namespace weft

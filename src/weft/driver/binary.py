@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels loaded by hand: from a cubin, fatbin or PTX to a handle that `launch` takes.
+
+In: bytes, a kernel's name, a device. Out: handles and resources; occupancy.
+Next: signature, launch.
+"""
+
+from __future__ import annotations
+
+from weft import _native
+from weft.driver.device import ordinal_of
+from weft.driver.library import driver_is_open, open_driver
+
+# CUfunction_attribute numbers (cuda.h).
+_STATIC_SHARED = 1
+
+
+def load_binary(
+    name: str, data: bytes, shared: int = 0, device: object = 0
+) -> tuple[int, int, int, int, int]:
+    """Load a kernel on a device.
+
+    The code is loaded into the caller's context where that is of the device, else into the device's
+    primary context, which stays retained; the caller's context is current again afterwards. Above 48 kB
+    the kernel is allowed all the shared memory that the device has beside the static part.
+
+    Args:
+        name: the kernel's name in the code.
+        data: a cubin, fatbin or PTX; checked to be whole before the driver sees it.
+        shared: dynamic shared memory of a block, in bytes.
+        device: an ordinal, or anything that `ordinal_of` takes.
+
+    Returns:
+        ``(module, function, n_regs, n_spills, n_max_threads)``: two handles; registers of a thread; 32-bit
+        words of local memory of a thread; the most threads that a block of this kernel can have.
+
+    Raises:
+        weft.CudaError: there is no usable driver, or it refuses the code.
+        ValueError: the code is cut off or is none, `shared` is more than the device has, or there is no
+            such device.
+
+    Example:
+        >>> module, function, *_ = load_binary("add_one_kernel", cubin)  # doctest: +SKIP
+    """
+    open_driver()
+    return _native.load_binary(name, data, shared, ordinal_of(device))
+
+
+def unload(module: int) -> None:
+    """Queue a module for unloading; its functions are refused from now on.
+
+    It is unloaded at the next safe point: a load, `weft.synchronize`, or `drain_unloads`. So a finalizer may
+    call this. In a forked child nothing happens.
+
+    Raises:
+        ValueError: no such module is loaded.
+    """
+    _native.unload_binary(module)
+
+
+def drain_unloads() -> int:
+    """Unload now what is queued for it; how many modules and libraries that were.
+
+    Example:
+        >>> drain_unloads()
+        0
+    """
+    return _native.drain_unloads() if driver_is_open() else 0
+
+
+def static_shared_memory(function: int) -> int:
+    """Bytes of shared memory that a kernel declares itself.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+        ValueError: the handle is stale.
+    """
+    open_driver()
+    return _native.function_attribute(function, _STATIC_SHARED)
+
+
+def parameter_sizes(function: int) -> tuple[int, ...] | None:
+    """Bytes of each parameter of a kernel; None where the driver (older than 12.4) cannot tell.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+        ValueError: the handle is stale.
+    """
+    open_driver()
+    return _native.function_parameters(function)
+
+
+def occupancy_blocks(function: int, threads: int, shared: int = 0) -> int:
+    """How many blocks of a kernel fit one multiprocessor at once.
+
+    Args:
+        function: a handle of `load_binary`.
+        threads: threads of a block.
+        shared: dynamic shared memory of a block, in bytes.
+
+    Raises:
+        weft.CudaError: the driver refuses the numbers.
+        ValueError: the handle is stale.
+    """
+    open_driver()
+    return _native.occupancy_blocks(function, threads, shared)
+
+
+def occupancy_clusters(
+    function: int,
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    shared: int = 0,
+) -> int:
+    """How many clusters of a kernel fit the device at once.
+
+    Args:
+        function: a handle of `load_binary`.
+        block: threads of a block.
+        cluster: blocks of a cluster.
+        shared: dynamic shared memory of a block, in bytes.
+
+    Raises:
+        weft.CudaError: the device has no clusters, or the driver refuses the numbers.
+        ValueError: the handle is stale.
+    """
+    open_driver()
+    return _native.occupancy_clusters(function, block, cluster, shared, False)
+
+
+def largest_cluster(function: int, block: tuple[int, int, int], shared: int = 0) -> int:
+    """The most blocks that a cluster of a kernel can have, more than 8 included.
+
+    Raises:
+        weft.CudaError: the device has no clusters, or the driver refuses the numbers.
+        ValueError: the handle is stale.
+    """
+    open_driver()
+    return _native.occupancy_clusters(function, block, (1, 1, 1), shared, True)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices: how many there are, what they can do, which one is current, waiting for them.
+
+In: ordinals, or anything that names a CUDA device. Out: numbers with their units.
+Next: binaries, whose kernels run on them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft import _native
+from weft.driver.library import open_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Names of CUdevice_attribute that `DeviceProperties` reads, with their numbers (cuda.h).
+_ATTRIBUTES: Final[Mapping[str, int]] = {
+    "max_threads_per_block": 1,
+    "warp_size": 10,
+    "max_registers_per_block": 12,
+    "clock_rate_khz": 13,
+    "multiprocessor_count": 16,
+    "memory_clock_rate_khz": 36,
+    "memory_bus_width_bits": 37,
+    "l2_cache_bytes": 38,
+    "max_threads_per_multiprocessor": 39,
+    "max_shared_memory_per_multiprocessor_bytes": 81,
+    "max_shared_memory_per_block_bytes": 97,
+    "max_access_policy_window_bytes": 109,
+    "memory_sync_domains": 126,
+}
+_COMPUTE_CAPABILITY: Final = (75, 76)
+
+
+class DeviceProperties:
+    """What a device is and what it allows. Sizes are in bytes, rates in kHz.
+
+    Attributes:
+        ordinal: its number in this process.
+        name: such as ``"NVIDIA H200"``.
+        compute_capability: ``(9, 0)`` for sm_90.
+        memory_bytes: all of its memory.
+        max_threads_per_block: for any kernel; one with many registers allows fewer.
+        max_shared_memory_per_block_bytes: the most that a block can ask for.
+        memory_sync_domains: how many domains `launch_attributes.MemorySyncDomainMap` can name.
+        warp_size, multiprocessor_count, max_registers_per_block, max_threads_per_multiprocessor,
+        max_shared_memory_per_multiprocessor_bytes, l2_cache_bytes, clock_rate_khz,
+        memory_clock_rate_khz, memory_bus_width_bits, max_access_policy_window_bytes: as named.
+    """
+
+    __slots__ = ("compute_capability", "memory_bytes", "name", "ordinal", *_ATTRIBUTES)
+
+    max_threads_per_block: int
+    warp_size: int
+    max_registers_per_block: int
+    clock_rate_khz: int
+    multiprocessor_count: int
+    memory_clock_rate_khz: int
+    memory_bus_width_bits: int
+    l2_cache_bytes: int
+    max_threads_per_multiprocessor: int
+    max_shared_memory_per_multiprocessor_bytes: int
+    max_shared_memory_per_block_bytes: int
+    max_access_policy_window_bytes: int
+    memory_sync_domains: int
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.name, self.memory_bytes = _native.device_name_and_memory(ordinal)
+        major, minor = (_native.device_attribute(ordinal, number) for number in _COMPUTE_CAPABILITY)
+        self.compute_capability = (major, minor)
+        for name, number in _ATTRIBUTES.items():
+            setattr(self, name, _native.device_attribute(ordinal, number))
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that `--gpu-arch` takes, such as ``"sm_90"``."""
+        major, minor = self.compute_capability
+        return f"sm_{major}{minor}"
+
+    def __repr__(self) -> str:
+        return f"<cuda:{self.ordinal} {self.name}, {self.architecture}>"
+
+
+def ordinal_of(device: object) -> int:
+    """The ordinal that something names: an int, ``"cuda:1"``, ``"cuda"`` (0), or torch's and CuPy's devices.
+
+    Raises:
+        TypeError: it names no device.
+        ValueError: it names a device that is not CUDA's.
+
+    Example:
+        >>> ordinal_of(1), ordinal_of("cuda:2"), ordinal_of("cuda")
+        (1, 2, 0)
+    """
+    if isinstance(device, int) and not isinstance(device, bool):
+        return device
+    if isinstance(device, str):
+        kind, _, number = device.partition(":")
+        if kind != "cuda" or (number and not number.isdecimal()):
+            raise ValueError(f"device is {device!r}, expected 'cuda' or 'cuda:<ordinal>'")
+        return int(number or 0)
+    index: Any = getattr(device, "index", None) if hasattr(device, "type") else None
+    if index is None:
+        index = getattr(device, "id", None)
+    kind = getattr(device, "type", "cuda")
+    if isinstance(kind, str) and kind != "cuda":
+        raise ValueError(f"device is {device!r}, expected a CUDA device")
+    if hasattr(device, "type") and index is None:
+        return 0
+    if isinstance(index, int):
+        return index
+    raise TypeError(
+        f"device is {device!r}, expected an ordinal, 'cuda:<ordinal>' or a device object"
+    )
+
+
+def device_count() -> int:
+    """How many devices the driver sees.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+    """
+    open_driver()
+    return _native.device_count()
+
+
+def device_properties(device: object = 0) -> DeviceProperties:
+    """What a device is and what it allows.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+        ValueError: there is no such device.
+    """
+    open_driver()
+    return DeviceProperties(ordinal_of(device))
+
+
+def current_device() -> int:
+    """The ordinal of the device whose context is current in this thread; 0 where none is.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+    """
+    open_driver()
+    return max(_native.current_device(), 0)
+
+
+def set_current_device(device: object) -> None:
+    """Make the primary context of a device current in this thread.
+
+    Raises:
+        weft.CudaError: there is no usable driver.
+        ValueError: there is no such device.
+    """
+    open_driver()
+    _native.set_current_device(ordinal_of(device))
+
+
+def memory_info(device: object = None) -> tuple[int, int]:
+    """Free and total memory of a device, in bytes; of the current one for None.
+
+    Raises:
+        weft.CudaError: there is no usable driver, or it refuses.
+        ValueError: there is no such device.
+    """
+    open_driver()
+    return _native.memory_info(-1 if device is None else ordinal_of(device))
+
+
+def synchronize(device: object = None) -> None:
+    """Wait until everything on a device is done; then unload code that nobody uses any more.
+
+    Args:
+        device: an ordinal, ``"cuda:1"``, or a device object; None is the current one. The CPU target has
+            nothing to wait for: with ``"cpu"``, or when no driver is open, this returns at once.
+
+    Raises:
+        weft.CudaError: a kernel failed; the text lists the last launches.
+
+    Example:
+        >>> synchronize("cpu")
+    """
+    if device == "cpu" or (device is None and not _native.driver_is_open()):
+        return
+    open_driver()
+    _native.synchronize(-1 if device is None else ordinal_of(device))
+
+
+def set_printf_buffer(size: int, device: object = None) -> None:
+    """Set how many bytes of `printf` output a device keeps until the next synchronization.
+
+    Raises:
+        weft.CudaError: a kernel that prints has run already, or there is no usable driver.
+        ValueError: `size` is not positive.
+    """
+    if size <= 0:
+        raise ValueError(f"printf's buffer is {size} bytes, expected a positive number")
+    open_driver()
+    _native.set_printf_buffer(-1 if device is None else ordinal_of(device), size)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launching a loaded kernel: in the order of Triton's bridge, or with any launch attributes.
+
+In: a function handle, sizes, Python arguments, hooks. Out: the kernel queued on a stream.
+Next: launcher, which remembers what does not change between launches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft import _native
+from weft.driver.device import DeviceProperties
+from weft.driver.launch_attributes import LaunchAttribute, LaunchShape
+from weft.driver.library import driver_is_open, open_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.driver.signature import Annotation
+
+    Hook = Callable[[Any], object]
+
+# How far pointers are checked, by name.
+POINTER_CHECKS: Final = {"off": 0, "device": 1, "driver": 2}
+
+
+def launch(
+    gridX: int,
+    gridY: int,
+    gridZ: int,
+    stream: object,
+    function: int,
+    cooperative: bool,
+    programmatic: bool,
+    kernel_metadata: tuple[int, int, int],
+    launch_metadata: object,
+    enter_hook: Hook | None,
+    exit_hook: Hook | None,
+    global_scratch: object,
+    profile_scratch: object,
+    arg_annotations: Sequence[Annotation] | None,
+    signature: bytes,
+    args: tuple[object, ...],
+) -> None:
+    """Launch a kernel with blocks of 32 x num_warps threads, in clusters of num_ctas blocks.
+
+    A zero in the grid is a no-op. The exit hook also runs where the launch fails. The GIL is held: the
+    launch is asynchronous (`launch_ex` has a switch).
+
+    Args:
+        gridX, gridY, gridZ: clusters of `num_ctas` blocks in x; blocks in y and z.
+        stream: anything that `stream_handle` takes.
+        function: a handle of `load_binary`.
+        cooperative: the whole grid is resident at once.
+        programmatic: may begin before the kernel before it on the stream has ended.
+        kernel_metadata: ``(num_warps, num_ctas, shared)``, shared memory in bytes.
+        launch_metadata: what the hooks receive, such as a `LazyMetadata`.
+        enter_hook, exit_hook: called before and after with `launch_metadata`, or None.
+        global_scratch, profile_scratch: device memory, passed after the arguments to a kernel that declares
+            these parameters.
+        arg_annotations: of `annotate_arguments`; None passes everything.
+        signature: of `make_kernel_signature`.
+        args: the arguments; borrowed, the caller keeps tensors alive until the kernel has run.
+
+    Raises:
+        TypeError, ValueError: an argument does not fit; the message names it.
+        weft.CudaError: the driver refuses; the message says which limit, with both numbers.
+    """
+    if not driver_is_open():
+        open_driver()
+    _native.launch(
+        gridX,
+        gridY,
+        gridZ,
+        stream,
+        function,
+        cooperative,
+        programmatic,
+        kernel_metadata,
+        launch_metadata,
+        enter_hook,
+        exit_hook,
+        global_scratch,
+        profile_scratch,
+        arg_annotations,
+        signature,
+        args,
+    )
+
+
+def as_triple(value: int | Sequence[int], name: str) -> tuple[int, int, int]:
+    """One to three sizes as (x, y, z), ones where they are missing.
+
+    Raises:
+        TypeError: it is neither an int nor one to three of them.
+
+    Example:
+        >>> as_triple(4, "grid"), as_triple((4, 2), "grid")
+        ((4, 1, 1), (4, 2, 1))
+    """
+    sizes = (value,) if isinstance(value, int) else tuple(value)
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) for size in sizes):
+        raise TypeError(f"{name} is {value!r}, expected an int or one to three of them")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def launch_ex(
+    function: int,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    signature: bytes,
+    args: tuple[object, ...],
+    *,
+    shared_memory_bytes: int = 0,
+    stream: object = None,
+    attributes: Sequence[LaunchAttribute] = (),
+    arg_annotations: Sequence[Annotation] | None = None,
+    metadata: object = None,
+    enter_hook: Hook | None = None,
+    exit_hook: Hook | None = None,
+    scratch: tuple[object, object] | None = None,
+    pointer_check: str = "device",
+    device: DeviceProperties | None = None,
+    release_gil: bool = False,
+) -> None:
+    """Launch a kernel with any launch attributes.
+
+    Args:
+        function: a handle of `load_binary`.
+        grid: blocks in x, y, z. A zero is a no-op.
+        block: threads in x, y, z.
+        signature: of `make_kernel_signature`.
+        args: the arguments; borrowed.
+        shared_memory_bytes: dynamic shared memory of a block.
+        stream: anything that `stream_handle` takes.
+        attributes: objects of `weft.driver.launch_attributes`.
+        arg_annotations: of `annotate_arguments`; None passes everything.
+        metadata, enter_hook, exit_hook: as in `launch`.
+        scratch: two hidden last parameters, or None.
+        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"`` (the
+            driver is asked about each address).
+        device: what the attributes are checked against first, so that a wrong one is refused with both
+            numbers; None leaves that to the driver.
+        release_gil: let other Python threads run meanwhile.
+
+    Raises:
+        TypeError, ValueError: an argument or attribute does not fit; the message names it.
+        weft.CudaError: the driver refuses; the message says which limit, with both numbers.
+    """
+    if not driver_is_open():
+        open_driver()
+    if pointer_check not in POINTER_CHECKS:
+        raise ValueError(
+            f"pointer_check is {pointer_check!r}, expected one of: {', '.join(POINTER_CHECKS)}"
+        )
+    sizes = as_triple(grid, "grid"), as_triple(block, "block")
+    shape = LaunchShape(*sizes, attributes=tuple(attributes))
+    for attribute in shape.attributes:
+        attribute.check(shape, device)
+    _native.launch_ex(
+        function,
+        *sizes,
+        shared_memory_bytes,
+        stream,
+        [(attribute.id, attribute.pack()) for attribute in shape.attributes],
+        signature,
+        arg_annotations,
+        args,
+        metadata,
+        enter_hook,
+        exit_hook,
+        scratch,
+        POINTER_CHECKS[pointer_check],
+        release_gil,
+    )
+
+
+class LazyMetadata:
+    """Launch metadata that is computed when a hook first asks for it.
+
+    Args:
+        initial: what is known at once.
+        compute: called with `initial` at most once; its result is merged in.
+
+    Example:
+        >>> LazyMetadata({"name": "add_one"}, lambda data: {"flops": 128}).get()
+        {'name': 'add_one', 'flops': 128}
+    """
+
+    __slots__ = ("_compute", "data")
+
+    def __init__(
+        self,
+        initial: dict[str, object],
+        compute: Callable[[dict[str, object]], dict[str, object]] | None = None,
+    ) -> None:
+        self.data = dict(initial)
+        self._compute = compute
+
+    def get(self) -> dict[str, object]:
+        """Everything, computed on the first call."""
+        compute, self._compute = self._compute, None
+        if compute is not None:
+            self.data.update(compute(self.data))
+        return self.data

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory: tensors of our own, and the scratch memory that launches need.
+
+In: shapes, sizes, streams; the user's allocators. Out: tensors with DLPack; device addresses.
+Next: launcher, which asks for scratch memory.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
+
+from weft import _native
+from weft.driver.device import ordinal_of
+from weft.driver.library import open_driver
+from weft.ffi.library import open_ffi_library
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.types.dtype import DType
+
+
+def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _native.Object:
+    """A contiguous tensor with memory of its own, not cleared.
+
+    Host memory is 64-byte aligned, device memory 256-byte. Any library reads it through DLPack
+    (``torch.from_dlpack``, ``numpy.from_dlpack``); weft's functions take it as it is. Device memory is freed
+    after the last reference is gone, at the next allocation, load or `weft.synchronize`.
+
+    Args:
+        shape: an int or a sequence of them.
+        dtype: such as ``weft.f32``.
+        device: ``"cpu"``, or anything that names a CUDA device.
+
+    Raises:
+        ValueError: a negative or far too large size, or no such device.
+        weft.CudaError: the device has no memory left, or there is no usable driver.
+        MemoryError: the host has none left.
+
+    Example:
+        >>> from weft.types.dtype import f32
+        >>> empty((2, 3), f32).type_key
+        'ffi.Tensor'
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    open_ffi_library()
+    if device == "cpu":
+        return _native.empty_tensor(sizes, dtype.dlpack_code, dtype.bits, -1)
+    ordinal = ordinal_of(device)
+    open_driver()
+    if not 0 <= ordinal < _native.device_count():
+        raise ValueError(
+            f"there is no device cuda:{ordinal}; the driver sees {_native.device_count()}"
+        )
+    return _native.empty_tensor(sizes, dtype.dlpack_code, dtype.bits, ordinal)
+
+
+class Allocator(Protocol):
+    """What `set_allocator` takes: memory of at least `size` bytes, usable on `stream`.
+
+    The result is an address or an object with ``data_ptr()``; the launch keeps it until it has queued the
+    kernel, and its owner must keep it until the kernel has run.
+    """
+
+    def __call__(self, size: int, alignment: int, stream: int) -> object:
+        """Device memory, or something with `data_ptr()`."""
+        ...
+
+
+_allocator: ContextVar[Allocator | None] = ContextVar("weft allocator", default=None)
+_profile_allocator: ContextVar[Allocator | None] = ContextVar(
+    "weft profile allocator", default=None
+)
+
+
+def set_allocator(allocator: Allocator | None) -> None:
+    """Choose where kernels' global scratch memory comes from, in this context (thread or task).
+
+    Args:
+        allocator: called with bytes, alignment and stream; None is the driver's stream-ordered pool, which
+            also works while the stream is captured into a graph.
+
+    Raises:
+        TypeError: it cannot be called.
+
+    Example:
+        >>> set_allocator(None)
+    """
+    _allocator.set(_checked(allocator))
+
+
+def set_profile_allocator(allocator: Allocator | None) -> None:
+    """The same for the scratch memory of profilers, whose contents outlive the launch.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    _profile_allocator.set(_checked(allocator))
+
+
+def _checked(allocator: Allocator | None) -> Allocator | None:
+    if allocator is not None and not callable(allocator):
+        raise TypeError(
+            f"expected a function (size, alignment, stream) or None, received {allocator!r}"
+        )
+    return allocator
+
+
+GLOBAL: Final = _allocator
+PROFILE: Final = _profile_allocator
+
+
+class Scratch:
+    """Scratch memory of one launch: allocated when entered, given back in the stream's order when left.
+
+    Args:
+        size: bytes; 0 is no memory, and costs nothing.
+        alignment: in bytes.
+        stream: the CUstream that the launch goes to.
+        device: its device's ordinal.
+        allocator: `GLOBAL` or `PROFILE`.
+    """
+
+    __slots__ = ("_address", "_alignment", "_allocator", "_device", "_size", "_stream")
+
+    def __init__(
+        self,
+        size: int,
+        alignment: int,
+        stream: int,
+        device: int,
+        allocator: ContextVar[Allocator | None],
+    ) -> None:
+        self._size = size
+        self._alignment = alignment
+        self._stream = stream
+        self._device = device
+        self._allocator = allocator
+        self._address: int | None = None
+
+    def __enter__(self) -> object:
+        """The memory: an address, what the user's allocator gave, or None."""
+        if self._size == 0:
+            return None
+        allocator = self._allocator.get()
+        if allocator is not None:
+            return allocator(self._size, self._alignment, self._stream)
+        # The pool's memory is 256-byte aligned; more is reached by moving forward inside a larger block.
+        spare = self._alignment if self._alignment > _POOL_ALIGNMENT else 0
+        self._address = _native.allocate_scratch(self._size + spare, self._device, self._stream)
+        return -(-self._address // self._alignment) * self._alignment if spare else self._address
+
+    def __exit__(self, *error: object) -> None:
+        """Give the pool's memory back once the stream has got here."""
+        if self._address is not None:
+            _native.free_scratch(self._address, self._device, self._stream)
+
+
+_POOL_ALIGNMENT: Final = 256

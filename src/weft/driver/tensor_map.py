@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TMA descriptors: a tensor in global memory and the box that the copy engine moves at once.
+
+In: an address, shape and strides as Python and C order them (slowest first). Out: a descriptor that kernels
+receive by value, encoded again only when something changed. Next: launch, which passes it as `nvTmaDesc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft import _native
+from weft.driver.library import open_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
+
+# Element types by name: the driver's number, and bytes of an element.
+ELEMENTS: Final[Mapping[str, tuple[int, int]]] = {
+    "u8": (0, 1),
+    "i8": (0, 1),
+    "f8e4m3": (0, 1),
+    "f8e5m2": (0, 1),
+    "u16": (1, 2),
+    "i16": (1, 2),
+    "u32": (2, 4),
+    "i32": (3, 4),
+    "u64": (4, 8),
+    "i64": (5, 8),
+    "f16": (6, 2),
+    "f32": (7, 4),
+    "f64": (8, 8),
+    "bf16": (9, 2),
+    "f32_ftz": (10, 4),
+    "tf32": (11, 4),
+    "tf32_ftz": (12, 4),
+}
+INTERLEAVES: Final[Mapping[str, int]] = {"none": 0, "16B": 1, "32B": 2}
+SWIZZLES: Final[Mapping[str, int]] = {
+    "none": 0,
+    "32B": 1,
+    "64B": 2,
+    "128B": 3,
+    "128B_atom_32B": 4,
+    "128B_atom_32B_flip_8B": 5,
+    "128B_atom_64B": 6,
+}
+L2_PROMOTIONS: Final[Mapping[str, int]] = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
+FILLS: Final[Mapping[str, int]] = {"zero": 0, "nan": 1}
+
+_SWIZZLE_BYTES: Final = {"32B": 32, "64B": 64}  # the others: 128
+# Offsets of an im2col box's corners, by the number of spatial dimensions.
+_CORNER_LIMITS: Final = {1: (-32768, 32767), 2: (-128, 127), 3: (-16, 15)}
+
+if TYPE_CHECKING:
+    Numbers: TypeAlias = tuple[int, ...]
+
+
+class TensorMap(_native.TensorMap):
+    """A TMA descriptor, and what it was made from. Give it to a launch as ``nvTmaDesc``.
+
+    Attributes:
+        element: the element type's name, a key of `ELEMENTS`.
+        shape: sizes, slowest dimension first.
+        strides: elements between neighbours in each dimension, the last one 1.
+        box: sizes of what one copy moves (tiled); empty for im2col.
+        global_address: the tensor's address in device memory; the memory is the caller's.
+    """
+
+    __slots__ = ("box", "element", "global_address", "shape", "strides")
+
+    element: str
+    shape: Numbers
+    strides: Numbers
+    box: Numbers
+    global_address: int
+
+
+def _choice(name: str, value: str, choices: Mapping[str, int]) -> int:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}, expected one of: {', '.join(choices)}")
+    return choices[value]
+
+
+def _check_within(name: str, values: Sequence[int], least: int, most: int) -> None:
+    for index, value in enumerate(values):
+        if not least <= value <= most:
+            raise ValueError(f"{name}[{index}] is {value}, expected {least} to {most}")
+
+
+def _check_tensor(
+    address: int, shape: Numbers, strides: Numbers, element_bytes: int, interleave: str, least: int
+) -> Numbers:
+    """Check what both kinds share; the byte strides of all dimensions but the last."""
+    rank = len(shape)
+    if not least <= rank <= 5:
+        raise ValueError(f"shape {shape} has rank {rank}, expected {least} to 5")
+    if len(strides) != rank:
+        raise ValueError(f"strides {strides} are {len(strides)}, expected {rank} as shape")
+    if strides[-1] != 1:
+        raise ValueError(
+            f"strides[{rank - 1}] is {strides[-1]}, expected 1: the last dimension is dense"
+        )
+    alignment = 32 if interleave == "32B" else 16
+    if address % alignment != 0:
+        raise ValueError(f"the address {address:#x} is not a multiple of {alignment} bytes")
+    _check_within("shape", shape, 1, 2**32)
+    byte_strides = tuple(stride * element_bytes for stride in strides[:-1])
+    for index, stride in enumerate(byte_strides):
+        if stride % alignment != 0 or not 0 <= stride < 2**40:
+            raise ValueError(
+                f"strides[{index}] is {strides[index]} elements, {stride} bytes; "
+                f"expected a multiple of {alignment} bytes below 2**40"
+            )
+    return byte_strides
+
+
+def _check_inner(inner: int, element_bytes: int, swizzle: str, interleave: str) -> None:
+    """The bytes of the innermost dimension that are copied at once."""
+    inner_bytes = inner * element_bytes
+    if interleave == "none" and inner_bytes % 16 != 0:
+        raise ValueError(
+            f"the box is {inner} elements wide, {inner_bytes} bytes; expected a multiple of 16 bytes"
+        )
+    if interleave == "none" and swizzle != "none":
+        most = _SWIZZLE_BYTES.get(swizzle, 128)
+        if inner_bytes > most:
+            raise ValueError(
+                f"the box is {inner_bytes} bytes wide, the swizzle {swizzle} allows {most}"
+            )
+    if interleave == "32B" and swizzle != "32B":
+        raise ValueError(f"swizzle is {swizzle!r}, expected '32B' with the interleave '32B'")
+
+
+def fill_tma_descriptor_tiled(
+    descriptor: TensorMap,
+    address: int,
+    element: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    *,
+    element_strides: Sequence[int] | None = None,
+    interleave: str = "none",
+    swizzle: str = "none",
+    l2_promotion: str = "128B",
+    fill: str = "zero",
+) -> TensorMap:
+    """Encode a tiled descriptor; does nothing when all of it is encoded already.
+
+    Args:
+        descriptor: a `TensorMap`, new or used before.
+        address: the tensor's device address, 16-byte aligned; borrowed.
+        element: a key of `ELEMENTS`.
+        shape: 1 to 5 sizes, slowest first.
+        strides: elements between neighbours, the last one 1; each multiple of 16 bytes.
+        box: sizes of what one copy moves, 1 to 256 each.
+        element_strides: step within the box, 1 to 8 each; None is all ones.
+        interleave, swizzle, l2_promotion, fill: keys of the tables above. Out of bounds reads give zeros or
+            NaNs, by `fill`.
+
+    Returns:
+        The descriptor.
+
+    Raises:
+        ValueError: a number is out of range; the message has both.
+        weft.CudaError: there is no usable driver, or it refuses the numbers.
+    """
+    number, element_bytes = _element(element)
+    shape, strides, box = tuple(shape), tuple(strides), tuple(box)
+    steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
+    byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 1)
+    if len(box) != len(shape) or len(steps) != len(shape):
+        raise ValueError(
+            f"box {box} and element_strides {steps}: expected {len(shape)} of each, as shape"
+        )
+    _check_within("box", box, 1, 256)
+    _check_within("element_strides", steps, 1, 8)
+    _check_inner(box[-1], element_bytes, swizzle, interleave)
+    modes = (
+        _choice("interleave", interleave, INTERLEAVES),
+        _choice("swizzle", swizzle, SWIZZLES),
+        _choice("l2_promotion", l2_promotion, L2_PROMOTIONS),
+        _choice("fill", fill, FILLS),
+    )
+    open_driver()
+    descriptor.fill_tiled(
+        address, number, shape[::-1], byte_strides[::-1], box[::-1], steps[::-1], *modes
+    )
+    return _describe(descriptor, address, element, shape, strides, box)
+
+
+def fill_tma_descriptor_im2col(
+    descriptor: TensorMap,
+    address: int,
+    element: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    *,
+    lower: Sequence[int],
+    upper: Sequence[int],
+    channels_per_pixel: int,
+    pixels_per_column: int,
+    element_strides: Sequence[int] | None = None,
+    interleave: str = "none",
+    swizzle: str = "none",
+    l2_promotion: str = "128B",
+    fill: str = "zero",
+) -> TensorMap:
+    """Encode an im2col descriptor of an N[D[H]]WC tensor; does nothing when all of it is encoded already.
+
+    Args:
+        descriptor: a `TensorMap`, new or used before.
+        address: the tensor's device address, 16-byte aligned; borrowed.
+        element: a key of `ELEMENTS`.
+        shape: 3 to 5 sizes: N, then one to three spatial ones, then C.
+        strides: elements between neighbours, the last one 1.
+        lower, upper: corners of the bounding box, one offset per spatial dimension in `shape`'s order.
+        channels_per_pixel: elements along C, 1 to 256.
+        pixels_per_column: elements along the others, 1 to 1024.
+        element_strides: step in each dimension, 1 to 8; None is all ones.
+        interleave, swizzle, l2_promotion, fill: as for the tiled one.
+
+    Returns:
+        The descriptor.
+
+    Raises:
+        ValueError: a number is out of range; the message has both.
+        weft.CudaError: there is no usable driver, or it refuses the numbers.
+    """
+    number, element_bytes = _element(element)
+    shape, strides = tuple(shape), tuple(strides)
+    steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
+    byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 3)
+    spatial = len(shape) - 2
+    for name, corner in (("lower", lower), ("upper", upper)):
+        if len(corner) != spatial:
+            raise ValueError(
+                f"{name} {tuple(corner)} has {len(corner)} offsets, expected {spatial}"
+            )
+        _check_within(name, corner, *_CORNER_LIMITS[spatial])
+    if len(steps) != len(shape):
+        raise ValueError(f"element_strides {steps}: expected {len(shape)}, as shape")
+    _check_within("element_strides", steps, 1, 8)
+    _check_within("channels_per_pixel", (channels_per_pixel,), 1, 256)
+    _check_within("pixels_per_column", (pixels_per_column,), 1, 1024)
+    _check_inner(channels_per_pixel, element_bytes, swizzle, interleave)
+    modes = (
+        _choice("interleave", interleave, INTERLEAVES),
+        _choice("swizzle", swizzle, SWIZZLES),
+        _choice("l2_promotion", l2_promotion, L2_PROMOTIONS),
+        _choice("fill", fill, FILLS),
+    )
+    open_driver()
+    descriptor.fill_im2col(
+        address,
+        number,
+        shape[::-1],
+        byte_strides[::-1],
+        tuple(lower)[::-1],
+        tuple(upper)[::-1],
+        channels_per_pixel,
+        pixels_per_column,
+        steps[::-1],
+        *modes,
+    )
+    return _describe(descriptor, address, element, shape, strides, ())
+
+
+def _element(element: str) -> tuple[int, int]:
+    if element not in ELEMENTS:
+        raise ValueError(f"element is {element!r}, expected one of: {', '.join(ELEMENTS)}")
+    return ELEMENTS[element]
+
+
+def _describe(
+    descriptor: TensorMap,
+    address: int,
+    element: str,
+    shape: Numbers,
+    strides: Numbers,
+    box: Numbers,
+) -> TensorMap:
+    descriptor.global_address = address
+    descriptor.element = element
+    descriptor.shape = shape
+    descriptor.strides = strides
+    descriptor.box = box
+    return descriptor
