@@ -60,10 +60,16 @@ class SourceLocation:
         """
         parts = [self._heading() + self._line_and_caret()]
         call = self.caller
+        last, repeated = "", 0
         while call is not None:
-            parts.append(f"  called from {call._heading()}" + call._source_line(indent="      "))
+            text = f"  called from {call._heading()}" + call._source_line(indent="      ")
+            if text == last:  # recursion
+                repeated += 1
+            else:
+                parts += [f"  ({repeated} more of these)", text] if repeated else [text]
+                last, repeated = text, 0
             call = call.caller
-        return "\n".join(parts)
+        return "\n".join([*parts, f"  ({repeated} more of these)"] if repeated else parts)
 
     def _heading(self) -> str:
         return f"{self.file}:{self.line}" + (f", in {self.function}" if self.function else "")

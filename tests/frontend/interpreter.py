@@ -215,5 +215,3 @@ class Interpreter:
                 return forwarded
             self.values |= dict(zip(after.args, forwarded, strict=True))
             carried = self.block(after)[1]
-
-

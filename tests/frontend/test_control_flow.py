@@ -340,7 +340,7 @@ def values_of_and_or(a, out, n):
 def chained_comparison(a, out, n):
     if 0 < n < 5:
         out[0] = 1
-    if 0 <= n < 2 < 3:
+    if 0 <= n < 2 < 3:  # noqa: PLR0133
         out[1] = 1
     if n > 0 and -10 < a[0] <= 3 != n:
         out[2] = 1
@@ -372,7 +372,7 @@ def nested_functions(a, out, n):
     out[0] = twice(n)
     offset = n
     out[1] = twice(3)
-    add = lambda p, q=1: p + q  # noqa: E731
+    add = lambda p, q=1: p + q
     out[2] = add(n) + add(n, 5)
 
 
@@ -512,7 +512,7 @@ def comprehensions(a, out, n):
     parts = [n * k for k in range(3) if k != 1]
     out[0] = sum(parts)
     out[1] = max(x + y for x, y in zip(parts, (1, n), strict=True))
-    names = {k: v for k, v in enumerate(parts)}  # noqa: C416
+    names = {k: v for k, v in enumerate(parts)}
     out[2] = names[1]
     out[3] = 1 if any(p > 5 for p in parts) else 2
     first, *rest = parts
@@ -563,7 +563,7 @@ def asserting(a, out, n):
 
 def test_an_assertion_keeps_its_text_or_its_source():
     assert run(asserting, [], [0], 2)[1] == [2]
-    with pytest.raises(AssertionFails, match="^n is small$"):
+    with pytest.raises(AssertionFails, match=r"^n is small$"):
         run(asserting, [], [0], 3)
     with pytest.raises(AssertionFails, match=r"^out\[0\] == 0$"):
         run(asserting, [], [1], 1)

@@ -7,6 +7,7 @@ In: a value and a name or an index. Out: a value; loads of elements where the va
 from __future__ import annotations
 
 import ast
+from difflib import get_close_matches
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from weft.frontend import constants
 from weft.frontend.context import HOST, BoundMethod
 from weft.frontend.scope import resolved
 from weft.frontend.structure import contains_staged, is_frozen_dataclass
-from weft.language import LanguageName, access
+from weft.language import LANGUAGE, LanguageName, access
 from weft.language.functions import KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
@@ -40,7 +41,7 @@ def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
         refuse_on_host(frame, value)
         return access.attribute(frame.mark(node), value, name)
     if isinstance(value, LanguageName):
-        return resolved(getattr(value, name))
+        return _of_namespace(value, name)
     if contains_staged(value):
         return _of_container(frame, value, name)
     try:
@@ -49,6 +50,19 @@ def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
         raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
     _capture(frame, value, name, found, node)
     return resolved(found)
+
+
+def _of_namespace(namespace: LanguageName, name: str) -> Any:
+    """``weft.math.exp``."""
+    try:
+        return resolved(getattr(namespace, name))
+    except AttributeError:
+        known = [row for row in LANGUAGE if row.startswith(f"{namespace.name}.")]
+        near = get_close_matches(f"{namespace.name}.{name}", known, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(f'weft.{row}' for row in near)}?" if near else ""
+        raise NameResolutionError(
+            "UNKNOWN_NAME", f"weft.{namespace.name}.{name} is no operation", hint=hint
+        ) from None
 
 
 def refuse_on_host(frame: Frame, value: Any) -> None:

@@ -19,6 +19,7 @@ from weft.frontend.attributes import refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.staging import uses_language
 from weft.frontend.structure import contains_staged
+from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
 from weft.language.convert import convert
 from weft.language.functions import HostFunction, KernelFunction
@@ -171,10 +172,14 @@ def _other(
     folded = _FOLDS.get(callee) if isinstance(callee, BuiltinMethodType) else None
     if folded is not None:
         return folded(visitor, node, arguments)
+    ours = f"math.{name}"
+    known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
     raise TypeMismatchError(
         "CALL_STAGED",
         f"{name} cannot be called with values that are only known at run time",
-        hint="Python runs it when the function is compiled; write a plain Python function, which is inlined",
+        hint=f"use weft.{ours}"
+        if known
+        else "it is no Python function that could be inlined; write one in Python",
     )
 
 

@@ -147,7 +147,7 @@ class Carried:
             TypeMismatchError: for a variable that changes its type from round to round.
         """
         changed = False
-        for name in self._unknown:
+        for name in list(self._unknown):
             value = values.get(name)
             if name in values and not isinstance(value, Undefined | Conflict):
                 leaves: list[Any] = []
@@ -155,8 +155,8 @@ class Carried:
                 builder = self._frame.builder
                 blank = rebuild(shape, iter([placeholder(builder, leaf) for leaf in leaves]))
                 self._variables.append(_Variable(name, blank, None))
+                self._unknown.remove(name)
                 changed = True
-        self._unknown.clear()
         for variable in self._variables:
             value = values.get(variable.name)
             if isinstance(value, Undefined | Conflict):

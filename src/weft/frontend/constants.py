@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.structure import contains_staged
-from weft.language.values import describe
+from weft.language.values import describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +58,11 @@ def unary(sign: str, value: Any) -> Any:
 
 
 def kind(value: object) -> str:
-    """A compile-time object for a message: a container by its type, since it may hold staged values."""
-    if contains_staged(value):
+    """A value for a message: a container of staged values by its type, a function by its name."""
+    if not is_staged(value) and contains_staged(value):
         return f"a {type(value).__name__} of run-time values"
-    return describe(value)
+    name = getattr(value, "__name__", None)
+    return f"the {type(value).__name__} {name}" if isinstance(name, str) else describe(value)
 
 
 def refuse_staged(value: object, what: str) -> None:

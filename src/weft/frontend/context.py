@@ -117,16 +117,16 @@ class Session:
         target: name of the backend that is compiled for.
         captures: what was read of Python's state.
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
-        builder: of the function that is being traced now: where the trace is, if it fails.
+        failed_at: where the front end itself failed, if it did.
     """
 
-    __slots__ = ("_sources", "builder", "captures", "inline", "target")
+    __slots__ = ("_sources", "captures", "failed_at", "inline", "target")
 
     def __init__(self, target: str, inline: Callable[..., Any]) -> None:
         self.target = target
         self.captures = Captures()
         self.inline = inline
-        self.builder: Builder | None = None
+        self.failed_at: SourceLocation | None = None
         self._sources: dict[FunctionType, FunctionSource] = {}
 
     def source(self, function: FunctionType) -> FunctionSource:
@@ -156,7 +156,6 @@ class Context:
     ) -> None:
         self.session = session
         self.builder = builder
-        session.builder = builder
         self.role = role
         self.launcher = launcher
         self.regions: list[object] = []
@@ -207,11 +206,13 @@ class Frame:
         *,
         caller: SourceLocation | None = None,
         parent: Scope | None = None,
+        is_foreign: bool = False,
         returns_value: bool = True,
     ) -> None:
         self.context = context
         self.source = source
-        self.scope = Scope(source, local_names, context.session.captures, parent)
+        captures = context.session.captures
+        self.scope = Scope(source, local_names, captures, parent, is_foreign)
         self.name = name
         self.caller = caller
         self.returns_value = returns_value
@@ -236,6 +237,12 @@ class Frame:
         builder = self.context.builder
         builder.location = self.locate(node)
         return builder
+
+    def note_failure(self, node: ast.AST) -> None:
+        """Remembers the innermost node at which the front end itself failed."""
+        session = self.context.session
+        if session.failed_at is None:
+            session.failed_at = self.locate(node)
 
     def enter_call(self, function: object, name: str) -> None:
         """Notes that `function` is being inlined.

@@ -68,6 +68,9 @@ class Expressions:
             if error.location is None:
                 error.location = self.frame.locate(node)
             raise
+        except Exception:
+            self.frame.note_failure(node)
+            raise
 
     def condition(self, node: ast.expr) -> bool | Scalar:
         """What ``if node:`` asks: a Python bool where it is known, else a staged ``bool_``."""
@@ -207,7 +210,7 @@ class Expressions:
             raise UnsupportedSyntaxError(
                 "FORMAT_STAGED",
                 f"an f-string is made at compile time, where {describe(value)} is not known",
-                hint='write weft.printf("%d", value)',
+                hint='write weft.printf("%f", value), with %d for integers',
             )
         specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
         conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, i64
 from weft.dialects.cuda.kernel import UNIT, LaunchExOp, integer_attribute
 from weft.errors import CompileError, TypeMismatchError, UnavailableError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher
+from weft.frontend.kernels import launch_missing
 from weft.frontend.structure import contains_staged
 from weft.language.convert import convert
 from weft.language.values import Scalar, Stream, describe
@@ -134,12 +135,7 @@ class PendingLaunch(FrontendCallable):
 
     def check_used(self) -> None:
         """Raises, since the call of a kernel alone launches nothing."""
-        name = self.kernel.function.function.__name__
-        raise CompileError(
-            "LAUNCH_MISSING",
-            f"{name}(...) alone launches nothing",
-            hint=f"write {name}(...).launch(grid=..., block=...)",
-        )
+        raise launch_missing(self.kernel.function)
 
 
 class LaunchMethod(FrontendCallable):

@@ -60,6 +60,7 @@ def inline(
         name,
         caller=place,
         parent=None if outer is None else outer.scope,
+        is_foreign=outer is not None and outer.context is not context,
     )
     caller.enter_call(key, name)
     try:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
+from weft.frontend.constants import kind
 from weft.frontend.scope import Conflict, Undefined
 from weft.frontend.structure import flatten, rebuild, same_constant
 from weft.language.convert import constant
 from weft.language.ir_types import ir_type
 from weft.language.promotion import common_dtype
-from weft.language.values import Scalar, Tensor, describe
+from weft.language.values import Scalar, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,8 +163,10 @@ def joined_dtype(first: object, second: object) -> DType | None:
         return weak_dtype(second, first.dtype)
     if isinstance(second, Scalar):
         return weak_dtype(first, second.dtype)
-    if isinstance(first, Tensor) and isinstance(second, Tensor) and first.ssa is second.ssa:
-        return None
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        if first.ssa is second.ssa:
+            return None
+        raise Mismatch("a variable stands for one tensor; access both, each in its own branch")
     if same_constant(first, second):
         return None
     if not is_number(first) or not is_number(second):
@@ -210,10 +213,12 @@ def describe_side(value: object) -> str:
     """A path's value for a message; a container by what it holds."""
     if value is None:
         return "None"
+    if isinstance(value, Tensor):
+        return f"the tensor '{value.name}'"
     if isinstance(value, tuple):
         items: list[str] = [describe_side(item) for item in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return describe(value)
+    return kind(value)
 
 
 def conflict(

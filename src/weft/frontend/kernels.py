@@ -19,7 +19,7 @@ from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp, integer_attribute
-from weft.errors import TypeMismatchError
+from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
 from weft.frontend.inlining import bind_arguments, local_names
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from weft.frontend.source import FunctionSource
     from weft.frontend.structure import Shape
     from weft.language.functions import KernelFunction
+    from weft.location import SourceLocation
 
 _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
 
@@ -101,13 +102,20 @@ class TracedKernel:
         operation: the `cuda.kernel`.
         written: indices of the arguments that it may write through.
         blocks: the constant block of each launch; None for one that is not constant.
+        place: where the host function first calls it.
     """
 
-    __slots__ = ("blocks", "function", "operation", "symbol", "written")
+    __slots__ = ("blocks", "function", "operation", "place", "symbol", "written")
 
     def __init__(
-        self, symbol: str, function: KernelFunction, operation: KernelOp, written: frozenset[int]
+        self,
+        symbol: str,
+        function: KernelFunction,
+        operation: KernelOp,
+        written: frozenset[int],
+        place: SourceLocation,
     ) -> None:
+        self.place = place
         self.symbol = symbol
         self.function = function
         self.operation = operation
@@ -115,10 +123,27 @@ class TracedKernel:
         self.blocks: set[tuple[int, ...] | None] = set()
 
     def finish(self) -> None:
-        """Once all launches are known: a block size that all of them have becomes part of the kernel."""
+        """Once all launches are known: a block size that all of them have becomes part of the kernel.
+
+        Raises:
+            CompileError: if there is no launch.
+        """
+        if not self.blocks:
+            raise launch_missing(self.function, self.place)
         if len(self.blocks) == 1 and (block := next(iter(self.blocks))) is not None:
             sizes = ArrayAttr([integer_attribute(size) for size in block])
             self.operation.attributes["weft.block_size"] = sizes
+
+
+def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
+    """The error for a kernel that is called and not launched."""
+    name = kernel.function.__name__
+    return CompileError(
+        "LAUNCH_MISSING",
+        f"{name}(...) alone launches nothing",
+        hint=f"write {name}(...).launch(grid=..., block=...)",
+        location=place,
+    )
 
 
 class KernelTable:
@@ -170,7 +195,9 @@ class KernelTable:
         key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
         if traced is None:
-            traced = self._by_key[key] = self._trace(kernel, source, shapes, leaves)
+            traced = self._by_key[key] = self._trace(
+                kernel, source, shapes, leaves, caller.builder.location
+            )
             self.kernels.append(traced)
         return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
 
@@ -180,6 +207,7 @@ class KernelTable:
         source: FunctionSource,
         shapes: dict[str, Shape | None],
         leaves: Sequence[_Argument],
+        place: SourceLocation,
     ) -> TracedKernel:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
@@ -204,7 +232,9 @@ class KernelTable:
             _attributes(kernel),
         )
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        return TracedKernel(operation.sym_name.data, kernel, operation, written_tensors(operation))
+        return TracedKernel(
+            operation.sym_name.data, kernel, operation, written_tensors(operation), place
+        )
 
     def _symbol(self, name: str) -> str:
         """A readable symbol that the module does not have yet."""

@@ -16,6 +16,7 @@ from xdsl.ir import Block, Region
 from weft.frontend import ranges, short_circuit
 from weft.frontend.carried import MOST_ROUNDS, Carried
 from weft.frontend.comprehensions import iterate
+from weft.frontend.context import HOST
 from weft.frontend.control_flow import Fork, discard
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.scope import Undefined
@@ -206,12 +207,12 @@ def trace_for(statements: Statements, node: ast.For, live_after: Names) -> None:
     found = _range_of(statements, node.iter)
     loop = _Loop(statements, node, live_after)
     if isinstance(found, StagedRange):
-        _staged_for(loop, ranges.course(statements.frame.mark(node), found))
+        _staged_for(loop, _course(loop, found))
         return
     if isinstance(found, range):
         if found:
             staged = StagedRange(found.start, found.stop, found.step)
-            _staged_for(loop, ranges.course(statements.frame.mark(node), staged), always_runs=True)
+            _staged_for(loop, _course(loop, staged), always_runs=True)
             return
         items: list[Any] = []
     else:
@@ -219,6 +220,11 @@ def trace_for(statements: Statements, node: ast.For, live_after: Names) -> None:
     loop.enter()
     _unroll(loop, items)
     loop.leave()
+
+
+def _course(loop: _Loop, found: StagedRange) -> Course:
+    builder = loop.frame.mark(loop.node)
+    return ranges.course(builder, found, on_host=loop.frame.context.role == HOST)
 
 
 def _range_of(statements: Statements, node: ast.expr) -> range | StagedRange | None:

@@ -13,8 +13,9 @@ from xdsl.dialects import arith
 
 from weft.dialects.cuda.debug import AssertOp
 from weft.dialects.cuda.grid import BlockDimOp, GridDimOp
+from weft.errors import TypeMismatchError
 from weft.language.control import StagedRange
-from weft.language.convert import constant
+from weft.language.convert import constant, convert
 from weft.language.ir_types import ir_type
 from weft.language.values import Scalar
 
@@ -75,8 +76,12 @@ class Course:
         return builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result
 
 
-def course(builder: Builder, staged: StagedRange) -> Course:
-    """The course of a range; a step that is only known at run time may have either sign."""
+def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> Course:
+    """The course of a range; a step that is only known at run time may have either sign.
+
+    Raises:
+        TypeMismatchError: for such a step in a host function, where nothing can assert that it is not 0.
+    """
     dtype, step = staged.dtype, staged.step
     if isinstance(step, int):
         down = step < 0
@@ -85,6 +90,12 @@ def course(builder: Builder, staged: StagedRange) -> Course:
     start, stop, typed = (value.ssa for value in staged.bounds(builder))
     if _is_positive(typed):
         return Course(dtype, start, stop, typed, False)
+    if on_host:
+        raise TypeMismatchError(
+            "HOST_STEP",
+            "the step of a range in a host function must be known at compile time",
+            hint="count with a step of 1 and multiply, or make it a weft.Constexpr[int] parameter",
+        )
     zero = builder.constant(ir_type(dtype), 0)
     builder.emit(
         AssertOp(builder.emit(arith.CmpiOp(typed, zero, "ne")).result, "range: the step is 0")
@@ -105,8 +116,6 @@ def course(builder: Builder, staged: StagedRange) -> Course:
 def _end(builder: Builder, end: Scalar | int, dtype: DType, *, down: bool) -> SSAValue:
     if isinstance(end, int):
         return constant(builder, ~end if down else end, dtype).ssa
-    from weft.language.convert import convert
-
     typed = convert(builder, end, dtype).ssa
     return _complement(builder, typed) if down else typed
 

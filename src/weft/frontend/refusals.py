@@ -11,7 +11,16 @@ from typing import Final
 
 from weft.errors import UnsupportedSyntaxError
 
-_TRY: Final = ("TRY", "try and with have no meaning on a GPU thread", "test the condition with if")
+_TRY: Final = (
+    "TRY",
+    "compiled code has no exceptions, so try has nothing to catch",
+    "test the condition with if",
+)
+_WITH: Final = (
+    "WITH",
+    "with has no meaning in compiled code",
+    "write the statements without it",
+)
 _GENERATOR: Final = (
     "GENERATOR",
     "generators and coroutines cannot be compiled",
@@ -27,8 +36,8 @@ _OUTER: Final = (
 REFUSED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
     ast.Try: _TRY,
     ast.TryStar: _TRY,
-    ast.With: _TRY,
-    ast.AsyncWith: _TRY,
+    ast.With: _WITH,
+    ast.AsyncWith: _WITH,
     ast.Raise: (
         "RAISE",
         "exceptions cannot be raised by compiled code",

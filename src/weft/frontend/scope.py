@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, TypeMismatchError
+from weft.frontend.structure import contains_staged
 from weft.language import LanguageName, resolve
 
 if TYPE_CHECKING:
@@ -69,10 +70,20 @@ class Scope:
         places: variable → where it was last assigned, for messages.
         local_names: every name that the function assigns somewhere, which Python makes local.
         parent: the scope of the function around a nested one, or None.
+        is_foreign: whether `parent` belongs to another function of the IR: a host function, whose run-time
+            values a kernel cannot see.
         source: the outermost function that these statements belong to, with globals and closure.
     """
 
-    __slots__ = ("_captures", "local_names", "parent", "places", "source", "values")
+    __slots__ = (
+        "_captures",
+        "is_foreign",
+        "local_names",
+        "parent",
+        "places",
+        "source",
+        "values",
+    )
 
     def __init__(
         self,
@@ -80,12 +91,14 @@ class Scope:
         local_names: Names,
         captures: Captures,
         parent: Scope | None = None,
+        is_foreign: bool = False,
     ) -> None:
         self.values: dict[str, Any] = {}
         self.places: dict[str, SourceLocation] = {}
         self.local_names = local_names
         self.parent = parent
         self.source = source
+        self.is_foreign = is_foreign
         self._captures = captures
 
     def assign(self, name: str, value: object, place: SourceLocation) -> None:
@@ -110,7 +123,14 @@ class Scope:
                 "NAME_UNDEFINED", f"'{name}' is used before it is assigned in this function"
             )
         if self.parent is not None:
-            return self.parent.lookup(name)
+            value = self.parent.lookup(name)
+            if self.is_foreign and contains_staged(value):
+                raise TypeMismatchError(
+                    "CAPTURED_STAGED",
+                    f"'{name}' is a run-time value of the host function, which a kernel cannot see",
+                    hint="pass it to the kernel as an argument",
+                )
+            return value
         return self._from_python(name)
 
     def _from_python(self, name: str) -> Any:

@@ -69,11 +69,11 @@ class Statements:
     def _result(self) -> Any:
         result = self.frame.scope.values.get(RESULT)
         if isinstance(result, Conflict):
-            error = result.error("return")
             raise TypeMismatchError(
                 "RETURN_TYPE",
                 f"'{self.frame.name}' returns different types: its value {result.text}",
-                hint=error.hint,
+                hint=result.hint,
+                location=self.frame.scope.places.get(RESULT),
             )
         return None if isinstance(result, Undefined) else result
 
@@ -116,6 +116,9 @@ class Statements:
         except WeftError as error:
             if error.location is None:
                 error.location = self.frame.locate(node)
+            raise
+        except Exception:
+            self.frame.note_failure(node)
             raise
         return False
 

@@ -100,7 +100,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
             "INTERNAL",
             f"tracing '{source.name}' failed with {type(error).__name__}: {error}",
             hint=REPORT_HINT,
-            location=session.builder.location if session.builder else builder.location,
+            location=session.failed_at or builder.location,
         ) from error
 
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every wrong program gets exactly its message: place, caret, code, sentence, hint, chain of calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.errors.golden import CASES, message_of, read_cases
+
+ALL = [(path.stem, case) for path in sorted(CASES.glob("*.txt")) for case in read_cases(path)]
+
+
+@pytest.mark.parametrize(("group", "case"), ALL, ids=[f"{g}-{c.name}" for g, c in ALL])
+def test_a_wrong_program_gets_exactly_its_message(group, case):
+    assert message_of(case.program) == case.message
+
+
+@pytest.mark.parametrize(("group", "case"), ALL, ids=[f"{g}-{c.name}" for g, c in ALL])
+def test_every_message_says_where(group, case):
+    assert case.message.startswith("program.py:")
+    assert "^" in case.message.splitlines()[2]
+
+
+def test_case_names_are_unique():
+    names = [case.name for _, case in ALL]
+    assert len(set(names)) == len(names)
+
+
+def test_there_are_at_least_sixty_wrong_programs():
+    assert len(ALL) >= 60

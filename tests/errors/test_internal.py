@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A defect of weft itself reaches users as one error that says where it happened and how to report it."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from tests.frontend.tracing import trace_kernel
+from weft.errors import REPORT_HINT, InternalCompilerError
+from weft.frontend import attributes
+
+
+def kernel(a):
+    x = 1.0
+    a[0] = a[1] + x
+
+
+def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch):
+    def broken(*_):
+        raise KeyError("layout")
+
+    monkeypatch.setattr(attributes.access, "load", broken)
+    with pytest.raises(InternalCompilerError) as caught:
+        trace_kernel(kernel)
+    error = caught.value
+    assert error.code == "INTERNAL"
+    assert error.message == "tracing 'host' failed with KeyError: 'layout'"
+    assert error.hint == REPORT_HINT
+    assert error.location.line == kernel.__code__.co_firstlineno + 2
+    assert "a[0] = a[1] + x\n           ^^^^" in str(error)
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_an_expression_that_is_nested_too_deeply_is_the_programs_error():
+    text = "def deep(a):\n    a[0] = " + "-" * 60 + "a[0]" + " + 1" * 3000 + "\n"
+    namespace = {"weft": weft}
+    import linecache
+
+    linecache.cache["<deep>"] = (len(text), None, text.splitlines(keepends=True), "<deep>")
+    try:
+        exec(compile(text, "<deep>", "exec"), namespace)
+    except RecursionError:
+        pytest.skip("needs another Python: this one cannot compile the expression itself")
+    with pytest.raises(weft.CompileError, match="TOO_DEEP"):
+        trace_kernel(namespace["deep"])
