@@ -41,7 +41,7 @@ def test_operation_is_named_after_its_class(operation):
 
 
 @cache
-def tests_of_text() -> str:
+def texts_in_tests() -> str:
     """Every test that holds IR as text: those that print it, parse it again and compare."""
     folders = ("filecheck", "dialects", "ffi_wrapper", "codegen", "backends", "frontend", "passes")
     return "\n".join(
@@ -54,7 +54,7 @@ def tests_of_text() -> str:
 
 @operations
 def test_operation_occurs_in_a_test_of_its_text(operation):
-    assert re.search(rf"\b{re.escape(operation.name)}\b", tests_of_text())
+    assert re.search(rf"\b{re.escape(operation.name)}\b", texts_in_tests())
 
 
 @operations
