@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from difflib import get_close_matches
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend import constants
@@ -84,14 +84,15 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.Attribut
     is_module = isinstance(value, ModuleType)
     if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
         return
-    if not is_module and (is_frozen_dataclass(value) or name not in getattr(value, "__dict__", ())):
+    own: Any = getattr(value, "__dict__", ())
+    if not is_module and (is_frozen_dataclass(value) or name not in own):
         return
     frame.context.session.captures.read_attribute(value, name, found, ast.unparse(node))
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:
     """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
-    described = getattr(type(value), name, _ABSENT)
+    described = getattr(cast("Any", type(value)), name, _ABSENT)
     if isinstance(described, property) and isinstance(described.fget, FunctionType):
         return frame.context.session.inline(frame, described.fget, (value,), {})
     if isinstance(described, FunctionType):

@@ -11,7 +11,7 @@ import builtins
 import functools
 import inspect
 from types import BuiltinMethodType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, UnavailableError, UnsupportedSyntaxError
 from weft.frontend import comprehensions, constants, short_circuit
@@ -99,7 +99,7 @@ def call_value(
     staged = contains_staged(arguments) or contains_staged(keywords)
     if isinstance(callee, FunctionType | MethodType):
         return _python_function(frame, callee, arguments, keywords, staged)
-    own_call = inspect.getattr_static(type(callee), "__call__", None)
+    own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
     if isinstance(own_call, FunctionType) and (staged or uses_language(own_call)):
         return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
     return _other(visitor, node, callee, arguments, keywords, staged)
@@ -193,8 +193,8 @@ def _builtin(callee: Any) -> Operation | None:
 def _takes_staged(callee: Any) -> bool:
     """Whether a call only moves its arguments into a container, or about in one."""
     if isinstance(callee, type):
-        is_named_tuple = issubclass(callee, tuple)
-        return callee in _CONTAINER_BUILTINS or is_named_tuple or _is_frozen_class(callee)
+        kind = cast("type[Any]", callee)
+        return kind in _CONTAINER_BUILTINS or issubclass(kind, tuple) or _is_frozen_class(kind)
     if isinstance(callee, BuiltinMethodType):
         if isinstance(callee.__self__, list | dict | set | tuple):
             return callee.__name__ not in ("index", "count", "remove")

@@ -35,7 +35,7 @@ class CapturedValue:
 
     def __init__(self, name: str, value: Any, read: Callable[[], Any]) -> None:
         self.name = name
-        self.value = copy.copy(value) if isinstance(value, _MUTABLE) else value
+        self.value: Any = copy.copy(value) if type(value) in _MUTABLE else value
         self._read = read
 
     def __repr__(self) -> str:

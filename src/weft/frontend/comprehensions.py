@@ -7,7 +7,7 @@ In: a compile-time object. Out: its items, which may be staged. Next: calls.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, WeftError
 from weft.frontend import constants
@@ -145,7 +145,7 @@ def unpack(frame: Frame, target: ast.Tuple | ast.List, value: Any) -> list[tuple
     first = starred[0]
     behind = len(parts) - first - 1
     end = len(items) - behind
-    rest: ast.expr = parts[first].value  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    rest = cast("ast.Starred", parts[first]).value
     middle: Any = frame.context.note_created(items[first:end])
     return [
         *zip(parts[:first], items[:first], strict=True),

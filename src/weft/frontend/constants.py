@@ -16,6 +16,8 @@ from weft.language.values import describe, is_staged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# pyright: reportUnknownMemberType=false
+# The operator module's functions have no types.
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -36,19 +38,22 @@ _UNARY: Final[dict[str, Callable[[Any], Any]]] = {
     "+": operator.pos,
     "~": operator.invert,
 }
-_SEQUENCES: Final = (tuple, list)
 
 
 def binary(sign: str, left: Any, right: Any) -> Any:
     """``left sign right`` of two compile-time objects; tuples of staged values can be joined and repeated."""
     if contains_staged(left) or contains_staged(right):
-        if not (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)) or sign not in "+*":
+        if not (_is_sequence(left) or _is_sequence(right)) or sign not in "+*":
             raise TypeMismatchError(
                 "OPERATOR_UNKNOWN",
                 f"{kind(left)} and {kind(right)} have no operator {sign!r} here",
                 hint="compute with their items",
             )
     return python(f"operator {sign}", _BINARY[sign], left, right)
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, tuple | list)
 
 
 def unary(sign: str, value: Any) -> Any:

@@ -33,8 +33,7 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.dialects.builtin import Attribute
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Attribute, SSAValue
 
     from weft.arguments.base import DeclaredParameter
     from weft.frontend.context import Session

@@ -7,7 +7,7 @@ In: a pattern and a subject. Out: whether it matches; names are bound as it goes
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError
 from weft.frontend import constants
@@ -56,9 +56,12 @@ def _matches_sequence(visitor: Expressions, pattern: ast.MatchSequence, subject:
             hint="use if and elif",
             location=visitor.frame.locate(pattern),
         )
-    if not isinstance(subject, tuple | list) or len(subject) != len(parts):
+    if not isinstance(subject, tuple | list):
         return False
-    return all(matches(visitor, *pair) for pair in zip(parts, subject, strict=True))
+    items = cast("list[Any]", subject)
+    if len(items) != len(parts):
+        return False
+    return all(matches(visitor, *pair) for pair in zip(parts, items, strict=True))
 
 
 def _equals(visitor: Expressions, pattern: ast.pattern, subject: Any, value: Any) -> bool:

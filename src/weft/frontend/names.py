@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     Names = frozenset[str]
 
@@ -211,5 +211,5 @@ def _plain_names(targets: Sequence[ast.expr]) -> Names:
     return frozenset(found)
 
 
-def _union(sets: object) -> Names:
-    return NONE.union(*sets)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
+def _union(sets: Iterable[Names]) -> Names:
+    return NONE.union(*sets)

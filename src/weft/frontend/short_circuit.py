@@ -8,7 +8,7 @@ Next: control_flow.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1
@@ -201,14 +201,13 @@ def _compare_items(
             hint="compare their items",
         )
     negated = isinstance(operator, ast.NotEq)
-    if (
-        type(left) is not type(right)
-        or not isinstance(left, tuple | list)
-        or len(left) != len(right)
-    ):
+    if type(left) is not type(right) or not isinstance(left, tuple | list):
+        return negated
+    ones, others = cast("list[Any]", left), cast("list[Any]", right)
+    if len(ones) != len(others):
         return negated
     value: Any = True
-    for one, other in zip(left, right, strict=True):
+    for one, other in zip(ones, others, strict=True):
         equal = _compare_one(visitor, node, ast.Eq(), one, other)
         value = _and(visitor, node, value, equal)
     return _negated(visitor, node, value) if negated else value
@@ -227,7 +226,7 @@ def _contained(
     if isinstance(right, range):
         constants.refuse_staged(left, "what is looked for in a range")
     value: Any = False
-    for item in right:
+    for item in cast("list[Any]", right):
         equal = _compare_one(visitor, node, ast.Eq(), left, item)
         value = _or(visitor, node, value, equal)
     return _negated(visitor, node, value) if negated else value

@@ -8,12 +8,12 @@ frame's scope. An `if` whose branch ends the block puts the rest into the other 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.arith import ConstantOp
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import calls, constants, loops, matching
+from weft.frontend import calls, constants, for_loops, matching, while_loops
 from weft.frontend.attributes import item, refuse_elements
 from weft.frontend.comprehensions import unpack
 from weft.frontend.context import HOST, KERNEL, FrontendCallable
@@ -172,11 +172,11 @@ class Statements:
         return holds
 
     def _while(self, node: ast.While, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        loops.trace_while(self, node, self.live_behind(node, rest, live_out))
+        while_loops.trace_while(self, node, self.live_behind(node, rest, live_out))
         return False
 
     def _for(self, node: ast.For, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        loops.trace_for(self, node, self.live_behind(node, rest, live_out))
+        for_loops.trace_for(self, node, self.live_behind(node, rest, live_out))
         return False
 
     # ---- exits
@@ -262,7 +262,8 @@ class Statements:
         if isinstance(owner, list | dict):
             constants.refuse_staged(index, "an index")
             calls.refuse_mutation(frame, owner, "an assignment")
-            constants.python("the assignment", owner.__setitem__, index, value)
+            items = cast("dict[Any, Any]", owner)
+            constants.python("the assignment", items.__setitem__, index, value)
             return
         raise TypeMismatchError(
             "TARGET",

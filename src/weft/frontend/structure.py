@@ -6,7 +6,7 @@ In: a value. Out: its leaves and how to build the same container around others. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.language.values import Scalar, Stream, Tensor
 
@@ -56,9 +56,11 @@ def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
     if kind in _PLAIN:
         return None
     if isinstance(value, tuple | list):
-        return (len(value),), list(value)  # pyright: ignore[reportUnknownArgumentType]
+        items = list(cast("list[Any]", value))
+        return (len(items),), items
     if isinstance(value, dict):
-        return tuple(value.keys()), list(value.values())  # pyright: ignore[reportUnknownArgumentType]
+        table = cast("dict[Any, Any]", value)
+        return tuple(table), list(table.values())
     if is_frozen_dataclass(value):
         names = field_names(kind)
         return names, [getattr(value, name) for name in names]
@@ -93,13 +95,13 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
     items = [rebuild(child, leaves) for child in shape.children]
     kind = shape.kind
     if issubclass(kind, tuple):
-        make: Callable[[Sequence[Any]], Any] | None = getattr(kind, "_make", None)
-        return tuple(items) if make is None else make(items)
+        make: Callable[[Sequence[Any]], Any] = getattr(cast("Any", kind), "_make", tuple)
+        return make(items)
     if issubclass(kind, list):
         return items
     if issubclass(kind, dict):
         return dict(zip(shape.labels, items, strict=True))
-    made = object.__new__(kind)
+    made: Any = object.__new__(cast("type[Any]", kind))
     for name, item in zip(shape.labels, items, strict=True):
         object.__setattr__(made, name, item)
     return made

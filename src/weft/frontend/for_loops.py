@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`for`: over a `range` at run time, as `scf.for` or, with exits, `scf.while`; over anything else unrolled.
+
+In: the statement. Out: operations, and the variables as the loop leaves them. Next: while_loops.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Region
+
+from weft.frontend import ranges
+from weft.frontend.carried import MOST_ROUNDS, Carried
+from weft.frontend.comprehensions import iterate
+from weft.frontend.context import HOST
+from weft.frontend.control_flow import Fork, discard
+from weft.frontend.loop import Loop, live_flag, name_value
+from weft.frontend.names import ACTIVE, LIVE, LOOPING
+from weft.language.control import StagedRange, make_range
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation
+
+    from weft.frontend.names import Names
+    from weft.frontend.ranges import Course
+    from weft.frontend.statements import Statements
+
+
+def trace_for(statements: Statements, node: ast.For, live_after: Names) -> None:
+    """A `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
+    found = _range_of(statements, node.iter)
+    loop = Loop(statements, node, live_after)
+    if isinstance(found, StagedRange):
+        _staged_for(loop, _course(loop, found))
+        return
+    if isinstance(found, range):
+        if found:
+            staged = StagedRange(found.start, found.stop, found.step)
+            _staged_for(loop, _course(loop, staged), always_runs=True)
+            return
+        items: list[Any] = []
+    else:
+        items = iterate(statements.frame, statements.expressions.evaluate(node.iter), node.iter)
+    loop.enter()
+    _unroll(loop, items)
+    loop.leave()
+
+
+def _course(loop: Loop, found: StagedRange) -> Course:
+    builder = loop.frame.mark(loop.node)
+    return ranges.course(builder, found, on_host=loop.frame.context.role == HOST)
+
+
+def _range_of(statements: Statements, node: ast.expr) -> range | StagedRange | None:
+    """The range that a loop runs over, if it is written as one; a variable may hold a staged one too."""
+    expressions = statements.expressions
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if expressions.evaluate(node.func) is builtins.range:
+            arguments = expressions.items(node.args)
+            return make_range(statements.frame.mark(node), *arguments)
+    elif isinstance(node, ast.Name):
+        value = expressions.evaluate(node)
+        return value if isinstance(value, StagedRange) else None
+    return None
+
+
+def _unroll(loop: Loop, items: Sequence[Any]) -> None:
+    """One round after the other; behind a round that may have been the last, the others are guarded."""
+    assert isinstance(loop.node, ast.For)
+    for index, item in enumerate(items):
+        scope = loop.frame.scope
+        looping = scope.values[LOOPING]
+        if looping is False:
+            return
+        if isinstance(looping, Scalar):
+            _guard_rounds(loop, looping, items[index:])
+            return
+        loop.statements.store(loop.node.target, item)
+        loop.round()
+    loop.frame.scope.values[LIVE] = True
+
+
+def _guard_rounds(loop: Loop, looping: Scalar, items: Sequence[Any]) -> None:
+    frame = loop.frame
+    frame.mark(loop.node)
+    fork = Fork(frame, looping)
+
+    def going() -> None:
+        frame.scope.values[LOOPING] = frame.scope.values[LIVE] = True
+        frame.scope.values[ACTIVE] = True
+        _unroll(loop, items)
+
+    def ended() -> None:
+        values = frame.scope.values
+        values[LIVE] = values[LOOPING] = False
+        active = values[ACTIVE]
+        if isinstance(active, Scalar) and active.ssa is looping.ssa:
+            values[ACTIVE] = False
+
+    fork.trace(0, going)
+    fork.trace(1, ended)
+    fork.finish(loop.body_live)
+
+
+def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> None:
+    loop.enter()
+    carried = Carried(loop.frame, loop.candidates(), always_runs=always_runs)
+    emit = _emit_while_range if loop.exits.leave_loop else _emit_for
+    for _ in range(MOST_ROUNDS):
+        operation = emit(loop, course, carried)
+        if operation is not None:
+            break
+    else:
+        raise carried.unstable()
+    results = operation.results
+    loop.finish(carried, results[1:] if loop.exits.leave_loop else results)
+    loop.leave()
+
+
+def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
+    """The loop as `scf.for`; None if the variables' types were not yet the right ones."""
+    builder = loop.frame.mark(loop.node)
+    block = Block(arg_types=[course.type, *carried.types()])
+    values, places = loop.trace_in(block, lambda: _round_of(loop, course, carried, block))
+    if carried.update(values, places):
+        discard(block)
+        return None
+    block.add_op(scf.YieldOp(*carried.last_values(builder, values)))
+    bounds = course.lower, course.upper, course.step
+    firsts = carried.first_values(builder)
+    builder = loop.frame.mark(loop.node)
+    return builder.emit(scf.ForOp(*bounds, firsts, Region(block)))
+
+
+def _round_of(loop: Loop, course: Course, carried: Carried, block: Block) -> None:
+    assert isinstance(loop.node, ast.For)
+    counter, *arguments = block.args
+    loop.bind(carried, arguments)
+    target = loop.node.target
+    name_value(counter, target.id if isinstance(target, ast.Name) else "index")
+    loop.statements.store(target, course.variable(loop.frame.mark(loop.node), counter))
+    loop.round()
+
+
+def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation | None:
+    """The loop as `scf.while`, since a break or return may end it early."""
+    frame = loop.frame
+    types = [course.type, *carried.types()]
+    before, after = Block(arg_types=types), Block(arg_types=types)
+    builder = frame.mark(loop.node)
+    with builder.at(before):
+        goes_on = course.goes_on(builder, before.args[0])
+        flag = live_flag(carried, before.args[1:])
+        if isinstance(flag, Scalar):
+            goes_on = builder.emit(arith.AndIOp(flag.ssa, goes_on)).result
+        before.add_op(scf.ConditionOp(goes_on, *before.args))
+    values, places = loop.trace_in(after, lambda: _round_of(loop, course, carried, after))
+    if carried.update(values, places):
+        discard(before, after)
+        return None
+    builder = frame.mark(loop.node)
+    with builder.at(after):
+        following = course.following(builder, after.args[0])
+    after.add_op(scf.YieldOp(following, *carried.last_values(builder, values)))
+    firsts = [course.lower, *carried.first_values(builder)]
+    return builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

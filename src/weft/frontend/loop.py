@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all loops have in common: which variables they carry, how control leaves them, their `else`.
+
+In: a loop's node and the names that are read behind it. Out: `Loop`. Next: for_loops, while_loops.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.frontend.control_flow import Fork
+from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.scope import Undefined
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Block, SSAValue
+
+    from weft.frontend.carried import Carried
+    from weft.frontend.context import Frame
+    from weft.frontend.names import Exits, Names
+    from weft.frontend.statements import Statements
+
+_ABSENT: Final = object()
+
+
+class Loop:
+    """What all kinds of loops have in common: who needs which variables, and how control leaves.
+
+    Args:
+        statements: the visitor of the frame.
+        node: the loop.
+        live_after: names that may be read behind it.
+    """
+
+    __slots__ = (
+        "_outer_exit_names",
+        "_outer_looping",
+        "assigned",
+        "body_live",
+        "exits",
+        "frame",
+        "head",
+        "live_after",
+        "node",
+        "statements",
+    )
+
+    def __init__(
+        self, statements: Statements, node: ast.For | ast.While, live_after: Names
+    ) -> None:
+        self.statements = statements
+        self.node = node
+        self.frame: Frame = statements.frame
+        self.live_after = live_after
+        analysis = self.frame.source.analysis
+        self.exits: Exits = analysis.exits(node.body)
+        behind = live_after | analysis.live_before(node.orelse, live_after)
+        if isinstance(node, ast.While):
+            again, killed = analysis.read(node.test), NONE
+            first: list[ast.AST] = [node.test]
+        else:
+            again, killed = NONE, frozenset(_names_of(node.target))
+            first = [node.target]
+        # Names that are read in a later round, or behind the loop.
+        self.head: Names = behind | again | (analysis.live_before(node.body, behind) - killed)
+        self.assigned: Names = analysis.assigned([*first, *node.body])
+        flags: set[str] = set()
+        if self.exits.leave_loop:
+            flags.add(LOOPING)
+        if self.exits.returns:
+            flags |= {ACTIVE, RESULT}
+        self.body_live: Names = self.head | flags
+
+    def candidates(self) -> list[str]:
+        """Variables that may change from round to round and are read again, in a fixed order."""
+        values = self.frame.scope.values
+        wanted = self.assigned & self.head
+        names = [name for name in values if name in wanted]
+        names += sorted(wanted - set(names))
+        if self.exits.leave_loop:
+            names.append(LOOPING)
+        if self.exits.returns:
+            # Without a break, the loop ends early only where the function returns.
+            names += [ACTIVE] if self.exits.breaks else []
+            names += [RESULT] if self.frame.returns_value else []
+        return names
+
+    def enter(self) -> None:
+        """Before the first round: breaks and continues are this loop's from now on."""
+        frame = self.frame
+        self._outer_looping = frame.scope.values.get(LOOPING, _ABSENT)
+        self._outer_exit_names = frame.exit_names
+        frame.exit_names = self.body_live
+        frame.scope.values[LOOPING] = True
+
+    def leave(self) -> None:
+        """Behind the last round: runs the loop's `else`, and gives the flags back to the outer loop."""
+        frame = self.frame
+        values = frame.scope.values
+        frame.exit_names = self._outer_exit_names
+        looping = values.pop(LOOPING)
+        if self.exits.returns and not self.exits.breaks:
+            values[ACTIVE] = looping
+        active = values[ACTIVE]
+        values[LIVE] = active
+        if self._outer_looping is not _ABSENT:
+            values[LOOPING] = active
+        if self.node.orelse and looping is not False:
+            self._trace_else(looping)
+
+    def _trace_else(self, looping: bool | Scalar) -> None:
+        statements, orelse, live = self.statements, self.node.orelse, self.live_after
+        if not isinstance(looping, Scalar):
+            statements.block(orelse, live)
+            return
+        self.frame.mark(self.node)
+        fork = Fork(self.frame, looping)
+        scope = self.frame.scope
+
+        def completed() -> None:
+            self._set_flags(lambda _: True)
+            statements.block(orelse, live)
+
+        def broken() -> None:
+            same = looping.ssa
+            self._set_flags(
+                lambda value: False if isinstance(value, Scalar) and value.ssa is same else value
+            )
+
+        fork.trace(0, completed)
+        fork.trace(1, broken)
+        fork.finish(live | ({LIVE} if isinstance(scope.values[LIVE], Scalar) else NONE))
+
+    def _set_flags(self, change: Callable[[Any], Any]) -> None:
+        values = self.frame.scope.values
+        for flag in (LIVE, LOOPING, ACTIVE):
+            if flag in values:
+                values[flag] = change(values[flag])
+
+    def round(self) -> None:
+        """Traces the body once."""
+        values = self.frame.scope.values
+        values[LIVE] = True
+        self.statements.block(self.node.body, self.body_live)
+
+    def trace_in(self, block: Block, body: Callable[[], None]) -> tuple[dict[str, Any], Any]:
+        """Traces `body` into a block of its own; returns the variables and places that it leaves."""
+        frame = self.frame
+        scope, builder, context = frame.scope, frame.builder, frame.context
+        outer = scope.values, scope.places, builder.block
+        scope.values, scope.places, builder.block = dict(outer[0]), dict(outer[1]), block
+        context.regions.append(block)
+        try:
+            body()
+            return scope.values, scope.places
+        finally:
+            context.regions.pop()
+            scope.values, scope.places, builder.block = outer
+
+    def finish(self, carried: Carried, results: Sequence[SSAValue]) -> None:
+        """Gives the variables their values behind a staged loop."""
+        values = self.frame.scope.values
+        hint = "assign it before the loop"
+        reason = (
+            f"is assigned only inside the loop in line {self.frame.locate(self.node).line}, "
+            "which may not run"
+        )
+        for name in self.assigned:
+            values[name] = Undefined(reason, hint)
+        carried.bind(values, results)
+        for result, name in zip(results, carried.hints(), strict=True):
+            name_value(result, name)
+
+    def bind(self, carried: Carried, arguments: Sequence[SSAValue]) -> None:
+        """Gives the carried variables their values at the start of a round."""
+        values = self.frame.scope.values
+        carried.bind(values, arguments)
+        for argument, name in zip(arguments, carried.hints(), strict=True):
+            name_value(argument, name)
+        # A round runs only while the loop goes on, so inside it the flags are known.
+        values[LOOPING] = values[ACTIVE] = True
+
+
+def name_value(value: SSAValue, name: str) -> None:
+    """Gives a value the user's name in printed IR."""
+    if not name.startswith("%"):
+        value.name_hint = name
+
+
+def live_flag(carried: Carried, arguments: Sequence[SSAValue]) -> bool | Scalar:
+    """Whether the loop goes on, as carried: true where no round can end it early."""
+    values: dict[str, Any] = {}
+    carried.bind(values, arguments)
+    return values.get(LOOPING, True)
+
+
+def _names_of(target: ast.expr) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
