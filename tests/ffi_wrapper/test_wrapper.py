@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from xdsl.dialects import func
@@ -86,6 +87,11 @@ def everything() -> ModuleOp:
 def test_add_one_reads_like_the_contract():
     module = module_of(signature_of("add_one", Parameter("a", SPEC), Parameter("b", SPEC)))
     assert ADD_ONE in str(module)
+
+
+def test_a_wrapper_of_everything_reads_like_its_signature():
+    expected = Path(__file__).with_name("contract.mlir").read_text().partition("\n")[2]
+    assert expected in str(everything())
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["pretty", "generic"])

@@ -1,0 +1,46 @@
+// Every operation of the dialect, as `everything` in test_wrapper.py makes it.
+  ffi.func "__tvm_ffi_f" of "f(a: Tensor[u8, (n, 4, None), strided, strides=(sym(s, divisibility=2), 4, None), alignment_bytes=16, device=cuda:1], b: Tensor[u8, (n, None, 4), inner, strides=(sym(s, divisibility=2), None, 1)], c: Tensor[f32, (n,)], alpha: bf16 = 2.0, nothing: None, stream: Stream)" on "cuda" {
+    ffi.check_count 6
+    %a = ffi.decode_tensor 0 "a"
+    ffi.check %a "data"
+    ffi.check %a "rank" is 3
+    ffi.check %a "dtype" named "u8"
+    ffi.check %a "device_type" is 2
+    ffi.check_device %a is 1
+    %device = ffi.bind_device %a
+    ffi.check %a "alignment" is 16
+    %n = ffi.bind_dim %a[0] "n" width 32 divisibility 1
+    ffi.check_dim %a[1] is 4
+    %0 = ffi.bind_dim %a[2] "" width 32 divisibility 1
+    %s = ffi.bind_stride %a[0] "s" width 32 divisibility 2
+    ffi.check_stride %a[1] is 4
+    %a_tensor = ffi.as_tensor %a : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>
+    %b = ffi.decode_tensor 1 "b"
+    ffi.check %b "data"
+    ffi.check %b "rank" is 3
+    ffi.check %b "dtype" named "u8"
+    ffi.check %b "device_type" is 2
+    ffi.check_device %b equals %device
+    ffi.check_dim %b[0] equals %n
+    %1 = ffi.bind_dim %b[1] "" width 32 divisibility 1
+    ffi.check_dim %b[2] is 4
+    ffi.check_stride %b[0] equals %s
+    ffi.check_stride %b[2] is 1
+    %b_tensor = ffi.as_tensor %b : !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>
+    %c = ffi.decode_tensor 2 "c"
+    ffi.check %c "data"
+    ffi.check %c "rank" is 1
+    ffi.check %c "dtype" named "f32"
+    ffi.check %c "device_type" is 2
+    ffi.check_device %c equals %device
+    ffi.check %c "alignment" is 4
+    ffi.check_dim %c[0] equals %n
+    ffi.check_layout %c "contiguous" of "Tensor[f32, (n,)]"
+    %c_tensor = ffi.as_tensor %c : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
+    %alpha = ffi.decode_scalar 3 "alpha" as "bf16" : bf16
+    ffi.decode_none 4 "nothing"
+    %stream = ffi.decode_stream 5 "stream"
+    %own = ffi.environment_stream of %device
+    %2 = ffi.device_guard @f(%a_tensor, %b_tensor, %c_tensor, %alpha, %stream, %own : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>, !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, bf16, !cuda.stream, !cuda.stream) device %device stream %stream -> bf16
+    ffi.return values %2 : bf16 tensors %c as [{value = 0 : i64, dtype = "bf16"}, {argument = "c"}, unit]
+  }

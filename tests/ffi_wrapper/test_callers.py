@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same function, results and errors from Python, from the tvm_ffi package and from C."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy
+import pytest
+
+import weft
+from tests.ffi_wrapper.kernels import add_one
+from weft.ffi.library import find_ffi_library
+
+SIGNATURE = "add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])"
+
+
+def vector(size: int) -> numpy.ndarray:
+    return numpy.arange(size, dtype=numpy.float32)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return weft.compile(add_one, vector(4), vector(4), options="--enable-tvm-ffi")
+
+
+@pytest.fixture(scope="module")
+def package_function(compiled):
+    pytest.importorskip("tvm_ffi")
+    return compiled.as_tvm_ffi()
+
+
+@pytest.fixture(scope="module")
+def c_caller(tmp_path_factory):
+    ffi = Path(find_ffi_library())
+    target = tmp_path_factory.mktemp("caller") / "caller.so"
+    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
+    command = [compiler, "-std=c11", "-shared", "-fPIC", "-Wall", "-Werror"]
+    command += [f"-I{ffi.parent.parent / 'include'}", str(Path(__file__).with_name("caller.c"))]
+    subprocess.run([*command, str(ffi), f"-Wl,-rpath,{ffi.parent}", "-o", str(target)], check=True)
+    return ctypes.CDLL(str(target)).call_with_vectors
+
+
+def call_from_c(caller, compiled, a: numpy.ndarray, b: numpy.ndarray) -> str:
+    """The message of a call from C, or nothing."""
+    message = ctypes.create_string_buffer(1000)
+    code = caller(
+        ctypes.c_void_p(compiled.engine.lookup("__tvm_ffi_add_one")),
+        ctypes.c_void_p(a.ctypes.data),
+        ctypes.c_int64(a.size),
+        ctypes.c_void_p(b.ctypes.data),
+        ctypes.c_int64(b.size),
+        message,
+        ctypes.c_int64(1000),
+    )
+    assert (code == 0) == (message.value == b"")
+    return message.value.decode()
+
+
+def test_the_package_gets_a_function_of_its_own_kind(package_function):
+    import tvm_ffi
+
+    assert isinstance(package_function, tvm_ffi.Function)
+
+
+def test_every_caller_gets_the_same_result(compiled, package_function, c_caller):
+    import tvm_ffi
+
+    a = vector(1000)
+    results = [numpy.zeros_like(a) for _ in range(4)]
+    compiled(a, results[0])
+    compiled(b=results[1], a=a)
+    package_function(tvm_ffi.from_dlpack(a), tvm_ffi.from_dlpack(results[2]))
+    assert call_from_c(c_caller, compiled, a, results[3]) == ""
+    for result in results:
+        assert (result == a + 1).all()
+
+
+MISTAKES = {
+    "size": (12, "argument #1 'b': shape[0] is 12, expected 10 to match a.shape[0]"),
+    "nothing": (0, "argument #1 'b': shape[0] is 0, expected 10 to match a.shape[0]"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_every_caller_gets_the_same_error(compiled, package_function, c_caller, mistake):
+    import tvm_ffi
+
+    size, text = MISTAKES[mistake]
+    a, b = vector(10), vector(size)
+    for call in (
+        lambda: compiled(a, b),
+        lambda: package_function(tvm_ffi.from_dlpack(a), tvm_ffi.from_dlpack(b)),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert str(caught.value) == f"{SIGNATURE}: {text}"
+    assert call_from_c(c_caller, compiled, a, b) == f"{SIGNATURE}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "received"),
+    [(3, "an int 3"), (None, "None"), ("abc", "a str 'abc'"), (1.5, "a float 1.5")],
+)
+def test_the_package_gets_the_same_type_errors(compiled, package_function, value, received):
+    text = f"{SIGNATURE}: argument #0 'a': expected a tensor, received {received}"
+    for function in (compiled, package_function):
+        with pytest.raises(TypeError) as caught:
+            function(value, value)
+        assert str(caught.value) == text
+
+
+def test_a_count_error_has_the_functions_own_name(compiled, package_function):
+    with pytest.raises(TypeError, match="expected 2 arguments, received 1") as caught:
+        package_function(3)
+    assert str(caught.value).startswith(f"{SIGNATURE}: ")
+    with pytest.raises(TypeError, match=r"add_one\(\) missing 1 required positional argument: 'b'"):
+        compiled(vector(3))
+
+
+@pytest.mark.torch
+def test_torch_tensors_through_every_caller(compiled, package_function):
+    import torch
+
+    a = torch.arange(1000, dtype=torch.float32)
+    for function in (compiled, package_function):
+        b = torch.zeros_like(a)
+        function(a, b)
+        assert torch.equal(b, a + 1)
+        with pytest.raises(ValueError, match=r"argument #1 'b': dtype is f64, expected f32"):
+            function(a, b.double())
