@@ -16,9 +16,8 @@ namespace {
 using AddFunction = int (*)(PyObject* module);
 
 constexpr AddFunction kParts[] = {
-    add_runtime_table,  add_ffi_library,    add_call_plan,  add_object,
-    add_function,       add_ffi_errors,     add_type_table, add_argument_keys,
-    add_driver_library, add_device_program, add_runtime,    add_cpu_pool,
+    add_runtime_table, add_ffi_library,   add_call_plan, add_object,  add_function, add_ffi_errors,
+    add_type_table,    add_argument_keys, add_driver,    add_runtime, add_cpu_pool,
 };
 
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.

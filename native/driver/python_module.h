@@ -11,6 +11,9 @@ namespace weft {
 
 class DeviceProgram;
 
+// All of the room, for module.cpp.
+int add_driver(PyObject* module);
+
 int add_driver_library(PyObject* module);  // python_library.cpp
 int add_device_program(PyObject* module);  // python_program.cpp
 int add_binary(PyObject* module);          // python_binary.cpp
