@@ -23,7 +23,9 @@ from weft.codegen.wrapper.function import WRAPPER
 from weft.codegen.wrapper.tensors import CHECKS
 from weft.dialects import ffi
 from weft.dialects.context import make_context
-from weft.dialects.ffi import FFI, TENSOR_CHECKS
+from weft.dialects.ffi import FFI
+from weft.dialects.ffi.checks import TENSOR_CHECKS
+from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import InternalCompilerError
 from weft.ffi_wrapper.wrapper import DECODERS, attach_ffi_wrapper
 from weft.types import dtype as types
@@ -78,9 +80,7 @@ def everything() -> ModuleOp:
         Parameter("own", environment_stream()),
         device=CUDA,
     )
-    tree = ffi.tuple_result(
-        [ffi.scalar_result(0, types.bf16), ffi.argument_result("c"), ffi.none_result()]
-    )
+    tree = tuple_result([scalar_result(0, types.bf16), argument_result("c"), none_result()])
     return module_of(signature, ["alpha"], tree)
 
 

@@ -28,7 +28,7 @@ from weft.codegen.optimize import emit_object, parse
 from weft.codegen.tables import HOST_FUNCTION
 from weft.dialects.cuda.memory import DimOp, StrideOp
 from weft.dialects.cuda.types import DYNAMIC, StreamType
-from weft.dialects.ffi import RESULT_ATTRIBUTE
+from weft.dialects.ffi.results import RESULT_ATTRIBUTE
 from weft.ffi.library import find_ffi_library, open_ffi_library
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.language.ir_types import ir_tensor_type, ir_type

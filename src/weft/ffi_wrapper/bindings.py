@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.ffi import BindDimOp, BindStrideOp, CheckDimOp, CheckStrideOp
+from weft.dialects.ffi.checks import BindDimOp, BindStrideOp, CheckDimOp, CheckStrideOp
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.ffi import DeviceGuardOp, EnvironmentStreamOp
+from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:

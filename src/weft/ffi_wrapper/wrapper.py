@@ -17,16 +17,10 @@ from weft.arguments.none import NoneKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi import (
-    ENTRY_PREFIX,
-    RESULT_ATTRIBUTE,
-    CheckCountOp,
-    DecodeTensorOp,
-    EnvironmentStreamOp,
-    FuncOp,
-    ReturnOp,
-    tuple_items,
-)
+from weft.dialects.ffi.arguments import DecodeTensorOp
+from weft.dialects.ffi.call import EnvironmentStreamOp
+from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
+from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.body import WrapperBody
 from weft.ffi_wrapper.decode.none import decode_none

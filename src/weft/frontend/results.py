@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.dialects.ffi import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import TypeMismatchError
 from weft.language.constants import default_dtype
 from weft.language.convert import constant

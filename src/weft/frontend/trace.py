@@ -15,7 +15,7 @@ from xdsl.ir import Block, Region
 
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import LaunchExOp
-from weft.dialects.ffi import RESULT_ATTRIBUTE
+from weft.dialects.ffi.results import RESULT_ATTRIBUTE
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
 from weft.frontend.context import HOST, Context, Frame, Session
 from weft.frontend.entry import tidy_entry

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.codegen.wrapper.printer import WrapperPrinter
-    from weft.dialects.ffi import DeviceGuardOp, EnvironmentStreamOp
+    from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 
 # weft_call_frame, beyond what codegen.runtime_abi names.
 _DEVICE_TYPE: Final = 16

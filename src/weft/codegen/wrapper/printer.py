@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.codegen.module_printer import ModulePrinter
-    from weft.dialects.ffi import FuncOp
+    from weft.dialects.ffi.function import FuncOp
 
 LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
 UNLIKELY: Final = ', !prof !{!"branch_weights", i32 1, i32 2000}'

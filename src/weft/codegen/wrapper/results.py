@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import DictionaryAttr
 from weft.codegen.llvm_types import llvm_type, memory_type
 from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
-from weft.dialects.ffi import tuple_items
+from weft.dialects.ffi.results import tuple_items
 from weft.types.dtype import dtype_named, u64
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
     from weft.codegen.wrapper.printer import WrapperPrinter
-    from weft.dialects.ffi import ReturnOp
+    from weft.dialects.ffi.function import ReturnOp
     from weft.types.dtype import DType
 
 

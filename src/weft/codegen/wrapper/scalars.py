@@ -23,7 +23,7 @@ from weft.codegen.wrapper.printer import (
 from weft.types.dtype import f32, f64, u64
 
 if TYPE_CHECKING:
-    from weft.dialects.ffi import DecodeNoneOp, DecodeScalarOp, DecodeStreamOp
+    from weft.dialects.ffi.arguments import DecodeNoneOp, DecodeScalarOp, DecodeStreamOp
     from weft.types.dtype import DType
 
 

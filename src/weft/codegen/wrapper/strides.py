@@ -14,7 +14,7 @@ from weft.types.layout import CONTIGUOUS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.dialects.ffi import BindStrideOp, CheckLayoutOp, CheckStrideOp
+    from weft.dialects.ffi.checks import BindStrideOp, CheckLayoutOp, CheckStrideOp
 
 _STRIDES: Final = 32  # offset in DLTensor
 

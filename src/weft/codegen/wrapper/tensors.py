@@ -25,14 +25,14 @@ from weft.types.dtype import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.dialects.ffi import (
+    from weft.dialects.ffi.arguments import DecodeTensorOp
+    from weft.dialects.ffi.checks import (
         AsTensorOp,
         BindDeviceOp,
         BindDimOp,
         CheckDeviceOp,
         CheckDimOp,
         CheckOp,
-        DecodeTensorOp,
     )
 
 # DLTensor

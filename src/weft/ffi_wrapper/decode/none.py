@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.ffi import DecodeNoneOp
+from weft.dialects.ffi.arguments import DecodeNoneOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute

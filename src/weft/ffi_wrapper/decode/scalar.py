@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.arguments.scalar import ScalarKind
-from weft.dialects.ffi import DecodeScalarOp
+from weft.dialects.ffi.arguments import DecodeScalarOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue

@@ -9,14 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi import (
-    AsTensorOp,
-    BindDeviceOp,
-    CheckDeviceOp,
-    CheckLayoutOp,
-    CheckOp,
-    DecodeTensorOp,
-)
+from weft.dialects.ffi.arguments import DecodeTensorOp
+from weft.dialects.ffi.checks import AsTensorOp, BindDeviceOp, CheckDeviceOp, CheckLayoutOp, CheckOp
 from weft.types.device import CUDA
 from weft.types.layout import CONTIGUOUS, INNER
 

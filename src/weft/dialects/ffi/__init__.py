@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `ffi` dialect: the function with the TVM-FFI ABI, written as the contract that it checks.
+
+In: the families' operations, one per promise. Out: `FFI`, which a context loads. Every check that fails sets the
+error and ends the function; codegen expands the operations when it prints LLVM text. Next: context.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.ir import Dialect
+
+from weft.dialects.ffi.arguments import (
+    DecodeNoneOp,
+    DecodeScalarOp,
+    DecodeStreamOp,
+    DecodeTensorOp,
+)
+from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
+from weft.dialects.ffi.checks import (
+    AsTensorOp,
+    BindDeviceOp,
+    BindDimOp,
+    BindStrideOp,
+    CheckDeviceOp,
+    CheckDimOp,
+    CheckLayoutOp,
+    CheckOp,
+    CheckStrideOp,
+)
+from weft.dialects.ffi.function import CheckCountOp, FuncOp, ReturnOp
+from weft.dialects.ffi.types import TensorType
+
+FFI: Final = Dialect(
+    "ffi",
+    [
+        FuncOp,
+        CheckCountOp,
+        DecodeTensorOp,
+        DecodeScalarOp,
+        DecodeStreamOp,
+        DecodeNoneOp,
+        CheckOp,
+        BindDimOp,
+        CheckDimOp,
+        BindStrideOp,
+        CheckStrideOp,
+        CheckLayoutOp,
+        BindDeviceOp,
+        CheckDeviceOp,
+        AsTensorOp,
+        EnvironmentStreamOp,
+        DeviceGuardOp,
+        ReturnOp,
+    ],
+    [TensorType],
+)

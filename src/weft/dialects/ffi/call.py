@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call: `ffi.environment_stream`, `ffi.device_guard`.
+
+In: decoded arguments. Out: the host function's results. Next: context.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import SymbolRefAttr, i32
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+
+from weft.dialects.cuda.types import StreamType
+from weft.dialects.ffi.function import InFunctionOp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+
+@irdl_op_definition
+class EnvironmentStreamOp(InFunctionOp):
+    """The stream that the caller's library works on, for the call's device."""
+
+    name = "ffi.environment_stream"
+
+    device = opt_operand_def(i32)
+    result = result_def(StreamType)
+    assembly_format = "(`of` $device^)? attr-dict"
+
+    def __init__(self, device: SSAValue | None) -> None:
+        super().__init__(operands=[device], result_types=[StreamType()])
+
+
+@irdl_op_definition
+class DeviceGuardOp(InFunctionOp):
+    """Calls the host function with the kernels loaded and the device current, and restores the caller's.
+
+    Without `device` the stream's or the caller's current device is used. What was changed is restored on
+    every path, before the host function's return code is looked at. On the CPU it is the call alone.
+    """
+
+    name = "ffi.device_guard"
+
+    callee = prop_def(SymbolRefAttr)
+    args = var_operand_def()
+    device = opt_operand_def(i32)
+    stream = opt_operand_def(StreamType)
+    values = var_result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$callee `(` ($args^ `:` type($args))? `)` (`device` $device^)? (`stream` $stream^)? attr-dict "
+        "(`->` type($values)^)?"
+    )
+
+    def __init__(
+        self,
+        callee: str,
+        args: Sequence[SSAValue],
+        device: SSAValue | None,
+        stream: SSAValue | None,
+        result_types: Sequence[Attribute],
+    ) -> None:
+        super().__init__(
+            operands=[args, device, stream],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[result_types],
+        )

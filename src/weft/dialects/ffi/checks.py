@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promises about a tensor: `ffi.check`, `ffi.bind_dim`, `ffi.check_dim`, the same for strides, layout, device.
+
+In: a decoded tensor. Out: the tensor as the host function takes it; symbols with their values. Next: call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.types import MAX_RANK
+from weft.dialects.cuda.types import TensorType as KernelTensorType
+from weft.dialects.ffi.arguments import DecodeTensorOp
+from weft.dialects.ffi.function import I64Attr, InFunctionOp
+from weft.dialects.ffi.types import TensorType
+from weft.types.layout import CONTIGUOUS, INNER
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, SSAValue
+
+TENSOR_CHECKS: Final = ("data", "rank", "dtype", "device_type", "alignment")
+"""What `ffi.check` can look at."""
+
+
+class _TensorOp(InFunctionOp):
+    """An operation on a tensor that was decoded."""
+
+    tensor = operand_def(TensorType)
+
+    @property
+    def decoded(self) -> DecodeTensorOp:
+        """Where the tensor comes from."""
+        owner = self.tensor.owner
+        if not isinstance(owner, DecodeTensorOp):
+            raise VerifyException(f"{self.name} needs the result of ffi.decode_tensor")
+        return owner
+
+    def verify_(self) -> None:
+        self.decoded  # noqa: B018  raises
+
+
+@irdl_op_definition
+class CheckOp(_TensorOp):
+    """One property of a tensor is what it was compiled for.
+
+    `data`: not null where there are elements; `rank`; `dtype`; `device_type` (DLDeviceType); `alignment`
+    of the first element's address in bytes.
+    """
+
+    name = "ffi.check"
+
+    what = prop_def(StringAttr)
+    number = opt_prop_def(I64Attr)
+    text = opt_prop_def(StringAttr)
+    assembly_format = "$tensor $what (`is` $number^)? (`named` $text^)? attr-dict"
+
+    def __init__(self, tensor: SSAValue, what: str, expected: int | str | None = None) -> None:
+        properties: dict[str, Attribute | None] = {"what": StringAttr(what)}
+        if isinstance(expected, int):
+            properties["number"] = IntegerAttr(expected, i64)
+        elif expected is not None:
+            properties["text"] = StringAttr(expected)
+        super().__init__(operands=[tensor], properties=properties)
+
+    def verify_(self) -> None:
+        super().verify_()
+        expectations = {"data": (False, False), "dtype": (False, True)}
+        if self.what.data not in TENSOR_CHECKS:
+            raise VerifyException(f"{self.what.data!r} is none of {TENSOR_CHECKS}")
+        if (self.number is not None, self.text is not None) != expectations.get(
+            self.what.data, (True, False)
+        ):
+            raise VerifyException(f"ffi.check {self.what.data}: wrong kind of expectation")
+
+
+class _DimensionOp(_TensorOp):
+    """What looks at one dimension, or at its stride."""
+
+    tensor = operand_def(TensorType)
+    dimension = prop_def(I64Attr)
+
+    @property
+    def index(self) -> int:
+        """The dimension's number."""
+        return self.dimension.value.data
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not 0 <= self.index < MAX_RANK:
+            raise VerifyException(f"{self.name}: no dimension {self.index}")
+
+
+class _BindOp(_DimensionOp):
+    """The first mention of a symbol: yields its value, after checking what the symbol promises."""
+
+    symbol = prop_def(StringAttr)
+    width = prop_def(I64Attr)
+    divisibility = prop_def(I64Attr)
+    result = result_def(i64)
+    assembly_format = (
+        "$tensor `[` $dimension `]` $symbol `width` $width `divisibility` $divisibility attr-dict"
+    )
+
+    def __init__(
+        self, tensor: SSAValue, dimension: int, symbol: str, width: int, divisibility: int
+    ) -> None:
+        super().__init__(
+            operands=[tensor],
+            properties={
+                "dimension": IntegerAttr(dimension, i64),
+                "symbol": StringAttr(symbol),
+                "width": IntegerAttr(width, i64),
+                "divisibility": IntegerAttr(divisibility, i64),
+            },
+            result_types=[i64],
+        )
+
+    def _source(self, noun: str) -> str:
+        return f"{self.decoded.argument.data}.{noun}[{self.index}]"
+
+
+class _MatchOp(_DimensionOp):
+    """A later mention of a symbol, or a constant: the value is that one."""
+
+    tensor = operand_def(TensorType)
+    expected = opt_operand_def(i64)
+    size = opt_prop_def(I64Attr)
+    assembly_format = "$tensor `[` $dimension `]` (`equals` $expected^)? (`is` $size^)? attr-dict"
+
+    def __init__(self, tensor: SSAValue, dimension: int, expected: SSAValue | int) -> None:
+        constant = IntegerAttr(expected, i64) if isinstance(expected, int) else None
+        super().__init__(
+            operands=[tensor, None if isinstance(expected, int) else expected],
+            properties={"dimension": IntegerAttr(dimension, i64), "size": constant},
+        )
+
+    @property
+    def bound(self) -> BindDimOp | BindStrideOp | None:
+        """The first mention, or None for a constant."""
+        owner = None if self.expected is None else self.expected.owner
+        return owner if isinstance(owner, BindDimOp | BindStrideOp) else None
+
+    def verify_(self) -> None:
+        super().verify_()
+        if (self.bound is None) == (self.size is None):
+            raise VerifyException(f"{self.name} compares with a bound symbol or with a constant")
+
+
+@irdl_op_definition
+class BindDimOp(_BindOp):
+    """A dimension gives its symbol a value; it is not negative and has `width` bits."""
+
+    name = "ffi.bind_dim"
+
+    @property
+    def source(self) -> str:
+        """How messages about a later mention refer to it: `a.shape[0]`."""
+        return self._source("shape")
+
+
+@irdl_op_definition
+class CheckDimOp(_MatchOp):
+    """A dimension has the value of a symbol, or a constant one."""
+
+    name = "ffi.check_dim"
+
+
+@irdl_op_definition
+class BindStrideOp(_BindOp):
+    """A stride gives its symbol a value, unless no element is reached by it (a dim of 1, no elements)."""
+
+    name = "ffi.bind_stride"
+
+    @property
+    def source(self) -> str:
+        """How messages about a later mention refer to it: `a.strides[0]`."""
+        return self._source("strides")
+
+
+@irdl_op_definition
+class CheckStrideOp(_MatchOp):
+    """A stride has the value of a symbol, or a constant one, unless no element is reached by it."""
+
+    name = "ffi.check_stride"
+
+
+@irdl_op_definition
+class CheckLayoutOp(_TensorOp):
+    """The strides are those of a layout class; null strides mean contiguous.
+
+    Strides by which no element is reached are not looked at. `text` is the argument's type as the message
+    writes it.
+    """
+
+    name = "ffi.check_layout"
+
+    layout = prop_def(StringAttr)
+    text = prop_def(StringAttr)
+    assembly_format = "$tensor $layout `of` $text attr-dict"
+
+    def __init__(self, tensor: SSAValue, layout: str, text: str) -> None:
+        super().__init__(
+            operands=[tensor],
+            properties={"layout": StringAttr(layout), "text": StringAttr(text)},
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.layout.data not in (CONTIGUOUS, INNER):
+            raise VerifyException(f"layout {self.layout.data!r} promises nothing")
+
+
+@irdl_op_definition
+class BindDeviceOp(_TensorOp):
+    """The device that the call runs on: that of its first CUDA tensor."""
+
+    name = "ffi.bind_device"
+
+    result = result_def(i32)
+    assembly_format = "$tensor attr-dict"
+
+    def __init__(self, tensor: SSAValue) -> None:
+        super().__init__(operands=[tensor], result_types=[i32])
+
+
+@irdl_op_definition
+class CheckDeviceOp(_TensorOp):
+    """The tensor is on the call's device, or on the one that the signature names."""
+
+    name = "ffi.check_device"
+
+    tensor = operand_def(TensorType)
+    device = opt_operand_def(i32)
+    ordinal = opt_prop_def(I64Attr)
+    assembly_format = "$tensor (`equals` $device^)? (`is` $ordinal^)? attr-dict"
+
+    def __init__(self, tensor: SSAValue, device: SSAValue | int) -> None:
+        constant = IntegerAttr(device, i64) if isinstance(device, int) else None
+        super().__init__(
+            operands=[tensor, None if isinstance(device, int) else device],
+            properties={"ordinal": constant},
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        if (self.device is None) == (self.ordinal is None):
+            raise VerifyException("ffi.check_device compares with a device or with an ordinal")
+
+
+@irdl_op_definition
+class AsTensorOp(_TensorOp):
+    """The tensor as the host function takes it, after its checks: pointer (with byte_offset), dims, strides."""
+
+    name = "ffi.as_tensor"
+
+    result = result_def(KernelTensorType)
+    assembly_format = "$tensor attr-dict `:` type($result)"
+
+    def __init__(self, tensor: SSAValue, tensor_type: Attribute) -> None:
+        super().__init__(operands=[tensor], result_types=[tensor_type])

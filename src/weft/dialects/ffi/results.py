@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host function returns: a tree of numbers, arguments, tuples and None, as an attribute.
+
+In: what the trace found. Out: `weft.result` on the host function, and the property of `ffi.return`. Next: function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute
+
+    from weft.types.dtype import DType
+
+RESULT_ATTRIBUTE: Final = "weft.result"
+"""Attribute of the host's `func.func` that says what the function returns."""
+
+
+def scalar_result(index: int, dtype: DType) -> DictionaryAttr:
+    """The host function's result number `index`, a number of that type."""
+    return DictionaryAttr({"value": IntegerAttr(index, i64), "dtype": StringAttr(dtype.name)})
+
+
+def argument_result(name: str) -> DictionaryAttr:
+    """The argument of that name, as it was passed."""
+    return DictionaryAttr({"argument": StringAttr(name)})
+
+
+def tuple_result(items: Sequence[Attribute]) -> ArrayAttr[Any]:
+    """A tuple of results."""
+    return ArrayAttr(items)
+
+
+def tuple_items(result: Attribute | None) -> tuple[Attribute, ...] | None:
+    """The items of a tuple of results, or None for what is no tuple."""
+    if isinstance(result, ArrayAttr):
+        return cast("ArrayAttr[Attribute]", result).data
+    return None
+
+
+def none_result() -> UnitAttr:
+    """None; what a host function returns that returns nothing."""
+    return UnitAttr()
+
+
+def check_result(result: Attribute) -> None:
+    """Checks that an attribute is a tree of the four above.
+
+    Raises:
+        VerifyException: if it is not.
+    """
+    items = tuple_items(result)
+    if items is not None:
+        for item in items:
+            check_result(item)
+        return
+    if isinstance(result, DictionaryAttr):
+        entries = result.data
+        if set(entries) == {"argument"} or set(entries) == {"value", "dtype"}:
+            return
+    elif isinstance(result, UnitAttr):
+        return
+    raise VerifyException(f"no description of a result: {result}")
