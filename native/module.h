@@ -13,6 +13,7 @@ namespace weft {
 
 int add_ffi_library(PyObject* module);    // ffi_library.cpp
 int add_runtime_table(PyObject* module);  // module.cpp
+int add_cpu_pool(PyObject* module);       // cpu/python_pool.cpp
 int add_runtime(PyObject* module);        // runtime/python_code_image.cpp
 int add_argument_keys(PyObject* module);  // python/argument_key.cpp
 int add_call_plan(PyObject* module);      // python/call_plan.cpp

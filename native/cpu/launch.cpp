@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A launch on the CPU: its numbers checked before they are narrowed, then all blocks in the calling thread.
+// A launch on the CPU: its numbers checked before they are narrowed, then its blocks handed to the pool.
 #include "cpu/launch.h"
 
-#include <cstdlib>
-#include <memory>
 #include <new>
 #include <string>
 
+#include "cpu/pool.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -18,7 +17,6 @@ constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
 constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kMostShared = 2147483647;
-constexpr size_t kScratchAlignment = 64;
 constexpr char kAxes[] = "xyz";
 
 int32_t refuse(const weft_launch& launch, const std::string& what, int64_t received, int64_t least,
@@ -54,10 +52,6 @@ int32_t check_ranges(const weft_launch& launch) {
   return 0;
 }
 
-struct FreeScratch {
-  void operator()(void* memory) const { std::free(memory); }
-};
-
 }  // namespace
 
 int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
@@ -66,13 +60,6 @@ int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_la
     if (check_ranges(*launch) != 0) return -1;
     const int64_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
     if (blocks == 0) return 0;
-    std::unique_ptr<void, FreeScratch> scratch;
-    if (scratch_bytes > 0) {
-      const auto bytes =
-          (static_cast<size_t>(scratch_bytes) + kScratchAlignment - 1) & ~(kScratchAlignment - 1);
-      scratch.reset(std::aligned_alloc(kScratchAlignment, bytes));
-      if (scratch == nullptr) throw std::bad_alloc();
-    }
     weft_cpu_launch state{};
     state.table = frame->state->table;
     for (int axis = 0; axis < 3; ++axis) {
@@ -81,14 +68,14 @@ int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_la
     }
     state.shared_memory_bytes = static_cast<int32_t>(launch->shared_memory_bytes);
     state.kernel_name = launch->kernel_name;
-    return kernel(parameters, &state, 0, blocks, scratch.get()) == 0 ? 0 : -1;
+    return run_grid({kernel, parameters, &state, blocks, scratch_bytes});
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }
 }
 
 int32_t kernel_fail(weft_cpu_launch* launch, const weft_failure_site* site, int64_t block, int64_t thread) {
-  launch->failed = 1;
+  __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);  // blocks on other threads stop when they see it
   try {
     raise_error("AssertionError", std::string(site->place) + ", in " + launch->kernel_name +
                                       ": assertion failed: " + site->expected + " (block " +

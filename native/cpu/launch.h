@@ -8,9 +8,10 @@
 
 namespace weft {
 
-// Runs every block, in index order, before it returns. Sizes are those that a CUDA launch may have, so that
-// a program that runs here runs there; a grid with a zero is a no-op. 0, or -1 with the FFI error set.
-// `parameters` is laid out as the kernel expects; `scratch_bytes` are allocated for the launch.
+// Runs every block before it returns, on the pool's threads where that pays. Sizes are those that a CUDA
+// launch may have, so that a program that runs here runs there; a grid with a zero is a no-op. 0, or -1 with
+// the FFI error set. `parameters` is laid out as the kernel expects; `scratch_bytes` are allocated for the
+// launch.
 int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
                    const void* parameters, int64_t parameter_bytes, int64_t scratch_bytes);
 

@@ -4,6 +4,7 @@
 #include <weft/runtime_table.h>
 
 #include "cpu/launch.h"
+#include "cpu/pool.h"
 #include "driver/device_guard.h"
 #include "driver/launch.h"
 #include "python/stream.h"

@@ -95,6 +95,32 @@ class FilePath(Variable):
         return isinstance(value, str) and value != ""
 
 
+class Count(Variable):
+    """A variable that holds a number of things; 0 unless set."""
+
+    __slots__ = ()
+
+    kind = "an integer from 0 to 1024"
+
+    def __get__(self, instance: Config | None, owner: type[Config]) -> int:
+        """The number.
+
+        Raises:
+            ValueError: if the environment holds another text.
+        """
+        overridden = _overrides.get({}).get(self.field)
+        if isinstance(overridden, int):
+            return overridden
+        text = self.text() or "0"
+        if not text.isdecimal() or not self.accepts(int(text)):
+            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+        return int(text)
+
+    def accepts(self, value: object) -> bool:
+        """Integers from 0 to 1024, no bools."""
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1024
+
+
 class Config:
     """The configuration in force: attributes that read the environment when they are read."""
 
@@ -103,6 +129,10 @@ class Config:
     backtrace = Switch(
         "WEFT_BACKTRACE",
         "Errors raised by generated code carry a native backtrace, which costs 4 to 84 µs each.",
+    )
+    num_threads = Count(
+        "WEFT_NUM_THREADS",
+        "How many threads share a grid on the CPU; 0: one per CPU that the process may use.",
     )
     libcuda = FilePath(
         "WEFT_LIBCUDA",
@@ -129,9 +159,11 @@ class Config:
 config = Config()
 
 
-def variables() -> tuple[Switch | FilePath, ...]:
+def variables() -> tuple[Switch | FilePath | Count, ...]:
     """Every variable, in the order in which they are documented."""
-    return tuple(value for value in vars(Config).values() if isinstance(value, Switch | FilePath))
+    return tuple(
+        value for value in vars(Config).values() if isinstance(value, Switch | FilePath | Count)
+    )
 
 
 def unknown_variables() -> list[str]:

@@ -184,7 +184,11 @@ typedef struct weft_failure_site {
   /* Stores an unsigned integer as an int, or as a BigInt from 2^63. */                                     \
   ROW(make_u64, int32_t, (uint64_t value, TVMFFIAny* result), "i32 (i64, ptr)")                             \
   /* Drops the references of `count` owned values. */                                                       \
-  ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")
+  ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")                    \
+  /* Asked now and then by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */    \
+  ROW(kernel_poll, int32_t, (weft_cpu_launch * launch), "i32 (ptr)")                                        \
+  /* The number of the thread that runs a CPU kernel; 0 is the one that launched it. */                     \
+  ROW(worker_number, int32_t, (void), "i32 ()")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

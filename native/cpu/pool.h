@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small thread pool for the blocks of one grid at a time.
+//
+// Workers spin for a moment after a grid, then sleep on a futex. Blocks are handed out in index order from
+// one counter, so a block that waits for an earlier one can never wait for one that nobody has begun. A grid
+// that is too small to share, or that finds the pool at work for another thread, runs in the calling thread.
+// After fork the child starts a pool of its own when it first needs one.
+#ifndef WEFT_CPU_POOL_H_
+#define WEFT_CPU_POOL_H_
+
+#include <weft/runtime_table.h>
+
+#include <cstdint>
+
+namespace weft {
+
+// One grid: its kernel, how many blocks, and what every block is given. Borrowed for the time of the run.
+struct CpuGrid {
+  weft_cpu_kernel kernel;
+  const void* parameters;
+  weft_cpu_launch* launch;
+  int64_t blocks;
+  int64_t scratch_bytes;  // per worker, 64-byte aligned, not cleared
+};
+
+// Runs all blocks and returns 0; or -1 with the FFI error of this thread set, as soon as a block has failed
+// or a signal's handler has raised. Of several failed blocks the one with the lowest index is reported.
+// Throws std::bad_alloc when there is no memory for the caller's scratch.
+int32_t run_grid(const CpuGrid& grid);
+
+// How many threads share a grid, the caller included; 0 chooses one per CPU that this process may use.
+// Takes effect with the next grid that is shared; must not be called from a kernel.
+void set_cpu_threads(int32_t count);
+int32_t cpu_threads();
+
+// What the pool has done since the process began, for tests and diagnosis.
+struct PoolCounts {
+  int64_t inline_grids;
+  int64_t shared_grids;
+  int64_t workers;
+};
+PoolCounts pool_counts();
+
+// Rows of the runtime table.
+//
+// Called now and then by a loop that may never end: nonzero tells the kernel to stop, because another block
+// has failed or a signal's handler has raised.
+int32_t kernel_poll(weft_cpu_launch* launch);
+// The number of the thread that runs the kernel: 0 is the caller.
+int32_t worker_number();
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_POOL_H_

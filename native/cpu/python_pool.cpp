@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pool as Python sees it: how many threads, and what they have done.
+#include "cpu/pool.h"
+#include "module.h"
+
+namespace weft {
+namespace {
+
+PyObject* set_threads(PyObject*, PyObject* argument) {
+  const long count = PyLong_AsLong(argument);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  if (count < 0 || count > 1024) {
+    PyErr_Format(PyExc_ValueError, "the number of CPU threads is %ld, expected 0 to 1024", count);
+    return nullptr;
+  }
+  set_cpu_threads(static_cast<int32_t>(count));
+  Py_RETURN_NONE;
+}
+
+PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(cpu_threads()); }
+
+PyObject* get_counts(PyObject*, PyObject*) {
+  const PoolCounts counts = pool_counts();
+  return Py_BuildValue("(LLL)", static_cast<long long>(counts.inline_grids),
+                       static_cast<long long>(counts.shared_grids), static_cast<long long>(counts.workers));
+}
+
+PyMethodDef kFunctions[] = {
+    {"set_cpu_threads", set_threads, METH_O,
+     "set_cpu_threads(count)\n--\n\nHow many threads share a grid on the CPU; 0: one per usable CPU."},
+    {"cpu_threads", get_threads, METH_NOARGS,
+     "cpu_threads()\n--\n\nHow many threads share a grid on the CPU."},
+    {"pool_counts", get_counts, METH_NOARGS,
+     "pool_counts()\n--\n\nGrids that ran in the calling thread, grids that were shared, workers started."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_cpu_pool(PyObject* module) { return PyModule_AddFunctions(module, kFunctions); }
+
+}  // namespace weft
