@@ -154,7 +154,9 @@ const char* exception_of(const weft_failure_site& site) {
   return known ? kExceptions[site.kind] : "RuntimeError";
 }
 
+// A rank that no tensor has is for the check of ranks, which comes later: nothing is read then.
 bool has_elements(const DLTensor& tensor) {
+  if (tensor.ndim < 0 || tensor.ndim > 64) return false;
   for (int32_t index = 0; index < tensor.ndim; ++index) {
     if (tensor.shape == nullptr || tensor.shape[index] == 0) return false;
   }

@@ -294,7 +294,7 @@ class RecordingTable:
         }
         result, _, parameters = llvm_type.partition(" ")
         prototype = ctypes.CFUNCTYPE(
-            types[result], *(types[text] for text in parameters.strip("()").split(", "))
+            types[result], *(types[text] for text in parameters.strip("()").split(", ") if text)
         )
 
         def record(*arguments: Any) -> Any:

@@ -64,7 +64,9 @@ def test_every_failure_kind_has_one_name():
 
 
 def test_a_rank_that_makes_no_sense_is_no_crash(wrapped):
-    memory = Memory((3,))
-    for rank in (-1, 1 << 30):
-        memory.tensor.ndim = rank
-        assert f"rank is {rank} (shape of {rank} dimensions)" in wrapped.fails(memory.argument)
+    for data in (0x10000, None):
+        memory = Memory((3,), data=data)
+        for rank in (-1, 1 << 30):
+            memory.tensor.ndim = rank
+            message = wrapped.fails(memory.argument)
+            assert f"rank is {rank} (shape of {rank} dimensions)" in message
