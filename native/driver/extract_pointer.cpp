@@ -4,6 +4,8 @@
 #include "driver/extract_pointer.h"
 
 #include "driver/driver_library.h"
+#include "python/object.h"
+#include "python/tensor_cell.h"
 #include "python/type_table.h"
 
 namespace weft {
@@ -55,16 +57,20 @@ int read_address(PyObject* integer, uint64_t* address) {
   return refuse(PyExc_ValueError, "expected an address from 0 to 2**64 - 1, received %S", integer);
 }
 
+int read_view(const DLTensor& tensor, bool knows_device, const ExtractionContext& context,
+              uint64_t* address) {
+  if (context.check != kPointerOff && check_tensor_device(tensor, knows_device, context) != 0) return -1;
+  *address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  return 0;
+}
+
 int read_array(PyObject* object, const TypeEntry& entry, const ExtractionContext& context,
                uint64_t* address) {
   Scratch scratch;
   TensorView view;
   if (read_tensor(object, entry, scratch, &view) != 0) return -1;
   // The interface's dict does not tell the device.
-  const bool knows_device = entry.family != Family::kCudaArray;
-  if (context.check != kPointerOff && check_tensor_device(view.tensor, knows_device, context) != 0) return -1;
-  *address = reinterpret_cast<uint64_t>(view.tensor.data) + view.tensor.byte_offset;
-  return 0;
+  return read_view(view.tensor, entry.family != Family::kCudaArray, context, address);
 }
 
 int read_data_ptr(PyObject* object, uint64_t* address) {
@@ -87,6 +93,10 @@ int find_address(PyObject* object, const ExtractionContext& context, uint64_t* a
   const TypeEntry* entry = find_type(object);
   if (entry == nullptr) return -1;
   if (entry->kind == Kind::kTensor) return read_array(object, *entry, context, address);
+  if (entry->kind == Kind::kObject) {
+    TVMFFIObject* handle = reinterpret_cast<Object*>(object)->handle;
+    if (handle->type_index == kTVMFFITensor) return read_view(*tensor_of(handle), true, context, address);
+  }
   return read_data_ptr(object, address);
 }
 

@@ -97,7 +97,10 @@ int parameter_types(const PythonLaunch& launch, const std::vector<PyObject*>& fl
 int check_parameters(const Binary& binary, const std::vector<ParameterType>& types, size_t hidden) {
   if (!binary.knows_parameters) return 0;
   const std::vector<size_t>& sizes = binary.parameter_bytes;
-  if (sizes.size() < types.size() || sizes.size() > types.size() + hidden) {
+  bool counts = sizes.size() >= types.size() && sizes.size() <= types.size() + hidden;
+  for (size_t index = types.size(); counts && index < sizes.size(); ++index)
+    counts = sizes[index] == sizeof(void*);
+  if (!counts) {
     return refuse(PyExc_TypeError, "%s takes %zu parameters, the signature has %zu", binary.kernel.name,
                   sizes.size(), types.size());
   }

@@ -19,7 +19,9 @@ from weft.errors import CudaError
 CONTEXT, LIBRARY = 0, 1
 
 
-def program(body: str = ADD_ONE, kernels: tuple[str, ...] = ("add_one_kernel",)) -> _native.DeviceProgram:
+def program(
+    body: str = ADD_ONE, kernels: tuple[str, ...] = ("add_one_kernel",)
+) -> _native.DeviceProgram:
     return _native.DeviceProgram(assemble(body), kernels, "add_one", "sm_90")
 
 
@@ -33,7 +35,9 @@ def test_a_missing_driver_is_one_error_that_says_what_to_do():
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
-    assert result.stdout.startswith("CudaError -1 cannot open the CUDA driver: /nowhere/libcuda.so.1")
+    assert result.stdout.startswith(
+        "CudaError -1 cannot open the CUDA driver: /nowhere/libcuda.so.1"
+    )
     assert "install an NVIDIA driver, version 12.0 or newer" in result.stdout
 
 
@@ -180,7 +184,9 @@ def test_a_cubin_for_another_architecture_is_refused_with_both(fake: FakeCuda):
     with pytest.raises(CudaError) as caught:
         program().preload(0)
     assert caught.value.name == "CUDA_ERROR_NO_BINARY_FOR_GPU"
-    assert "it was assembled for sm_90, and cuda:0 (Fake GPU, sm_80) cannot run that" in str(caught.value)
+    assert "it was assembled for sm_90, and cuda:0 (Fake GPU, sm_80) cannot run that" in str(
+        caught.value
+    )
     assert "--gpu-arch sm_80" in str(caught.value)
 
 
@@ -226,7 +232,9 @@ def test_a_module_that_fails_to_load_is_unloaded_at_once(fake: FakeCuda, functio
 
 @on_fake()
 def test_a_kernel_that_is_not_in_the_cubin_is_named(fake: FakeCuda):
-    with pytest.raises(CudaError, match="cuLibraryGetKernel returned CUDA_ERROR_NOT_FOUND") as caught:
+    with pytest.raises(
+        CudaError, match="cuLibraryGetKernel returned CUDA_ERROR_NOT_FOUND"
+    ) as caught:
         program(ADD_ONE, ("add_two_kernel",)).preload(0)
     assert caught.value.kernel == "add_two_kernel"
 
@@ -288,7 +296,9 @@ def test_threads_can_load_while_another_forks(fake: FakeCuda):
     thread = threading.Thread(target=load)
     thread.start()
     for _ in range(20):
-        in_child(lambda: None if not driver_is_open() else pytest.fail("the driver is open in a child"))
+        in_child(
+            lambda: None if not driver_is_open() else pytest.fail("the driver is open in a child")
+        )
     stop.set()
     thread.join()
 

@@ -30,7 +30,9 @@ EMPTY = ".visible .entry empty_kernel() { ret; }\n"
 def find_ptxas() -> Path:
     """The assembler of the `cuda` extra."""
     spec = find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec and spec.submodule_search_locations else []:
+    for folder in (
+        spec.submodule_search_locations if spec and spec.submodule_search_locations else []
+    ):
         for path in Path(folder).glob("*/bin/ptxas"):
             return path
     raise AssertionError("the tests need ptxas: pip install weft[cuda]")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a program finds the functions: the driver's own table, hidden where it is newer than this driver.
-// The declarations come from weft's table, so a signature that differs does not compile.
+// How a program finds the functions: the driver's own table, hidden where it is
+// newer than this driver. The declarations come from weft's table, so a
+// signature that differs does not compile.
 #include <cstring>
 
 #include "fake_state.h"
@@ -13,22 +14,27 @@ extern "C" {
 WEFT_DRIVER_FUNCTIONS(FAKE_ROW)
 #undef FAKE_ROW
 
-CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t, int32_t* status) {
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
+                             uint64_t, int32_t *status) {
   struct Row {
-    const char* name;
+    const char *name;
     int version;
-    void* function;
+    void *function;
   };
   static const Row kRows[] = {
-#define FAKE_ROW(name, version, parameters) {#name, version, reinterpret_cast<void*>(&name)},
+#define FAKE_ROW(name, version, parameters)                                    \
+  {#name, version, reinterpret_cast<void *>(&name)},
       WEFT_DRIVER_FUNCTIONS(FAKE_ROW)
 #undef FAKE_ROW
   };
   *function = nullptr;
-  *status = 1;  // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
-  for (const Row& row : kRows) {
-    if (strcmp(row.name, symbol) != 0 || fake::state().lacking.count(symbol) != 0) continue;
-    if (row.version > fake::state().version || row.version > version) continue;
+  *status = 1; // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+  for (const Row &row : kRows) {
+    if (strcmp(row.name, symbol) != 0 ||
+        fake::state().lacking.count(symbol) != 0)
+      continue;
+    if (row.version > fake::state().version || row.version > version)
+      continue;
     *function = row.function;
     *status = 0;
     return 0;
@@ -36,4 +42,4 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, u
   return CUDA_ERROR_NOT_FOUND;
 }
 
-}  // extern "C"
+} // extern "C"

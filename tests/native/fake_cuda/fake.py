@@ -46,7 +46,8 @@ def build() -> Path:
         target.parent.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".so", delete=False) as file:
             subprocess.run(
-                [os.environ.get("CXX", "c++"), *flags, *map(str, sources), "-o", file.name], check=True
+                [os.environ.get("CXX", "c++"), *flags, *map(str, sources), "-o", file.name],
+                check=True,
             )
             Path(file.name).replace(target)
     return target
