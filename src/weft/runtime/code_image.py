@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
 from weft.config import config
+from weft.driver.library import prepare_driver
 from weft.ffi.library import open_ffi_library
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def link(
     name = code.entry_symbols[0].removeprefix(ENTRY_PREFIX)
     program = None
     if code.device_code:
+        prepare_driver()
         program = _native.DeviceProgram(
             code.device_code, [kernel.name for kernel in code.kernels], name, code.architecture
         )
