@@ -137,7 +137,7 @@ EXAMPLE = Example(
     size=1 << 20,
     test_size=1003,
     tolerance=2e-5,  # prices up to 100, where one unit in the last place of a float32 is 7.6e-6
-    instructions=("ex2.approx", "lg2.approx", "sqrt", "div"),
+    instructions=("fma.rn.f32", "sqrt.rn.f32", "div.rn.f32"),
 )
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import platform
+import re
 import sys
 import textwrap
 import time
@@ -33,7 +34,21 @@ EXCERPT_LINES = 8
 EXCERPT_COLUMNS = 110
 
 RUN_COLUMNS = ("kernel", "size", "compile ms", "run ms", "NumPy ms", "max error", "")
-RESOURCE_COLUMNS = ("kernel", "registers", "spills", "shared bytes", "local bytes", "PTX", "SASS")
+RESOURCE_COLUMNS = (
+    "kernel",
+    "compile ms",
+    "registers",
+    "spill bytes",
+    "stack bytes",
+    "shared bytes",
+    "threads",
+    "PTX",
+    "SASS",
+)
+# What the excerpts leave out: where each line came from.
+LLVM_LOCATIONS = r", !dbg !\d+|^!.*"
+PTX_LOCATIONS = r"^\s*\.loc.*|^\$L__(tmp|func).*"
+SASS_LOCATIONS = r"^\s*//##.*|^\.L_x_\d+:"
 NO_CUDA = f"""\
 compiling for {ARCHITECTURE} is not possible here: {{reason}}
   The assembler comes with the extra `cuda`: pip install 'weft[cuda]'. It needs no GPU."""
@@ -103,9 +118,20 @@ def run_examples(examples: Iterable[Example], quick: bool, pictures: Path) -> li
     return reports
 
 
-def excerpt(title: str, text: str, begin: str = "", lines: int = EXCERPT_LINES) -> None:
-    """Print a few lines of a text, from the first line that contains `begin`."""
-    all_lines = text.rstrip().splitlines()
+def excerpt(
+    title: str, text: str, begin: str = "", lines: int = EXCERPT_LINES, hide: str = "(?!)"
+) -> None:
+    """Print a few lines of a text.
+
+    Args:
+        title: what the text is.
+        text: all of it.
+        begin: the first line that contains this is the first that is shown.
+        lines: how many are shown.
+        hide: a regular expression; what matches is removed, and lines that become empty are too.
+    """
+    stripped = (re.sub(hide, "", line).rstrip() for line in text.expandtabs(8).splitlines())
+    all_lines = [line for line in stripped if line]
     first = next((number for number, line in enumerate(all_lines) if begin in line), 0)
     chosen = textwrap.dedent("\n".join(all_lines[first : first + lines])).splitlines()
     left = len(all_lines) - first - len(chosen)
@@ -138,43 +164,48 @@ def show_stages(missing: str) -> None:
     compiled = weft.compile(add_one, *arguments) if missing else compile_for_gpu(ADD_ONE)
     module = str(compiled.ir_module)
     excerpt("fn.signature", str(compiled.signature))
-    excerpt("fn.ir_module: the kernel", module, begin="cuda.kernel")
-    excerpt("fn.ir_module: the host function", module, begin="func.func", lines=6)
-    excerpt("fn.ir_module: the wrapper that checks the arguments", module, begin="ffi.func")
-    excerpt("fn.llvm_ir", compiled.llvm_ir, begin="define", lines=10)
+    excerpt("fn.ir_module: the kernel", module, begin="cuda.kernel", lines=14)
+    excerpt("fn.ir_module: the host function", module, begin="func.func", lines=11)
+    excerpt("fn.ir_module: the wrapper, which checks the arguments", module, "ffi.func", lines=12)
+    excerpt("fn.llvm_ir", compiled.llvm_ir, "define", lines=14, hide=LLVM_LOCATIONS)
     if missing:
         return
-    excerpt("fn.ptx", compiled.ptx, begin=".entry", lines=10)
+    excerpt("fn.ptx", compiled.ptx, "ld.param", lines=15, hide=PTX_LOCATIONS)
     try:
-        excerpt("fn.sass", compiled.sass, begin="/*0000*/", lines=10)
+        excerpt("fn.sass", compiled.sass, "/*0000*/", lines=14, hide=SASS_LOCATIONS)
     except (weft.ToolchainError, weft.UnavailableError) as error:
         print(f"\n-- fn.sass\n   {error.message}")
 
 
+def instructions(ptx: str, sass: str) -> tuple[int, int]:
+    """How many instructions a program has as PTX and as machine code, without the padding."""
+    in_ptx = [line for line in ptx.splitlines() if re.match(r"\s+(@!?%p\d+ )?[a-z]", line)]
+    in_sass = [line for line in sass.splitlines() if "/*0" in line and "NOP" not in line]
+    return len(in_ptx), len(in_sass)
+
+
 def show_resources(examples: Iterable[Example]) -> None:
-    """One row per kernel: what a multiprocessor must provide."""
-    heading(f"Resources of each kernel on {ARCHITECTURE}")
-    table = Table(RESOURCE_COLUMNS, (22, 9, 6, 12, 11, 9, 9), words=1)
+    """One row per kernel: what a multiprocessor must provide, and how long the code is."""
+    heading(f"Each kernel compiled for {ARCHITECTURE}")
+    table = Table(RESOURCE_COLUMNS, (20, 10, 9, 11, 11, 12, 7, 8, 8), words=1)
     for example in examples:
+        start = time.perf_counter()
         compiled = compile_for_gpu(example)
-        instructions = sum(line.rstrip().endswith(";") for line in compiled.ptx.splitlines())
+        compile_ms = (time.perf_counter() - start) * 1000
         try:
-            machine = str(sum("/*0" in line and ";" in line for line in compiled.sass.splitlines()))
+            counts = [str(count) for count in instructions(compiled.ptx, compiled.sass)]
         except (weft.ToolchainError, weft.UnavailableError):
-            machine = "-"
+            counts = [str(instructions(compiled.ptx, "")[0]), "-"]
         for name, kernel in compiled.kernels.items():
-            table.row(
-                (
-                    name,
-                    str(kernel.registers),
-                    str(kernel.spills),
-                    str(kernel.shared_memory_bytes),
-                    str(kernel.local_bytes),
-                    str(instructions),
-                    machine,
-                )
+            figures = (
+                kernel.registers,
+                kernel.spill_store_bytes + kernel.spill_load_bytes,
+                kernel.stack_bytes,
+                kernel.shared_memory_bytes,
+                kernel.max_threads,
             )
-    print("Registers are per thread; spills are bytes; PTX and SASS count instructions.")
+            table.row((name, f"{compile_ms:.1f}", *map(str, figures), *counts))
+    print("Registers, spills and stack are per thread; PTX and SASS are numbers of instructions.")
 
 
 def selected(names: Sequence[str]) -> list[Example]:

@@ -118,7 +118,7 @@ EXAMPLE = Example(
     size=2048,
     test_size=131,
     tolerance=1e-5,
-    instructions=("rsqrt", "ld.global", "st.global"),
+    instructions=("sqrt", "ld.global", "st.global"),
 )
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def test_sass_is_not_empty_and_nothing_spills(example: Example):
     assert compiled.kernels
     for kernel in compiled.kernels.values():
         assert 0 < kernel.registers <= 255
-        assert kernel.spills == 0
+        assert kernel.spill_store_bytes == kernel.spill_load_bytes == kernel.stack_bytes == 0
 
 
 @every_example
