@@ -154,6 +154,9 @@ class Interpreter:
     def NegfOp(self, op, a):
         return [-a]
 
+    def AbsIOp(self, op, a):
+        return [abs(a)]
+
     def FloorDivOp(self, op, a, b):
         if isinstance(op.results[0].type, IntegerType) and b == 0:
             return [-1]

@@ -13,6 +13,7 @@ from weft.arguments.signature import infer_signature
 from weft.dialects.cuda.kernel import KernelOp
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
+from weft.types.dtype import DType
 
 _TENSOR = re.compile(r"!cuda\.tensor<[^>]*>")
 
@@ -35,7 +36,13 @@ def launch_of(kernel):
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace = {"kernel": kernel}
     exec(compile(text, file, "exec"), namespace)
-    return namespace["host"]
+    host = namespace["host"]
+    host.__annotations__ = {
+        p.name: p.annotation
+        for p in read_source(kernel).parameters
+        if isinstance(p.annotation, DType)
+    }
+    return host
 
 
 def vector(dtype=weft.i32, *dims):

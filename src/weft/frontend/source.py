@@ -222,8 +222,10 @@ def _find_def(function: FunctionType, lines: list[str]) -> FunctionSource:
         # The extra line keeps columns as they are in the file, where dedenting would break strings.
         body = cast("ast.If", module.body[0]).body if indented else module.body
         node = body[0] if body else None
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(node, code):
-            offset = start - 1 if indented else start
+        offset = start - 1 if indented else start
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(
+            node, code, offset
+        ):
             return FunctionSource(function, text, cast("ast.FunctionDef", node), offset)
         break
     raise CompileError(
@@ -255,7 +257,13 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _matches(node: ast.FunctionDef | ast.AsyncFunctionDef, code: CodeType) -> bool:
+def _matches(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, code: CodeType, line_offset: int
+) -> bool:
+    """Whether a definition is the one that the code was made from: its place, name and parameters."""
+    first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+    if first + line_offset != code.co_firstlineno:
+        return False
     arguments = node.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount

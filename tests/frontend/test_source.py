@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function's text is found wherever Python keeps it, and its lines and columns are the file's."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import linecache
+import textwrap
+
+import pytest
+
+import weft
+from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
+from weft.frontend.source import read_source
+
+
+def plain(a, b=2, *, c: weft.f32 = 1.0):
+    """One line.
+
+    Another, at the margin.
+    """
+    return a + b + c  # not the end
+
+    # a comment at the end
+
+
+def test_a_function_of_a_file():
+    source = read_source(plain)
+    assert source.name == "plain"
+    assert source.file == __file__
+    assert source.first_line == plain.__code__.co_firstlineno
+    assert source.text.startswith("def plain(")
+    assert isinstance(source.tree, ast.FunctionDef)
+    place = source.locate(source.tree.body[-1])
+    assert linecache.getline(place.file, place.line)[place.column :].startswith("return a + b + c")
+    assert place.end_column - place.column == len("return a + b + c")
+
+
+def test_parameters_have_annotations_as_objects_and_defaults():
+    a, b, c = read_source(plain).parameters
+    assert (a.name, b.default, b.keyword_only) == ("a", 2, False)
+    assert (c.name, c.annotation, c.default, c.keyword_only) == ("c", weft.f32, 1.0, True)
+
+
+def decorator(*_arguments):
+    return lambda function: function
+
+
+class Holder:
+    @decorator(
+        1,
+        (2, 3),
+    )
+    def method(
+        self,
+        x,
+    ): return x  # fmt: skip
+
+    @staticmethod
+    def one_line(x): return x + 1  # fmt: skip
+
+
+def test_methods_with_decorators_over_several_lines():
+    source = read_source(Holder().method)
+    assert source.name == "method"
+    assert source.first_line + 4 == source.locate(source.tree).line
+    one_line = read_source(Holder.one_line)
+    assert one_line.locate(one_line.tree.body[0]).line == one_line.first_line + 1
+
+
+def make_adder(offset):
+    def add(x):
+        text = """
+at the margin"""
+        del text
+        return x + offset
+
+    return add
+
+
+def test_nested_functions_keep_their_columns_and_closures():
+    source = read_source(make_adder(5))
+    last = source.tree.body[-1]
+    assert source.locate(last).column == 8
+    assert source.closure["offset"].cell_contents == 5
+
+
+def test_a_decorated_kernel_or_host_function_is_its_function():
+    assert read_source(weft.jit(plain)).function is plain
+
+
+def executed(text, file="<made at run time>"):
+    text = textwrap.dedent(text)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    namespace = {"weft": weft}
+    exec(compile(text, file, "exec"), namespace)
+    return namespace
+
+
+def test_text_made_at_run_time_is_found_in_linecache():
+    source = read_source(executed("\n\ndef f(a):\n    return a\n")["f"])
+    assert source.locate(source.tree).line == 3
+
+
+def test_text_that_is_nowhere_is_an_error_that_says_what_to_do():
+    namespace = {}
+    exec("def f(a):\n    return a\n", namespace)
+    with pytest.raises(CompileError) as caught:
+        read_source(namespace["f"])
+    assert caught.value.code == "SOURCE_MISSING"
+    assert "linecache" in caught.value.hint
+
+
+def test_a_file_that_was_edited_after_its_import_is_noticed(tmp_path):
+    path = tmp_path / "edited.py"
+    path.write_text("def f(a):\n    return a\n")
+    spec = importlib.util.spec_from_file_location("edited", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert read_source(module.f).name == "f"
+    path.write_text("# a new line\n\ndef f(a):\n    return a\n")
+    with pytest.raises(CompileError, match="SOURCE_CHANGED"):
+        read_source(module.f)
+
+
+def test_columns_count_characters_not_bytes():
+    namespace = executed('def f(a):\n    x = "äöü€"; return a\n')
+    source = read_source(namespace["f"])
+    place = source.locate(source.tree.body[-1])
+    assert place.column == len('    x = "äöü€"; ')
+
+
+double = lambda x: x * 2
+pair = (lambda x: x + 1, lambda x: x + 2)
+
+
+def test_lambdas_are_told_apart_by_their_columns():
+    assert ast.unparse(read_source(double).tree.body) == "x * 2"
+    assert [ast.unparse(read_source(f).tree.body) for f in pair] == ["x + 1", "x + 2"]
+
+
+def test_lambdas_that_cannot_be_told_apart_are_refused():
+    first = pair[0]
+    # As under python -X no_debug_ranges, where code has no columns.
+    code = first.__code__.replace(co_linetable=b"")
+    blind = type(first)(code, first.__globals__)
+    with pytest.raises(UnsupportedSyntaxError) as caught:
+        read_source(blind)
+    assert caught.value.code == "LAMBDA_AMBIGUOUS"
+    assert "2 lambdas on line" in caught.value.message
+
+
+def generator(a):
+    return
+    yield a
+
+
+async def coroutine(a):
+    return a
+
+
+@pytest.mark.parametrize("function", [generator, coroutine])
+def test_generators_and_coroutines_are_refused_even_where_the_yield_is_unreachable(function):
+    with pytest.raises(UnsupportedSyntaxError, match="GENERATOR"):
+        read_source(function)
+
+
+@pytest.mark.parametrize("value", [abs, int, 3, functools.partial(plain)])
+def test_what_is_no_python_function_is_refused(value):
+    with pytest.raises(CompileError, match="SOURCE_NOT_A_FUNCTION"):
+        read_source(value)
+
+
+def unresolved(a: Missing):
+    return a
+
+
+def test_an_annotation_that_cannot_be_evaluated_says_where():
+    with pytest.raises(NameResolutionError) as caught:
+        _ = read_source(unresolved).parameters
+    assert caught.value.location.line == unresolved.__code__.co_firstlineno
+
+
+def test_an_annotation_may_name_what_only_the_closure_has():
+    def make(dtype):
+        def f(a: dtype):
+            return dtype(a)
+
+        return f
+
+    assert read_source(make(weft.f64)).parameters[0].annotation is weft.f64
