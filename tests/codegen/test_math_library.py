@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's functions against mpmath: error bounds, special values, and that loops over them vectorise."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from tests.codegen.kernel_runner import CpuKernel, apply, elementwise
+from weft.backends.host import machine_of
+
+TYPES = {"f32": (np.float32, 24, -149), "f64": (np.float64, 53, -1074)}
+PRECISION = 200
+SAMPLES = 300
+
+# name: (reference, where to look in f32 and f64, most units in the last place)
+EVERYWHERE, POSITIVE = "everywhere", "positive"
+FUNCTIONS = {
+    "exp": (mpmath.exp, {"f32": (-104, 89), "f64": (-746, 710)}, 1.5),
+    "exp2": (lambda x: mpmath.mpf(2) ** x, {"f32": (-150, 128), "f64": (-1075, 1024)}, 1.5),
+    "expm1": (mpmath.expm1, {"f32": (-20, 88), "f64": (-40, 709)}, 1.5),
+    "log": (mpmath.log, POSITIVE, 1.0),
+    "log2": (lambda x: mpmath.log(x) / mpmath.log(2), POSITIVE, 1.0),
+    "log10": (lambda x: mpmath.log(x) / mpmath.log(10), POSITIVE, 1.0),
+    "log1p": (mpmath.log1p, {"f32": (-0.999, 1e6), "f64": (-0.999, 1e6)}, 1.0),
+    "sin": (mpmath.sin, EVERYWHERE, 2.0),
+    "cos": (mpmath.cos, EVERYWHERE, 2.0),
+    "tan": (mpmath.tan, EVERYWHERE, 2.5),
+    "asin": (mpmath.asin, {"f32": (-1, 1), "f64": (-1, 1)}, 2.0),
+    "acos": (mpmath.acos, {"f32": (-1, 1), "f64": (-1, 1)}, 1.5),
+    "atan": (mpmath.atan, EVERYWHERE, 2.0),
+    "sinh": (mpmath.sinh, {"f32": (-89, 89), "f64": (-710, 710)}, 2.0),
+    "cosh": (mpmath.cosh, {"f32": (-89, 89), "f64": (-710, 710)}, 2.0),
+    "tanh": (mpmath.tanh, {"f32": (-12, 12), "f64": (-22, 22)}, 1.5),
+    "asinh": (mpmath.asinh, EVERYWHERE, 2.0),
+    "acosh": (mpmath.acosh, {"f32": (1, 1e6), "f64": (1, 1e6)}, 2.0),
+    "atanh": (mpmath.atanh, {"f32": (-1, 1), "f64": (-1, 1)}, 2.0),
+    "erf": (mpmath.erf, {"f32": (-5, 5), "f64": (-7, 7)}, 1.5),
+    "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), EVERYWHERE, 1.0),
+    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), POSITIVE, 1.5),
+}
+NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
+NUMPY |= {"acosh": "arccosh", "atanh": "arctanh"}
+CASES = [(name, kind) for name in FUNCTIONS for kind in TYPES]
+
+
+def random_bits(kind: str, count: int, seed: int) -> np.ndarray:
+    """Finite floats of every magnitude."""
+    dtype, _, _ = TYPES[kind]
+    bits = 32 if kind == "f32" else 64
+    words = np.random.default_rng(seed).integers(0, 2**bits, count, dtype=np.uint64)
+    values = words.astype(np.uint32 if kind == "f32" else np.uint64).view(dtype)
+    return values[np.isfinite(values)]
+
+
+def samples(where: str | dict[str, tuple[float, float]], kind: str) -> np.ndarray:
+    """Arguments spread over a domain, with many near 0, near 1 and near multiples of π/2."""
+    dtype, _, _ = TYPES[kind]
+    random = np.random.default_rng(5)
+    near_zero = (random.random(SAMPLES) - 0.5) * 2.0 ** -random.integers(-4, 30, SAMPLES)
+    near_one = 1 + (random.random(SAMPLES) - 0.5) * 2.0 ** -random.integers(0, 20, SAMPLES)
+    turns = np.arange(SAMPLES) * np.pi / 2
+    chosen = np.concatenate([near_zero, near_one, turns]).astype(dtype)
+    if isinstance(where, dict):
+        low, high = where[kind]
+        chosen = np.concatenate(
+            [chosen, (random.random(SAMPLES) * (high - low) + low).astype(dtype)]
+        )
+        return chosen[(chosen >= low) & (chosen <= high)]
+    chosen = np.concatenate([chosen, random_bits(kind, SAMPLES, seed=6)])
+    return np.abs(chosen[chosen != 0]) if where == POSITIVE else chosen
+
+
+def worst_error(kind: str, got: np.ndarray, exact: list[mpmath.mpf]) -> float:
+    """The largest error in units in the last place of the exact value; infinity where it must not be."""
+    dtype, digits, lowest = TYPES[kind]
+    largest = mpmath.mpf(float(np.finfo(dtype).max))
+    worst = 0.0
+    for value, wanted in zip(got, exact, strict=True):
+        if not np.isfinite(value):
+            error = 0.0 if abs(wanted) >= largest * (1 - mpmath.mpf(2) ** -digits) else math.inf
+        else:
+            exponent = mpmath.frexp(wanted)[1] - digits if wanted != 0 else lowest
+            unit = mpmath.mpf(2) ** max(lowest, exponent)
+            error = float(abs(mpmath.mpf(float(value)) - wanted) / unit)
+        worst = max(worst, error)
+    return worst
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_error_is_within_the_bound(name: str, kind: str):
+    reference, where, bound = FUNCTIONS[name]
+    arguments = samples(where, kind)
+    dtype, _, _ = TYPES[kind]
+    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    got = apply(kernel, dtype, arguments)
+    with mpmath.workprec(PRECISION):
+        exact = [reference(mpmath.mpf(float(argument))) for argument in arguments]
+        assert worst_error(kind, got, exact) <= bound
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_special_values_are_those_of_c(name: str, kind: str):
+    dtype, _, _ = TYPES[kind]
+    arguments = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0], dtype)
+    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    got = apply(kernel, dtype, arguments)
+    with np.errstate(all="ignore"):
+        if name == "rsqrt":
+            expected = 1 / np.sqrt(arguments)
+        elif name == "erf":
+            expected = np.array([math.erf(value) for value in arguments], dtype)
+        else:
+            expected = getattr(np, NUMPY.get(name, name))(arguments)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    zeros = expected == 0
+    assert (np.signbit(got[zeros]) == np.signbit(expected[zeros])).all()
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_loops_over_it_vectorise(name: str, kind: str):
+    machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
+    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind), machine)
+    assert ("x float>" if kind == "f32" else "x double>") in kernel.optimized
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_pow_is_within_one_and_a_half_units(kind: str):
+    dtype, _, _ = TYPES[kind]
+    random = np.random.default_rng(7)
+    near_one = (
+        1 + (random.random(SAMPLES) - 0.5) * 2.0 ** -random.integers(0, 15, SAMPLES)
+    ).astype(dtype)
+    base = np.concatenate([np.abs(random_bits(kind, SAMPLES, seed=8)), near_one])
+    base = base[base > 0]
+    largest = 128 if kind == "f32" else 1024
+    limit = np.minimum(largest / np.maximum(np.abs(np.log2(base.astype(np.float64))), 1e-300), 1e30)
+    exponent = ((random.random(len(base)) * 2 - 1) * limit).astype(dtype)
+    kernel = CpuKernel(elementwise(f"%r = math.powf %v0, %v1 : {kind}", [kind, kind], kind))
+    got = apply(kernel, dtype, base, exponent)
+    with mpmath.workprec(PRECISION):
+        exact = [
+            mpmath.mpf(float(b)) ** mpmath.mpf(float(e))
+            for b, e in zip(base, exponent, strict=True)
+        ]
+        assert worst_error(kind, got, exact) <= 1.5
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -1.5, 1e30, -1e30]
+SPECIAL += [math.inf, -math.inf, math.nan, 2.0**24 - 1]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("name", "reference"), [("powf", np.power), ("atan2", np.arctan2)])
+def test_special_values_of_two_arguments_are_those_of_c(kind: str, name: str, reference):
+    dtype, _, _ = TYPES[kind]
+    first = np.array([a for a in SPECIAL for _ in SPECIAL], dtype)
+    second = np.array([b for _ in SPECIAL for b in SPECIAL], dtype)
+    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0, %v1 : {kind}", [kind, kind], kind))
+    got = apply(kernel, dtype, first, second)
+    with np.errstate(all="ignore"):
+        expected = reference(first.astype(np.float64), second.astype(np.float64)).astype(dtype)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    zeros = expected == 0
+    assert (np.signbit(got[zeros]) == np.signbit(expected[zeros])).all()
+
+
+def python_remainder(a: float, b: float) -> mpmath.mpf:
+    """a % b, exactly."""
+    return mpmath.mpf(a) - mpmath.floor(mpmath.mpf(a) / mpmath.mpf(b)) * mpmath.mpf(b)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_float_remainder_is_exact_for_any_quotient(kind: str):
+    dtype, _, _ = TYPES[kind]
+    random = np.random.default_rng(9)
+    first = np.concatenate(
+        [random_bits(kind, 400, 10)[:300], (random.random(300) * 100 - 50).astype(dtype)]
+    )
+    second = np.concatenate(
+        [random_bits(kind, 400, 11)[:300], (random.random(300) * 10 - 5).astype(dtype)]
+    )
+    kernel = CpuKernel(elementwise(f"%r = cuda.floor_mod %v0, %v1 : {kind}", [kind, kind], kind))
+    got = apply(kernel, dtype, first, second)
+    with mpmath.workprec(5000):
+        exact = [python_remainder(float(a), float(b)) for a, b in zip(first, second, strict=True)]
+        # A remainder of the dividend's sign is exact; moving it to the divisor's rounds once.
+        assert worst_error(kind, got, exact) <= 0.5
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_float_floor_division_is_pythons(kind: str):
+    dtype, _, _ = TYPES[kind]
+    random = np.random.default_rng(12)
+    first = np.concatenate([(random.random(300) * 100 - 50), random.integers(-50, 50, 300)]).astype(
+        dtype
+    )
+    second = np.concatenate([(random.random(300) * 10 - 5), random.integers(1, 8, 300)]).astype(
+        dtype
+    )
+    kernel = CpuKernel(elementwise(f"%r = cuda.floor_div %v0, %v1 : {kind}", [kind, kind], kind))
+    got = apply(kernel, dtype, first, second)
+    assert [float(v) for v in got] == [
+        float(a) // float(b) for a, b in zip(first, second, strict=True)
+    ]
+
+
+def test_integer_power_wraps_and_truncates():
+    kernel = CpuKernel(elementwise("%r = math.ipowi %v0, %v1 : i32", ["i32", "i32"], "i32"))
+    base = np.array([3, -2, 7, 1, -1, -1, 2, 0, 10], np.int32)
+    exponent = np.array([4, 5, 30, -9, -3, -4, -1, 0, 12], np.int32)
+    expected = np.array([81, -32, 7**30 % 2**32, 1, -1, 1, 0, 1, 10**12 % 2**32], np.int64)
+    assert (apply(kernel, np.int32, base, exponent) == expected.astype(np.int32)).all()
