@@ -13,6 +13,8 @@ from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.runtime_abi import ROWS, call_row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import SSAValue
 
     from weft.codegen.module_printer import ModulePrinter
@@ -34,6 +36,12 @@ FLOAT: Final = 3
 OPAQUE_POINTER: Final = 4
 DLTENSOR_POINTER: Final = 7
 TENSOR: Final = 70
+
+
+# Labels of the shared ends.
+_FAIL: Final = "fail"
+_FAIL_ANY: Final = "fail_any"
+_FAILED: Final = "failed"
 
 
 class TensorArgument:
@@ -76,7 +84,18 @@ class WrapperPrinter(FunctionPrinter):
         device_type: DLDeviceType that the function runs on.
     """
 
-    __slots__ = ("arguments", "device_type", "results", "signature", "state", "symbols", "table")
+    __slots__ = (
+        "_failures",
+        "_failures_of",
+        "_has_failing_call",
+        "arguments",
+        "device_type",
+        "results",
+        "signature",
+        "state",
+        "symbols",
+        "table",
+    )
 
     def __init__(self, module: ModulePrinter, op: FuncOp, device_type: int) -> None:
         super().__init__(module)
@@ -87,6 +106,10 @@ class WrapperPrinter(FunctionPrinter):
         self.arguments: dict[SSAValue, TensorArgument] = {}
         self.symbols: dict[SSAValue, tuple[str, str | None]] = {}
         self.results: dict[SSAValue, str] = {}
+        # Where each failing check comes from, for the phis of the shared ends: values, then the label.
+        self._failures: list[tuple[str, str, str, str]] = []
+        self._failures_of: list[tuple[str, str, str]] = []
+        self._has_failing_call = False
 
     def field(self, base: str, offset: int, kind: str, stem: str = "v") -> str:
         """Loads a field of a structure."""
@@ -123,34 +146,52 @@ class WrapperPrinter(FunctionPrinter):
         function = self.field(self.table, offset, "ptr", row)
         self.line(f"call void {function}({', '.join(arguments)})")
 
-    def return_failure(self, row: str, *arguments: str) -> None:
-        """Ends the function with what a row that sets an error returns."""
-        self.line(f"ret i32 {self.call(row, *arguments)}")
-
     def require(self, condition: str, site: str, received: str, wanted: str = "0") -> None:
         """Goes on where the condition holds, else fails with two numbers (i64)."""
-        good = self._fail_unless(condition)
-        self.return_failure("fail", f"ptr {site}", f"i64 {received}", f"i64 {wanted}")
-        self.start(good)
+        self._failures.append((site, received, wanted, self.label))
+        self._go_on_if(condition, _FAIL)
 
     def require_of(self, condition: str, site: str, argument: str) -> None:
         """Goes on where the condition holds, else fails with what the whole argument is."""
-        good = self._fail_unless(condition)
-        self.return_failure("fail_any", f"ptr {site}", f"ptr {argument}")
-        self.start(good)
+        self._failures_of.append((site, argument, self.label))
+        self._go_on_if(condition, _FAIL_ANY)
 
     def require_success(self, code: str) -> None:
         """Goes on where a return code is 0, else returns -1: the error is set."""
-        condition = self.let(f"icmp eq i32 {code}, 0")
-        good = self._fail_unless(condition)
-        self.line("ret i32 -1")
+        self._has_failing_call = True
+        self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), _FAILED)
+
+    def _go_on_if(self, condition: str, failing: str) -> None:
+        good = self.new_label("good")
+        self.branch_if(condition, good, failing, LIKELY)
         self.start(good)
 
-    def _fail_unless(self, condition: str) -> str:
-        good, bad = self.new_label("good"), self.new_label("bad")
-        self.branch_if(condition, good, bad, LIKELY)
-        self.start(bad)
-        return good
+    def print_failures(self) -> None:
+        """Ends the function: one place for all checks that fail in the same way.
+
+        A call for each check would be most of the wrapper's code, and of the time it takes to compile.
+        """
+        if self._failures:
+            self.start(_FAIL)
+            sites, received, wanted, labels = zip(*self._failures, strict=True)
+            arguments = [
+                f"{kind} {self._where(kind, values, labels)}"
+                for kind, values in (("ptr", sites), ("i64", received), ("i64", wanted))
+            ]
+            self.line(f"ret i32 {self.call('fail', *arguments)}")
+        if self._failures_of:
+            self.start(_FAIL_ANY)
+            sites, received, labels = zip(*self._failures_of, strict=True)
+            arguments = [
+                f"ptr {self._where('ptr', values, labels)}" for values in (sites, received)
+            ]
+            self.line(f"ret i32 {self.call('fail_any', *arguments)}")
+        if self._has_failing_call:
+            self.start(_FAILED)
+            self.line("ret i32 -1")
+
+    def _where(self, kind: str, values: Sequence[str], labels: Sequence[str]) -> str:
+        return self.phi(kind, list(zip(values, labels, strict=True)))
 
     def any_of(self, *conditions: str) -> str:
         """The disjunction of conditions."""
