@@ -108,12 +108,13 @@ def largest_error(got: np.ndarray, expected: np.ndarray) -> float:
 
 def best_ms(call: Callable[[], object], seconds: float = TIMING_SECONDS) -> float:
     """Milliseconds of the fastest call of as many as fit into `seconds`, and at least three."""
-    times: list[float] = []
-    while sum(times) < seconds or len(times) < 3:
+    best, spent, calls = float("inf"), 0.0, 0
+    while spent < seconds or calls < 3:
         start = time.perf_counter()
         call()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1000
+        elapsed = time.perf_counter() - start
+        best, spent, calls = min(best, elapsed), spent + elapsed, calls + 1
+    return best * 1000
 
 
 def run(example: Example, size: int | None = None) -> Report:
