@@ -177,3 +177,24 @@ def _location_attribute(location: SourceLocation) -> Attribute:
     if location.caller is None:
         return position
     return CallSiteLoc(position, _location_attribute(location.caller))
+
+
+def source_location(attribute: Attribute) -> SourceLocation | None:
+    """The place in a user's file that an operation's location names, for errors that are found in the IR.
+
+    The end of the span and the functions' names are not in the IR.
+
+    Example:
+        >>> source_location(FileLineColLoc(StringAttr("saxpy.py"), IntAttr(9), IntAttr(5)))
+        SourceLocation(saxpy.py:9:4)
+    """
+    if isinstance(attribute, CallSiteLoc):
+        inner, caller = source_location(attribute.callee), source_location(attribute.caller)
+        if inner is None:
+            return caller
+        return SourceLocation(inner.file, inner.line, inner.column, caller=caller)
+    if isinstance(attribute, FileLineColLoc):
+        return SourceLocation(
+            attribute.filename.data, attribute.line.data, attribute.column.data - 1
+        )
+    return None

@@ -13,6 +13,7 @@ from xdsl.dialects import arith
 from xdsl.traits import Pure
 
 from weft.dialects.cuda.memory import AllocaOp
+from weft.dialects.cuda.shared import SharedOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation
@@ -26,6 +27,6 @@ def tidy_entry(block: Block) -> None:
 
 
 def _is_removable(operation: Operation) -> bool:
-    if isinstance(operation, arith.ConstantOp | AllocaOp):
+    if isinstance(operation, arith.ConstantOp | AllocaOp | SharedOp):
         return True
     return not operation.regions and bool(operation.results) and operation.has_trait(Pure)

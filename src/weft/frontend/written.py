@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.cuda.memory import AllocaOp
+from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import TensorType
 
 if TYPE_CHECKING:
@@ -42,5 +43,5 @@ def written_tensors(kernel: KernelOp) -> frozenset[int]:
 
 
 def _is_own(tensor: SSAValue) -> bool:
-    """Whether a tensor is memory of the thread's own."""
-    return isinstance(tensor.owner, AllocaOp)
+    """Whether a tensor is memory of the kernel's own: the thread's, or the block's."""
+    return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage
-from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS
+from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
+from weft.backends.refusal import refuse_unsupported
 from weft.codegen.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.launch import kernels_of
 from weft.codegen.module_printer import ModulePrinter, symbols_of
@@ -31,6 +32,7 @@ PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
+    refuse_unsupported(kernels_of(module), UNSUPPORTED)
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
         print_kernel(printer, kernel, machine.masks_stores)

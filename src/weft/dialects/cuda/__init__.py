@@ -10,6 +10,13 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
+from weft.dialects.cuda.barrier import (
+    BarrierOp,
+    BarrierReduceOp,
+    FenceOp,
+    GridBarrierOp,
+    WarpBarrierOp,
+)
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp
@@ -23,7 +30,17 @@ from weft.dialects.cuda.memory import (
     StrideOp,
 )
 from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
+from weft.dialects.cuda.timing import SmIdOp, TimerOp
 from weft.dialects.cuda.types import StreamType, TensorType
+from weft.dialects.cuda.warp import (
+    LaneIdOp,
+    MatchOp,
+    ShuffleOp,
+    VoteOp,
+    WarpIdOp,
+    WarpReduceOp,
+)
 
 CUDA: Final = Dialect(
     "cuda",
@@ -42,6 +59,21 @@ CUDA: Final = Dialect(
         AllocaOp,
         AtomicRmwOp,
         AtomicCasOp,
+        SharedOp,
+        DynamicSharedOp,
+        BarrierOp,
+        BarrierReduceOp,
+        WarpBarrierOp,
+        GridBarrierOp,
+        FenceOp,
+        LaneIdOp,
+        WarpIdOp,
+        ShuffleOp,
+        VoteOp,
+        MatchOp,
+        WarpReduceOp,
+        TimerOp,
+        SmIdOp,
         FloorDivOp,
         FloorModOp,
         PrintfOp,

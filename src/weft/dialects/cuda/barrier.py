@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where threads wait for each other, and fences: `cuda.barrier`, `cuda.warp_barrier`, `cuda.grid_barrier`.
+
+In: a mask or a predicate where there is one. Out: the combined predicate. Memory written before a barrier is
+seen after it by the threads that meet there. Next: warp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.memory import MEMORY_SCOPES
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+BARRIER_REDUCTIONS: Final = ("count", "and", "or")
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the block that have not exited meet here.
+
+    One that exits, by reaching the kernel's end, is no longer waited for. Threads of one block that wait at
+    different barriers are undefined on a GPU and an error on the CPU.
+    """
+
+    name = "cuda.barrier"
+    assembly_format = "attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class BarrierReduceOp(IRDLOperation):
+    """A block barrier at which every thread gets the threads' predicates combined.
+
+    `count` yields an i32, the number of threads with a true one; `and` and `or` yield an i1.
+    """
+
+    name = "cuda.barrier_reduce"
+
+    kind = prop_def(StringAttr)
+    predicate = operand_def(i1)
+    result = result_def(IntegerType)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind $predicate attr-dict `:` type($result)"
+
+    def __init__(self, kind: str, predicate: SSAValue) -> None:
+        super().__init__(
+            operands=[predicate],
+            properties={"kind": StringAttr(kind)},
+            result_types=[i32 if kind == "count" else i1],
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in BARRIER_REDUCTIONS:
+            raise VerifyException(f"kind {self.kind.data!r} is none of {BARRIER_REDUCTIONS}")
+        if self.result.type != (i32 if self.kind.data == "count" else i1):
+            raise VerifyException("count yields an i32, and and or yield an i1")
+
+
+@irdl_op_definition
+class WarpBarrierOp(IRDLOperation):
+    """The lanes of `mask` meet here; each of them executes it with the same mask."""
+
+    name = "cuda.warp_barrier"
+
+    mask = operand_def(i32)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$mask attr-dict"
+
+    def __init__(self, mask: SSAValue) -> None:
+        super().__init__(operands=[mask])
+
+
+@irdl_op_definition
+class GridBarrierOp(IRDLOperation):
+    """All threads of the grid meet here; the launch must be cooperative."""
+
+    name = "cuda.grid_barrier"
+    assembly_format = "attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class FenceOp(IRDLOperation):
+    """Orders all of this thread's memory accesses before and after it, as seen by the threads of `scope`.
+
+    It is sequentially consistent, as CUDA's `__threadfence` is: a store before it and a load after it are
+    ordered too.
+    """
+
+    name = "cuda.fence"
+
+    scope = prop_def(StringAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$scope attr-dict"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(properties={"scope": StringAttr(scope)})
+
+    def verify_(self) -> None:
+        if self.scope.data not in MEMORY_SCOPES:
+            raise VerifyException(f"scope {self.scope.data!r} is none of {MEMORY_SCOPES}")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the threads of a block share: `cuda.shared`, `cuda.dynamic_shared`.
+
+In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the
+kernel's own arrays, which a pass lays out, then what the launch asks for. Next: barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.types import DYNAMIC, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+_I64 = IntegerAttr.constr(i64)
+
+
+def _check_shared(value: SSAValue) -> TensorType:
+    tensor_type = value.type
+    if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":
+        raise VerifyException(f"expected a !cuda.tensor in the shared space, got {tensor_type}")
+    if tensor_type.layout.data != "contiguous":
+        raise VerifyException("shared arrays are contiguous")
+    return tensor_type
+
+
+@irdl_op_definition
+class SharedOp(IRDLOperation):
+    """An array of static shape that the block's threads share, uninitialised.
+
+    `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it.
+    """
+
+    name = "cuda.shared"
+
+    offset = opt_prop_def(_I64)
+    result = result_def(TensorType)
+
+    assembly_format = "(`at` $offset^)? attr-dict `:` type($result)"
+
+    def __init__(self, tensor_type: TensorType) -> None:
+        super().__init__(result_types=[tensor_type])
+
+    def verify_(self) -> None:
+        if DYNAMIC in _check_shared(self.result).dims:
+            raise VerifyException("cuda.shared makes an array of static shape")
+
+
+@irdl_op_definition
+class DynamicSharedOp(IRDLOperation):
+    """A view of the bytes that the launch asked for with `shared_memory_bytes`.
+
+    `offset` counts bytes from their start; `dims` holds one i32 or i64 for each `?` of the type. Nothing
+    checks that the bytes are there.
+    """
+
+    name = "cuda.dynamic_shared"
+
+    offset = operand_def(i64)
+    dims = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = "$offset (`dims` `(` $dims^ `:` type($dims) `)`)? attr-dict `:` type($result)"
+
+    def __init__(self, offset: SSAValue, dims: Sequence[SSAValue], tensor_type: TensorType) -> None:
+        super().__init__(operands=[offset, dims], result_types=[tensor_type])
+
+    def verify_(self) -> None:
+        tensor_type = _check_shared(self.result)
+        if tensor_type.dims.count(DYNAMIC) != len(self.dims):
+            raise VerifyException(f"{len(self.dims)} dims for {tensor_type}")
+        wanted = i32 if tensor_type.dim_bits.data == 32 else i64
+        if any(dim.type != wanted for dim in self.dims):
+            raise VerifyException(f"the dims of {tensor_type} are {wanted}")

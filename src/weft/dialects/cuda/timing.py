@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks and the multiprocessor's number: `cuda.timer`, `cuda.sm_id`.
+
+In: nothing. Out: integers that differ from run to run; each read stays where it stands. Next: scalar.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+TIMERS: Final = {"globaltimer": i64, "clock64": i64, "clock32": i32}
+
+
+@irdl_op_definition
+class TimerOp(IRDLOperation):
+    """Reads a clock: `globaltimer` in nanoseconds, `clock64` and `clock32` in cycles.
+
+    On the CPU all three count nanoseconds of the monotonic clock.
+    """
+
+    name = "cuda.timer"
+
+    kind = prop_def(StringAttr)
+    result = result_def(IntegerType)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind attr-dict `:` type($result)"
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(properties={"kind": StringAttr(kind)}, result_types=[TIMERS[kind]])
+
+    def verify_(self) -> None:
+        if self.kind.data not in TIMERS:
+            raise VerifyException(f"timer {self.kind.data!r} is none of {tuple(TIMERS)}")
+        if self.result.type != TIMERS[self.kind.data]:
+            raise VerifyException(f"{self.kind.data} yields {TIMERS[self.kind.data]}")
+
+
+@irdl_op_definition
+class SmIdOp(IRDLOperation):
+    """The multiprocessor that runs the thread; on the CPU, the number of the worker."""
+
+    name = "cuda.sm_id"
+
+    result = result_def(i32)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lanes of a warp do together: shuffles, votes, matches, reductions; and which lane a thread is.
+
+In: a mask of lanes, each of which executes the operation with that mask, and a value. Out: what the lanes'
+values give. Lanes are threads in the order of their number in the block, 32 to a warp; the last warp of a block
+may have fewer, and a mask may name those it lacks, which then do not count. Next: timing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1, i32
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+SHUFFLE_KINDS: Final = ("up", "down", "xor", "idx")
+VOTE_KINDS: Final = ("ballot", "any", "all")
+MATCH_KINDS: Final = ("any", "all")
+WARP_REDUCTIONS: Final = ("add", "min", "max", "umin", "umax", "and", "or", "xor")
+WARP_SIZE: Final = 32
+
+
+def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
+    if kind not in kinds:
+        raise VerifyException(f"kind {kind!r} is none of {kinds}")
+
+
+@irdl_op_definition
+class LaneIdOp(IRDLOperation):
+    """The thread's lane in its warp, 0 to 31: its number in the block modulo 32."""
+
+    name = "cuda.lane_id"
+
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
+
+
+@irdl_op_definition
+class WarpIdOp(IRDLOperation):
+    """The thread's warp in its block: its number in the block divided by 32."""
+
+    name = "cuda.warp_id"
+
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
+
+
+@irdl_op_definition
+class ShuffleOp(IRDLOperation):
+    """The value of another lane, or the lane's own.
+
+    Warps are cut into groups of `width` lanes. With `n` the low five bits of `lane`, the lane that is read is
+
+    * `up`: this lane − n, or itself where that is before its group;
+    * `down`: this lane + n, or itself where that is behind its group;
+    * `xor`: this lane ^ n, or itself where that is behind its group (one before it may be read);
+    * `idx`: the group's first lane + n % width.
+
+    It must be in `mask`; what an absent lane gives is undefined on a GPU and an error on the CPU.
+    """
+
+    name = "cuda.shuffle"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    kind = prop_def(StringAttr)
+    width = prop_def(IntegerAttr.constr(i32))
+    mask = operand_def(i32)
+    value = operand_def(T)
+    lane = operand_def(i32)
+    result = result_def(T)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$kind $value `,` $lane `mask` $mask `width` $width attr-dict `:` type($result)"
+    )
+
+    def __init__(
+        self, kind: str, mask: SSAValue, value: SSAValue, lane: SSAValue, width: int = WARP_SIZE
+    ) -> None:
+        super().__init__(
+            operands=[mask, value, lane],
+            properties={"kind": StringAttr(kind), "width": IntegerAttr(width, i32)},
+            result_types=[value.type],
+        )
+
+    def verify_(self) -> None:
+        _check_kind(self.kind.data, SHUFFLE_KINDS)
+        width = self.width.value.data
+        if not 1 <= width <= WARP_SIZE or width & (width - 1):
+            raise VerifyException(f"width {width} is no power of two from 1 to {WARP_SIZE}")
+
+
+@irdl_op_definition
+class VoteOp(IRDLOperation):
+    """The lanes' predicates together: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
+
+    name = "cuda.vote"
+
+    kind = prop_def(StringAttr)
+    mask = operand_def(i32)
+    predicate = operand_def(i1)
+    result = result_def(IntegerType)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind $predicate `mask` $mask attr-dict `:` type($result)"
+
+    def __init__(self, kind: str, mask: SSAValue, predicate: SSAValue) -> None:
+        super().__init__(
+            operands=[mask, predicate],
+            properties={"kind": StringAttr(kind)},
+            result_types=[i32 if kind == "ballot" else i1],
+        )
+
+    def verify_(self) -> None:
+        _check_kind(self.kind.data, VOTE_KINDS)
+        if self.result.type != (i32 if self.kind.data == "ballot" else i1):
+            raise VerifyException("ballot yields an i32, any and all yield an i1")
+
+
+@irdl_op_definition
+class MatchOp(IRDLOperation):
+    """Which lanes of `mask` hold the same bits.
+
+    `any` yields the lanes whose value equals this lane's; `all` yields `mask` if all are equal, else 0.
+    """
+
+    name = "cuda.match"
+
+    kind = prop_def(StringAttr)
+    mask = operand_def(i32)
+    value = operand_def(IntegerType)
+    result = result_def(i32)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind $value `mask` $mask attr-dict `:` type($value)"
+
+    def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
+        super().__init__(
+            operands=[mask, value], properties={"kind": StringAttr(kind)}, result_types=[i32]
+        )
+
+    def verify_(self) -> None:
+        _check_kind(self.kind.data, MATCH_KINDS)
+
+
+@irdl_op_definition
+class WarpReduceOp(IRDLOperation):
+    """The lanes' values combined; every lane of `mask` gets the result.
+
+    The order is the same on every target, so that sums of floats agree: with the lanes of the mask numbered
+    from 0 without gaps, neighbours (0, 1), (2, 3), ... are combined first, the lower one on the left, then
+    neighbours among the results, and so on; what has no neighbour is kept as it is. `min` and `max` of floats
+    are IEEE's minNum and maxNum: of a number and NaN the number.
+    """
+
+    name = "cuda.warp_reduce"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    kind = prop_def(StringAttr)
+    mask = operand_def(i32)
+    value = operand_def(T)
+    result = result_def(T)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind $value `mask` $mask attr-dict `:` type($result)"
+
+    def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
+        super().__init__(
+            operands=[mask, value],
+            properties={"kind": StringAttr(kind)},
+            result_types=[value.type],
+        )
+
+    def verify_(self) -> None:
+        _check_kind(self.kind.data, WARP_REDUCTIONS)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of threads that cooperate, as text: they print, parse again in both forms, refuse what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tests.dialects.test_cuda_text import TEXT as OTHERS
+from tests.dialects.test_cuda_text import generic, parsed
+from weft.dialects.cuda import CUDA
+
+ARRAY = "!cuda.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
+VIEW = "!cuda.tensor<i8, [?, 4], contiguous, shared, dims 32, offsets 32, align 1>"
+TYPES = {"i": "i32", "w": "i64", "x": "f32", "c": "i1"}
+PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
+TEXT = f"""builtin.module {{
+  cuda.kernel @k({PARAMETERS}) attributes {{weft.shared_memory_bytes = 128 : i64}} {{
+    %a = cuda.shared : {ARRAY}
+    %b = cuda.shared at 128 : {ARRAY}
+    %d = cuda.dynamic_shared %w dims(%i : i32) : {VIEW}
+    %e = cuda.dynamic_shared %w : {ARRAY}
+    cuda.barrier
+    %n = cuda.barrier_reduce "count" %c : i32
+    %0 = cuda.barrier_reduce "and" %c : i1
+    cuda.warp_barrier %i
+    cuda.grid_barrier
+    cuda.fence "device"
+    %l = cuda.lane_id : i32
+    %1 = cuda.warp_id : i32
+    %2 = cuda.shuffle "down" %x, %l mask %i width 16 : f32
+    %3 = cuda.vote "ballot" %c mask %i : i32
+    %4 = cuda.vote "any" %c mask %i : i1
+    %5 = cuda.match "all" %w mask %i : i64
+    %6 = cuda.warp_reduce "add" %x mask %i : f32
+    %7 = cuda.timer "globaltimer" : i64
+    %8 = cuda.timer "clock32" : i32
+    %9 = cuda.sm_id : i32
+    cuda.return
+  }}
+}}"""
+
+
+def test_every_operation_of_the_dialect_occurs_in_a_text():
+    texts = f"{OTHERS} {TEXT}".replace("\n", " ")
+    assert [op.name for op in CUDA.operations if f"{op.name} " not in texts] == []
+
+
+def test_the_text_parses_and_prints_as_it_stands():
+    assert str(parsed(TEXT)) == TEXT
+
+
+def test_the_generic_form_parses_to_the_same():
+    assert str(parsed(generic(parsed(TEXT)))) == TEXT
+
+
+WRONG = [
+    ('reduce "count"', 'reduce "xor"', "kind 'xor' is none of"),
+    ('"count" %c : i32', '"count" %c : i1', "count yields an i32"),
+    ('"and" %c : i1', '"and" %c : i32', "and and or yield an i1"),
+    ('"device"', '"cluster"', "scope 'cluster' is none of"),
+    ('"down"', '"left"', "kind 'left' is none of"),
+    ("width 16", "width 24", "width 24 is no power of two from 1 to 32"),
+    ("width 16", "width 64", "width 64 is no power of two from 1 to 32"),
+    ('"ballot"', '"uni"', "kind 'uni' is none of"),
+    ("%c mask %i : i32", "%c mask %i : i1", "ballot yields an i32"),
+    ('match "all"', 'match "none"', "kind 'none' is none of"),
+    ('"add"', '"mul"', "kind 'mul' is none of"),
+    ('"globaltimer"', '"walltime"', "timer 'walltime' is none of"),
+    ('"globaltimer" : i64', '"globaltimer" : i32', "globaltimer yields i64"),
+    (f"shared : {ARRAY}", f"shared : {ARRAY.replace('shared', 'local')}", "in the shared space"),
+    (f"shared : {ARRAY}", f"shared : {ARRAY.replace('8,', '?,')}", "an array of static shape"),
+    (f"%w : {ARRAY}", f"%w : {ARRAY.replace('contiguous', 'strided')}", "arrays are contiguous"),
+    ("%w dims(%i : i32)", "%w", "0 dims for"),
+    ("dims(%i : i32)", "dims(%w : i64)", "are i32"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), WRONG, ids=[row[1] for row in WRONG])
+def test_a_wrong_operation_is_refused(right, wrong, message):
+    assert right in TEXT
+    with pytest.raises((VerifyException, ParseError), match=message):
+        parsed(TEXT.replace(right, wrong, 1))
