@@ -334,3 +334,19 @@ def local_array(a):
 
 def test_a_local_array_is_made_once():
     assert ops(kernel_text(local_array, F32), "cuda.alloca") == {"cuda.alloca": 1}
+
+
+def names_of_all_kinds(a):
+    π = a[0] * 2  # noqa: PLC2401
+    _ = a[1]
+    x_1 = a[2] + π
+    for é in range(3):  # noqa: PLC2401
+        x_1 += a[é]
+    a[0] = x_1
+
+
+def test_names_that_the_ir_cannot_print_are_left_out():
+    text = kernel_text(names_of_all_kinds, F32)
+    assert "π" not in text
+    assert "é" not in text
+    assert "%x_1" in text

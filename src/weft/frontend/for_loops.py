@@ -18,8 +18,9 @@ from weft.frontend.carried import MOST_ROUNDS, Carried
 from weft.frontend.comprehensions import iterate
 from weft.frontend.context import HOST
 from weft.frontend.control_flow import Fork, discard
-from weft.frontend.loop import Loop, live_flag, name_value
+from weft.frontend.loop import Loop, live_flag
 from weft.frontend.names import ACTIVE, LIVE, LOOPING
+from weft.frontend.printed_names import name_value
 from weft.language.control import StagedRange, make_range
 from weft.language.values import Scalar
 

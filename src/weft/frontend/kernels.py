@@ -23,6 +23,7 @@ from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
 from weft.frontend.inlining import bind_arguments, local_names
+from weft.frontend.printed_names import name_value
 from weft.frontend.statements import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.frontend.written import written_tensors
@@ -254,7 +255,7 @@ def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
     if not leaf.is_passed:
         return value
     argument = next(arguments)
-    argument.name_hint = leaf.name.replace(".", "_")
+    name_value(argument, leaf.name.replace(".", "_"))
     if isinstance(value, Tensor):
         return Tensor(argument, value.dtype, leaf.name)
     return Scalar(argument, value.dtype)

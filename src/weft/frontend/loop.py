@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.frontend.control_flow import Fork
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.printed_names import name_value
 from weft.frontend.scope import Undefined
 from weft.language.values import Scalar
 
@@ -183,12 +184,6 @@ class Loop:
             name_value(argument, name)
         # A round runs only while the loop goes on, so inside it the flags are known.
         values[LOOPING] = values[ACTIVE] = True
-
-
-def name_value(value: SSAValue, name: str) -> None:
-    """Gives a value the user's name in printed IR."""
-    if not name.startswith("%"):
-        value.name_hint = name
 
 
 def live_flag(carried: Carried, arguments: Sequence[SSAValue]) -> bool | Scalar:

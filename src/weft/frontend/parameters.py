@@ -15,6 +15,7 @@ from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.cuda.types import StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
+from weft.frontend.printed_names import name_value
 from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Stream, Tensor
 
@@ -63,6 +64,5 @@ def _argument(builder: Builder, kind: ArgumentKind, name: str) -> SSAValue:
     # The environment's stream has no type as an argument of a call, but the host function takes it.
     argument_type = ir_type_of(kind) or StreamType()
     argument = entry.insert_arg(argument_type, len(entry.args))
-    if argument.is_valid_name(name):
-        argument.name_hint = name
+    name_value(argument, name)
     return argument

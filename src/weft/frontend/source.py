@@ -119,15 +119,18 @@ class FunctionSource:
             yield DeclaredParameter(argument.arg, self._annotation(argument), default, True)
 
     def _annotation(self, argument: ast.arg) -> object:
-        annotation = self.function.__annotations__.get(argument.arg, MISSING)
-        if not isinstance(annotation, str):
-            return annotation
+        annotation: object = MISSING
         try:
+            # Python 3.14 evaluates annotations here, not where the function is defined.
+            annotation = self.function.__annotations__.get(argument.arg, MISSING)
+            if not isinstance(annotation, str):
+                return annotation
             return eval(annotation, self.globals, self._closure_values())
         except Exception as error:
+            text = ast.unparse(argument.annotation) if argument.annotation else ""
             raise NameResolutionError(
                 "ANNOTATION_UNRESOLVED",
-                f"the annotation of '{argument.arg}', {annotation!r}, cannot be evaluated: {error}",
+                f"the annotation of '{argument.arg}', {text}, cannot be evaluated: {error}",
                 hint="annotations are evaluated when the function is compiled, in the function's module",
                 location=self.locate(argument),
             ) from error

@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from xdsl.dialects.arith import ConstantOp
-
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend import calls, constants, for_loops, matching, while_loops
 from weft.frontend.attributes import item, refuse_elements
@@ -20,6 +18,7 @@ from weft.frontend.context import HOST, KERNEL, FrontendCallable
 from weft.frontend.control_flow import Fork, guard
 from weft.frontend.expressions import Expressions
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.printed_names import name_value
 from weft.frontend.refusals import refusal
 from weft.frontend.scope import Conflict, Undefined
 from weft.frontend.structure import contains_staged
@@ -231,9 +230,7 @@ class Statements:
         if isinstance(target, ast.Name):
             frame.scope.assign(target.id, value, frame.locate(target))
             if isinstance(value, Scalar) and value.ssa.name_hint is None:
-                # Printed IR has the user's names; a constant is shared, so it has none.
-                if not isinstance(value.ssa.owner, ConstantOp):
-                    value.ssa.name_hint = target.id
+                name_value(value.ssa, target.id)
             return
         try:
             if isinstance(target, ast.Tuple | ast.List):
