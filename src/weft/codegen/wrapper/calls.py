@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen import runtime_abi as abi
 from weft.codegen.host_function import host_symbol
-from weft.codegen.llvm_types import memory_type, size_in_bytes
+from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
+from weft.codegen.wrapper.scalars import small_float_argument
 from weft.dialects.cuda.types import TensorType
 from weft.types.device import CUDA
 
@@ -44,6 +45,9 @@ def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -
 def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     """`ffi.device_guard`: what was entered is left on every path, then the code is looked at."""
     frame = _print_frame(printer, op)
+    on_cuda = printer.device_type == CUDA
+    if on_cuda:
+        printer.require_success(printer.call("device_enter", f"ptr {frame}"))
     arguments = [f"ptr {frame}"]
     for argument in op.args:
         arguments += _flattened(printer, argument)
@@ -52,9 +56,6 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
         slot = printer.alloca(kind, size_in_bytes(kind), "result")
         printer.results[result] = slot
         arguments.append(f"ptr {slot}")
-    on_cuda = printer.device_type == CUDA
-    if on_cuda:
-        printer.require_success(printer.call("device_enter", f"ptr {frame}"))
     callee = host_symbol(op.callee.string_value())
     code = printer.let(f"call i32 {callee}({', '.join(arguments)})", "code")
     if on_cuda:
@@ -82,7 +83,10 @@ def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
 def _flattened(printer: WrapperPrinter, argument: SSAValue) -> list[str]:
     """One argument as `codegen.host_function` takes it: pointer, dims, strides."""
     if not isinstance(argument.type, TensorType):
-        return [printer.typed(argument)]
+        kind, value = llvm_type(argument.type), printer.values[argument]
+        if kind in ("half", "bfloat"):
+            value = small_float_argument(printer, value, kind)
+        return [f"{kind} {value}"]
     tensor = printer.tensors[argument]
     dims = [f"i{argument.type.dim_bits.data} {tensor.dim(i)}" for i in range(argument.type.rank)]
     return [f"ptr {tensor.pointer}", *dims, *(f"i64 {stride}" for stride in tensor.strides)]

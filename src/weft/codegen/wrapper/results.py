@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DictionaryAttr
 
-from weft.codegen.llvm_types import llvm_type, memory_type
+from weft.codegen.llvm_types import memory_type
 from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
 from weft.dialects.ffi.results import tuple_items
@@ -84,10 +84,12 @@ class _Return:
 
     def _store_scalar(self, ssa: SSAValue, dtype: DType, result: str) -> None:
         printer = self.printer
-        kind, slot = memory_type(ssa.type), printer.results[ssa]
+        slot, kind = printer.results[ssa], memory_type(ssa.type)
+        if dtype.is_float and dtype.bits < 32:
+            kind = f"i{dtype.bits}"  # its bits, which the runtime widens
         value = printer.let(f"load {kind}, ptr {slot}", ssa.name_hint or "result")
         if dtype.is_float:
-            self._set(result, FLOAT, "double", self._widened(value, dtype, llvm_type(ssa.type)))
+            self._set(result, FLOAT, "double", self._widened(value, dtype))
         elif dtype is u64:
             code = printer.call("make_u64", f"i64 {value}", f"ptr {result}")
             self._require_success(code)
@@ -97,16 +99,13 @@ class _Return:
                 value = printer.let(f"{extend} {kind} {value} to i64")
             self._set(result, BOOL if dtype.is_bool else INT, "i64", value)
 
-    def _widened(self, value: str, dtype: DType, kind: str) -> str:
+    def _widened(self, value: str, dtype: DType) -> str:
         printer = self.printer
         if dtype.bits == 64:
             return value
         if dtype.bits == 32:
             return printer.let(f"fpext float {value} to double")
-        bits = value
-        if kind != f"i{dtype.bits}":
-            bits = printer.let(f"bitcast {kind} {value} to i{dtype.bits}")
-        wide = printer.let(f"zext i{dtype.bits} {bits} to i64")
+        wide = printer.let(f"zext i{dtype.bits} {value} to i64")
         return printer.call("widen_float", f"i32 {dlpack_bits(dtype)}", f"i64 {wide}")
 
     def _require_success(self, code: str) -> None:

@@ -134,7 +134,7 @@ def _decode_float(
     site = printer.site("float_range", op.place, dtype.name)
     if dtype is f32:
         return _narrow_to_f32(printer, value, site)
-    return _narrow(printer, value, site, dtype, llvm_type(op.result.type))
+    return _narrow(printer, value, site, dtype)
 
 
 def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
@@ -164,18 +164,24 @@ def dlpack_bits(dtype: DType) -> int:
     return dtype.dlpack_code | dtype.bits << 8 | 1 << 16
 
 
-def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType, result_type: str) -> str:
-    """Through the runtime: LLVM would call functions that no C library has."""
+def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str:
+    """The bits, as an integer, made by the runtime: LLVM would call functions that no C library has."""
     bits = printer.call(
         "narrow_float", f"ptr {site}", f"i32 {dlpack_bits(dtype)}", f"double {value}"
     )
     failed = printer.let(f"icmp slt i64 {bits}, 0")
     code = printer.let(f"sext i1 {failed} to i32")
     printer.require_success(code)
-    narrow = printer.let(f"trunc i64 {bits} to i{dtype.bits}")
-    if result_type == f"i{dtype.bits}":
-        return narrow
-    return printer.let(f"bitcast i{dtype.bits} {narrow} to {result_type}")
+    return printer.let(f"trunc i64 {bits} to i{dtype.bits}")
+
+
+def small_float_argument(printer: WrapperPrinter, bits: str, kind: str) -> str:
+    """A half or bfloat from its bits, to be used in the same basic block.
+
+    LLVM may carry a bfloat from one block to another as a float, and the instruction that brings it back
+    flushes subnormal numbers to zero; so it travels as an integer.
+    """
+    return printer.let(f"bitcast i16 {bits} to {kind}")
 
 
 def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
