@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen import runtime_abi as abi
-from weft.codegen.host_function import host_symbol
-from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
-from weft.codegen.wrapper.scalars import small_float_argument
+from weft.codegen.host_function import flattened_types, host_symbol
+from weft.codegen.llvm_types import memory_type, size_in_bytes
 from weft.dialects.cuda.types import TensorType
 from weft.types.device import CUDA
 
@@ -83,10 +82,7 @@ def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
 def _flattened(printer: WrapperPrinter, argument: SSAValue) -> list[str]:
     """One argument as `codegen.host_function` takes it: pointer, dims, strides."""
     if not isinstance(argument.type, TensorType):
-        kind, value = llvm_type(argument.type), printer.values[argument]
-        if kind in ("half", "bfloat"):
-            value = small_float_argument(printer, value, kind)
-        return [f"{kind} {value}"]
+        return [f"{flattened_types(argument.type)[0]} {printer.values[argument]}"]
     tensor = printer.tensors[argument]
     dims = [f"i{argument.type.dim_bits.data} {tensor.dim(i)}" for i in range(argument.type.rank)]
     return [f"ptr {tensor.pointer}", *dims, *(f"i64 {stride}" for stride in tensor.strides)]

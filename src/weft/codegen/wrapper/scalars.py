@@ -165,7 +165,10 @@ def dlpack_bits(dtype: DType) -> int:
 
 
 def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str:
-    """The bits, as an integer, made by the runtime: LLVM would call functions that no C library has."""
+    """The bits, made by the runtime: LLVM would call functions that no C library has.
+
+    The host function takes them as an integer (`codegen.host_function`).
+    """
     bits = printer.call(
         "narrow_float", f"ptr {site}", f"i32 {dlpack_bits(dtype)}", f"double {value}"
     )
@@ -173,15 +176,6 @@ def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str
     code = printer.let(f"sext i1 {failed} to i32")
     printer.require_success(code)
     return printer.let(f"trunc i64 {bits} to i{dtype.bits}")
-
-
-def small_float_argument(printer: WrapperPrinter, bits: str, kind: str) -> str:
-    """A half or bfloat from its bits, to be used in the same basic block.
-
-    LLVM may carry a bfloat from one block to another as a float, and the instruction that brings it back
-    flushes subnormal numbers to zero; so it travels as an integer.
-    """
-    return printer.let(f"bitcast i16 {bits} to {kind}")
 
 
 def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
