@@ -54,6 +54,14 @@ def test_u64_from_2_to_the_63_arrives_as_a_big_int():
             call(value)
 
 
+@pytest.mark.parametrize("dtype", [types.i8, types.i64, types.u32, types.bool_], ids=str)
+def test_an_int_beyond_64_bits_is_out_of_range(dtype):
+    call = echo(dtype).function()
+    for value in (1 << 63, 1 << 70, -(1 << 63) - 1):
+        with pytest.raises(ValueError, match=f"value is {value}, expected"):
+            call(value)
+
+
 def test_a_bool_is_taken_for_an_int_and_0_and_1_for_a_bool():
     assert value_of(echo(types.i8)(boolean(True))) == 1
     results = [value_of(echo(types.bool_)(value)) for value in (boolean(True), integer(0))]

@@ -132,9 +132,15 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
     is_number = own is not None or isinstance(value, bool | int | float)
     if not is_number or (is_float and not dtype.is_float):
         raise _kind_error(annotation if annotation is not MISSING else dtype, value, place)
+    number = 0 if is_float else int(value)
     if dtype.is_float:
+        if not -(1 << 63) <= number < 1 << 63:
+            raise place.error(
+                "ARGUMENT_OUT_OF_RANGE",
+                f"it is {number}, an int of more than 64 bits where {dtype.name} is expected",
+                hint="pass a float",
+            )
         return
-    number = int(value)
     if not dtype.minimum <= number <= dtype.maximum:
         wider = "weft.i64" if -(1 << 63) <= number < 1 << 63 else "weft.u64"
         unannotated = annotation is MISSING or not isinstance(annotation, DType)

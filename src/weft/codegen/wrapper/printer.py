@@ -36,6 +36,7 @@ FLOAT: Final = 3
 OPAQUE_POINTER: Final = 4
 DLTENSOR_POINTER: Final = 7
 TENSOR: Final = 70
+BIG_INT: Final = 78
 
 
 # Labels of the shared ends.

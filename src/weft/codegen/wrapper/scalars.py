@@ -13,6 +13,7 @@ from weft.codegen.llvm_types import f64_text, llvm_type
 from weft.codegen.wrapper.printer import (
     ANY_BYTES,
     ANY_VALUE,
+    BIG_INT,
     FLOAT,
     INT,
     LIKELY,
@@ -68,7 +69,12 @@ def _decode_integer(
     printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
 ) -> str:
     is_int = _is_int_or_bool(printer, kind)
-    printer.require_of(is_int, _kind_site(printer, op, dtype), argument)
+    # An int beyond 64 bits is of the right kind, and out of range.
+    is_big = printer.let(f"icmp eq i32 {kind}, {BIG_INT}")
+    range_site = printer.site("integer_range", op.place, range_text(dtype))
+    kind_site = _kind_site(printer, op, dtype)
+    site = printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
+    printer.require_of(is_int, site, argument)
     value = printer.field(argument, ANY_VALUE, "i64", op.argument.data)
     result = llvm_type(op.result.type)
     if dtype.bits == 64:
@@ -80,8 +86,7 @@ def _decode_integer(
     else:
         condition = printer.let(f"icmp ule i64 {value}, {dtype.maximum}")
         narrow = printer.let(f"trunc i64 {value} to {result}")
-    site = printer.site("integer_range", op.place, range_text(dtype))
-    printer.require(condition, site, value)
+    printer.require(condition, range_site, value)
     return narrow
 
 
