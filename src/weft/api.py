@@ -159,9 +159,9 @@ def kernel(
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         _check_function(function, "kernel")
-        return update_wrapper(
-            Kernel(function, max_threads, min_blocks, max_registers, dims), function
-        )
+        made = Kernel(function, max_threads, min_blocks, max_registers, dims)
+        update_wrapper(made, function)
+        return made
 
     return decorate if function is None else decorate(function)
 
@@ -189,7 +189,9 @@ def jit(
 
     def decorate(function: Callable[..., Any]) -> JitFunction:
         _check_function(function, "jit")
-        return update_wrapper(JitFunction(function, parsed), function)
+        made = JitFunction(function, parsed)
+        update_wrapper(made, function)
+        return made
 
     return decorate if function is None else decorate(function)
 

@@ -101,7 +101,7 @@ def with_bits(printer: FunctionPrinter, text: str, name: str, instruction: str, 
 
 
 def _print_compare(printer: FunctionPrinter, op: Any) -> None:
-    predicate = _PREDICATES[op.properties["predicate"].value.data]
+    predicate = _PREDICATES[int(op.properties["predicate"].value.data)]
     _, kind, (left, right) = operands_in_f32(printer, op)
     printer.define(op.results[0], f"fcmp{flags_of(op)} {predicate} {kind} {left}, {right}")
 

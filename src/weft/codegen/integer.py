@@ -13,7 +13,6 @@ from xdsl.dialects import arith, math
 
 from weft.codegen.llvm_types import integer_text, llvm_type
 
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -205,7 +204,7 @@ def _shift(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
 def print_compare(printer: FunctionPrinter, op: Any) -> None:
     """`arith.cmpi`."""
     lhs, rhs = op.operands
-    predicate = _PREDICATES[op.properties["predicate"].value.data]
+    predicate = _PREDICATES[int(op.properties["predicate"].value.data)]
     printer.define(op.results[0], f"icmp {predicate} {printer.typed(lhs)}, {printer.values[rhs]}")
 
 

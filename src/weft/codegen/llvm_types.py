@@ -58,7 +58,7 @@ def llvm_type(value_type: Attribute) -> str:
     if text is not None:
         return text
     if isinstance(value_type, IntegerType):
-        return f"i{value_type.width.data}"
+        return f"i{value_type.width.data}"  # pyright: ignore[reportUnknownMemberType]
     raise InternalCompilerError(
         "CODEGEN_TYPE", f"no LLVM type for a value of type {value_type}", hint=REPORT_HINT
     )

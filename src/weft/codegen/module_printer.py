@@ -7,7 +7,7 @@ Whatever a function needs besides its own lines is asked for here, and printed o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.codegen.target import Target
 
     OperationPrinter = Callable[[FunctionPrinter, Operation], None]
-    SymbolPrinter = Callable[["ModulePrinter", Operation], None]
+    SymbolPrinter = Callable[["ModulePrinter", Any], None]
 
 
 class ModulePrinter:
@@ -158,7 +158,7 @@ def quoted_bytes(data: bytes) -> str:
     return (
         '"'
         + "".join(
-            chr(byte) if byte < 128 and chr(byte).isalnum() or byte in plain else f"\\{byte:02X}"
+            chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in plain else f"\\{byte:02X}"
             for byte in data
         )
         + '"'

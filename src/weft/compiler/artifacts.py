@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from weft.compiler.options import CompileOptions
 
@@ -54,7 +54,7 @@ class Artifacts:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> Generator[None]:
         """Adds the time of the `with` block, in milliseconds, under that name."""
         started = time.perf_counter()
         try:

@@ -378,7 +378,7 @@ def parse_options(text: str) -> list[CompileOption]:
                 raise OptionError(
                     "OPTION_VALUE", f"option {flag} takes no value, received {value!r}"
                 )
-            options.append(option())
+            options.append(option(True))
             continue
         if not equals:
             if position == len(words):

@@ -83,7 +83,8 @@ class Specialisations:
             constants = self._first(arguments)
         key: Hashable
         if constants:
-            values = tuple((type(arguments[i]), arguments[i]) for i in constants)
+            chosen: list[object] = [arguments[i] for i in constants]
+            values = tuple((type(value), value) for value in chosen)
             runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
             key = (self._type_key(runtime, arguments), self._checked(values))
         else:

@@ -58,8 +58,9 @@ class CudaBackend:
             with ThreadPoolExecutor(1, thread_name_prefix="weft-assembler") as worker:
                 pending = worker.submit(run_stages, DEVICE_STAGES, job, text)
                 data = run_stages(HOST_STAGES, job)
-                assembly = pending.result()
-            artifacts.record("cubin", assembly.cubin)
+                finished: Assembly = pending.result()
+            artifacts.record("cubin", finished.cubin)
+            assembly = finished
         else:
             data = run_stages(HOST_STAGES, job)
         report_diagnostics(assembly, artifacts)

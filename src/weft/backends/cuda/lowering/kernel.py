@@ -71,9 +71,10 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
             is_bool = llvm_type(argument.type) == "i1"
             printer.values[argument] = printer.let(f"icmp ne i8 {name}, 0") if is_bool else name
             continue
-        rank = argument.type.rank  # pyright: ignore
+        tensor_type: Any = argument.type
+        unknown: list[Any] = [None] * tensor_type.rank
         pointer, dims, strides = tensors.setdefault(
-            parameter.argument, ([], [None] * rank, [None] * rank)
+            parameter.argument, ([], unknown, list(unknown))
         )
         if parameter.part == POINTER:
             listed.append(f"{printer.module.target.pointer('global')} {name}")
@@ -96,7 +97,9 @@ def integers(kernel: KernelOp, name: str) -> tuple[int, ...] | None:
     attribute: Any = kernel.attributes.get(name)
     if attribute is None:
         return None
-    parts = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
+    is_array = isinstance(attribute, ArrayAttr)
+    several: Any = attribute
+    parts: tuple[Any, ...] = several.data if is_array else (several,)
     return tuple(int(part.value.data) for part in parts)
 
 
