@@ -58,6 +58,12 @@ PAGES = (
         "As annotations they declare scalars and elements; inside a kernel a call converts: `weft.f32(x)`.",
         ("weft.types.dtype",),
     ),
+    Page(
+        "driver.md",
+        "Devices and memory",
+        "Beside the calls of compiled functions; `weft.driver` has the rest of the bridge.",
+        ("weft.driver.device", "weft.driver.memory"),
+    ),
     Page("errors.md", "Errors", "Every exception that can be caught.", ("weft.errors",)),
 )
 

@@ -41,6 +41,7 @@ bool enter_quickly(weft_call_frame* frame, const DeviceProgram* program) {
 bool choose_device(weft_call_frame* frame, CUcontext* chosen, DriverError* error) {
   const weft_state* state = frame->state;
   if (state->bound_device >= 0) {
+    if (device_at(state->bound_device, error) == nullptr) return false;
     if (frame->device >= 0 && frame->device != state->bound_device) {
       return error->value("the function is bound to cuda:" + std::to_string(state->bound_device) +
                           " by .to(), received tensors on cuda:" + std::to_string(frame->device));

@@ -25,6 +25,9 @@ int add_tensor_map(PyObject* module);      // tensor_map.cpp
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.
 DeviceProgram* device_program_of(PyObject* object);
 
+// Loads a program on a device now: a dict from kernel names to handles, or nullptr with an exception.
+PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy);
+
 }  // namespace weft
 
 #endif  // WEFT_DRIVER_PYTHON_MODULE_H_

@@ -80,22 +80,7 @@ PyObject* preload(PyObject* self, PyObject* arguments) {
   int ordinal = 0;
   int policy = WEFT_LOAD_LIBRARY;
   if (!PyArg_ParseTuple(arguments, "i|i:preload", &ordinal, &policy)) return nullptr;
-  DriverError error;
-  LoadedProgram* loaded;
-  {
-    GilRelease released;
-    loaded = preload_program(program_of(self), ordinal, policy, &error);
-  }
-  if (loaded == nullptr) return set_python_error(error);
-  PyObject* handles = PyDict_New();
-  for (size_t index = 0; handles != nullptr && index < loaded->kernel_count; ++index) {
-    PyObject* handle = PyLong_FromVoidPtr(loaded->kernels[index].handle);
-    if (handle == nullptr || PyDict_SetItemString(handles, loaded->kernels[index].name, handle) != 0) {
-      Py_CLEAR(handles);
-    }
-    Py_XDECREF(handle);
-  }
-  return handles;
+  return preload_device_program(program_of(self), ordinal, policy);
 }
 
 PyObject* is_loaded(PyObject* self, PyObject* arguments) {
@@ -162,6 +147,25 @@ DeviceProgram* device_program_of(PyObject* object) {
   PyErr_Format(PyExc_TypeError, "expected a weft._native.DeviceProgram, received %.200s",
                Py_TYPE(object)->tp_name);
   return nullptr;
+}
+
+PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy) {
+  DriverError error;
+  LoadedProgram* loaded;
+  {
+    GilRelease released;
+    loaded = preload_program(program, ordinal, policy, &error);
+  }
+  if (loaded == nullptr) return set_python_error(error);
+  PyObject* handles = PyDict_New();
+  for (size_t index = 0; handles != nullptr && index < loaded->kernel_count; ++index) {
+    PyObject* handle = PyLong_FromVoidPtr(loaded->kernels[index].handle);
+    if (handle == nullptr || PyDict_SetItemString(handles, loaded->kernels[index].name, handle) != 0) {
+      Py_CLEAR(handles);
+    }
+    Py_XDECREF(handle);
+  }
+  return handles;
 }
 
 int add_device_program(PyObject* module) {

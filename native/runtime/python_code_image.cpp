@@ -126,6 +126,15 @@ PyObject* bind(PyObject* self, PyObject* device) {
   return copy;
 }
 
+PyObject* preload(PyObject* self, PyObject* device) {
+  const long ordinal = PyLong_AsLong(device);
+  if (ordinal == -1 && PyErr_Occurred()) return nullptr;
+  const weft_state* state = as_image(self)->state;
+  auto* program = static_cast<DeviceProgram*>(state->driver_state);
+  if (program == nullptr) return PyDict_New();
+  return preload_device_program(program, static_cast<int32_t>(ordinal), state->load_policy);
+}
+
 PyObject* get_state(PyObject* self, void*) { return PyLong_FromVoidPtr(as_image(self)->state); }
 
 PyObject* get_bound_device(PyObject* self, void*) {
@@ -149,6 +158,8 @@ PyMethodDef kMethods[] = {
     {"bind", bind, METH_O,
      "bind(device)\n--\n\nAnother state over the same code, bound to a device's ordinal; -1 follows the "
      "arguments."},
+    {"preload", preload, METH_O,
+     "preload(device)\n--\n\nLoads the kernels on a device now; their handles by name, none on the CPU."},
     {nullptr, nullptr, 0, nullptr},
 };
 

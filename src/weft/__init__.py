@@ -58,6 +58,8 @@ _PUBLIC = {
         "u64",
         "u8",
     ),
+    "weft.driver.device": ("synchronize",),
+    "weft.driver.memory": ("empty", "set_allocator", "set_profile_allocator"),
     "weft.errors": (
         "CompileError",
         "CudaError",
@@ -74,7 +76,7 @@ _PUBLIC = {
     ),
 }
 # What the design has and this version has not.
-_LATER = ("Pointer", "Shape", "empty", "register_argument", "synchronize")
+_LATER = ("Pointer", "Shape", "register_argument")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 

@@ -39,9 +39,7 @@ class Passer:
         self.signature = build_signature_metadata([kind])
         name = "take"
         if kind.startswith("struct"):
-            parameter = (
-                f".align {kind.split(':')[1][:-1]} .b8 p[{kind.split('[')[1].split(':', maxsplit=1)[0]}]"
-            )
+            parameter = f".align {kind.split(':')[1][:-1]} .b8 p[{kind.split('[')[1].split(':', maxsplit=1)[0]}]"
         else:
             parameter = ".align 64 .b8 p[128]" if kind == "nvTmaDesc" else PTX[SIZES[kind]]
         self.function = load_binary(name, assemble(parameter_kernel(name, [parameter])))[1]

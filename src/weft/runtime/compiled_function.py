@@ -166,6 +166,22 @@ class CompiledDetails:
             raise ValueError(f"to() takes the ordinal of a device, received {device}")
         return make_compiled_function(self._bound_to(self.image.bind(device)))
 
+    def preload(self, device: int) -> Mapping[str, int]:
+        """Load the kernels on a device now, so that no call has to: a call under graph capture cannot.
+
+        Args:
+            device: ordinal of the device.
+
+        Returns:
+            Kernel name → CUkernel or CUfunction handle, by the executor; empty on the CPU. The function owns
+            them.
+
+        Raises:
+            weft.CudaError: there is no usable driver, or it refuses the code.
+            ValueError: there is no such device.
+        """
+        return self.image.preload(device)
+
     def as_tvm_ffi(self) -> Any:
         """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`."""
         return make_compiled_function(self).__tvm_ffi_object__()

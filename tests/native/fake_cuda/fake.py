@@ -199,6 +199,17 @@ def in_child(action: Callable[[], None]) -> None:
         raise AssertionError(text or f"the child ended with status {os.WEXITSTATUS(status)}")
 
 
+def start(devices: int = 1, version: int = 13000, prepare: bool = True) -> FakeCuda:
+    """A fresh fake for this process, which must not have opened a driver; for use inside `in_child`."""
+    fake = FakeCuda(devices, version)
+    if prepare:
+        os.environ["WEFT_LIBCUDA"] = str(fake.path)
+        from weft.driver.library import prepare_driver
+
+        prepare_driver()
+    return fake
+
+
 def on_fake(devices: int = 1, version: int = 13000, prepare: bool = True) -> Callable[..., Any]:
     """Run a test with a fresh fake driver as its first argument, in a child of its own.
 
@@ -214,13 +225,7 @@ def on_fake(devices: int = 1, version: int = 13000, prepare: bool = True) -> Cal
             build()  # before the fork, so that it is done once
 
             def action() -> None:
-                fake = FakeCuda(devices, version)
-                if prepare:
-                    os.environ["WEFT_LIBCUDA"] = str(fake.path)
-                    from weft.driver.library import prepare_driver
-
-                    prepare_driver()
-                test(fake, *arguments, **keywords)
+                test(start(devices, version, prepare), *arguments, **keywords)
 
             in_child(action)
 

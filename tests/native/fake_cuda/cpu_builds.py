@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles a function for CUDA, and its kernels for the CPU, so that launches on the fake compute."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import weft
+from weft.backends.cpu.backend import CpuBackend
+from weft.backends.cpu.lowering.thread_loop import kernel_symbol
+from weft.codegen.object_loader import load_object
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.options import CompileOptions
+
+if TYPE_CHECKING:
+    from tests.native.fake_cuda.fake import FakeCuda
+
+SCRATCH_BYTES = 1 << 20
+
+
+def _symbol(kernel: str) -> str:
+    """The name in the object of what LLVM text calls `@...`, quoted or not."""
+    return kernel_symbol(kernel).removeprefix("@").strip('"')
+
+
+class Compiled:
+    """A function for CUDA, with CPU builds of its kernels.
+
+    Attributes:
+        function: what `weft.compile` gave.
+    """
+
+    def __init__(self, function: Any, *arguments: Any, options: str = "") -> None:
+        self._builds: Any = None
+        self._names: list[str] = []
+        self.function = weft.compile(
+            function,
+            *arguments,
+            options=f"--target cuda --gpu-arch sm_90 {options}",
+            post_compile_hooks=[self._build],
+        )
+
+    def _build(self, module: Any) -> None:
+        artifacts = Artifacts("cpu build", CompileOptions())
+        code = CpuBackend().compile(module.clone(), None, CompileOptions(), artifacts)
+        self._names = [kernel.name for kernel in code.kernels]
+        self._builds = load_object(code.host_object, [_symbol(name) for name in self._names])
+
+    def register(self, fake: FakeCuda) -> Any:
+        """Let launches of its kernels run on this fake; the function."""
+        table = ctypes.c_void_p.from_address(self.function.details.image.state).value
+        assert table
+        for name in self._names:
+            fake.register_kernel(name, self._builds.addresses[_symbol(name)], SCRATCH_BYTES, table)
+        return self.function
