@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants are written as bits, rounded as the type rounds."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+)
+
+from weft.codegen.llvm_types import float8_bits, float_text, integer_text
+from weft.codegen.module_printer import quoted_bytes
+
+finite = st.floats(allow_nan=False, width=64)
+
+
+def bits_of_double(text: str) -> float:
+    return struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0]
+
+
+@given(finite)
+def test_doubles_keep_every_bit(value: float):
+    text = float_text(value, Float64Type())
+    assert math.copysign(1, bits_of_double(text)) == math.copysign(1, value)
+    assert bits_of_double(text) == value
+
+
+@given(finite)
+def test_floats_are_rounded_to_nearest(value: float):
+    with np.errstate(over="ignore"):
+        assert bits_of_double(float_text(value, Float32Type())) == float(np.float32(value))
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_small_floats_are_rounded_to_nearest(value: float):
+    with np.errstate(over="ignore"):
+        half = np.float16(value).view(np.uint16)
+        brain = np.float32(value).astype(ml_dtypes.bfloat16).view(np.uint16)
+    assert float_text(value, Float16Type()) == f"0xH{half:04X}"
+    assert float_text(value, BFloat16Type()) == f"0xR{brain:04X}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "name", "largest"),
+    [
+        (Float8E4M3FNType, ml_dtypes.float8_e4m3fn, "f8e4m3", 448.0),
+        (Float8E5M2Type, ml_dtypes.float8_e5m2, "f8e5m2", 57344.0),
+    ],
+)
+@given(value=st.floats(width=32, allow_nan=False))
+def test_8_bit_floats_saturate(kind: type, dtype: type, name: str, largest: float, value: float):
+    clipped = np.float32(max(-largest, min(largest, value)))
+    assert float8_bits(value, name) == int(clipped.astype(dtype).view(np.uint8))
+    assert float_text(value, kind()) == integer_text(float8_bits(value, name), 8)
+
+
+def test_nan_and_infinities_have_their_bits():
+    assert float_text(math.inf, Float16Type()) == "0xH7C00"
+    assert float_text(-math.inf, BFloat16Type()) == "0xRFF80"
+    assert math.isnan(bits_of_double(float_text(math.nan, Float32Type())))
+    assert float8_bits(math.nan, "f8e4m3") == 0x7F
+
+
+@pytest.mark.parametrize(
+    ("value", "bits", "text"),
+    [(255, 8, "-1"), (-1, 64, "-1"), (2**63, 64, str(-(2**63))), (1, 1, "true"), (2, 1, "false")],
+)
+def test_integers_wrap_to_their_width(value: int, bits: int, text: str):
+    assert integer_text(value, bits) == text
+
+
+@given(st.binary())
+def test_strings_survive_llvms_quoting(data: bytes):
+    text = quoted_bytes(data)[1:-1].encode()
+    read, position = bytearray(), 0
+    while position < len(text):
+        if text[position : position + 1] == b"\\":
+            read.append(int(text[position + 1 : position + 3], 16))
+            position += 3
+        else:
+            read.append(text[position])
+            position += 1
+    assert bytes(read) == data
