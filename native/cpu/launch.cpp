@@ -68,7 +68,7 @@ int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_la
     }
     state.shared_memory_bytes = static_cast<int32_t>(launch->shared_memory_bytes);
     state.kernel_name = launch->kernel_name;
-    return run_grid({kernel, parameters, &state, blocks, scratch_bytes});
+    return run_grid({kernel, parameters, &state, blocks, scratch_bytes, launch->whole_grid != 0});
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }

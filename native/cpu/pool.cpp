@@ -43,12 +43,6 @@ constexpr size_t kScratchAlignment = 64;
 constexpr int32_t kMostThreads = 1024;
 constexpr timespec kWaitSlice = {0, 50'000'000};
 
-int64_t nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
 void sleep_while_equal(std::atomic<uint32_t>& word, uint32_t value, const timespec* limit) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, limit, nullptr, 0);
 }
@@ -69,6 +63,13 @@ class Scratch {
       size_ = memory_ == nullptr ? 0 : wanted;
     }
     return memory_;
+  }
+
+  // Memory of a whole grid may be much more than the next grid needs.
+  void release() {
+    std::free(memory_);
+    memory_ = nullptr;
+    size_ = 0;
   }
 
  private:
@@ -262,10 +263,10 @@ int64_t chunk_for(int64_t blocks, int64_t threads, double per_block) {
 // A grid of more than one block: its first blocks tell how long the others will take.
 int32_t run_many(const CpuGrid& grid, void* scratch) {
   const int64_t trial = std::clamp<int64_t>(grid.blocks / 64, 1, kTrialBlocks);
-  const int64_t before = nanoseconds();
+  const int64_t before = read_clock();
   Run run(grid, trial, 1);
   if (grid.kernel(grid.parameters, grid.launch, 0, trial, scratch) != 0) return -1;
-  const double per_block = static_cast<double>(nanoseconds() - before) / static_cast<double>(trial);
+  const double per_block = static_cast<double>(read_clock() - before) / static_cast<double>(trial);
   const double left = per_block * static_cast<double>(grid.blocks - trial);
   const int32_t threads = cpu_threads();
   if (threads > 1 && left >= static_cast<double>(kHotNanoseconds)) {
@@ -303,9 +304,16 @@ int32_t run_grid(const CpuGrid& grid) {
     scratch = t_scratch.reserve(grid.scratch_bytes);
     if (scratch == nullptr) throw std::bad_alloc();
   }
-  if (grid.blocks > 1) return run_many(grid, scratch);
+  if (grid.blocks > 1 && !grid.whole) return run_many(grid, scratch);
   g_inline_grids.fetch_add(1, std::memory_order_relaxed);
-  return grid.kernel(grid.parameters, grid.launch, 0, grid.blocks, scratch) == 0 ? 0 : -1;
+  if (!grid.whole) return grid.kernel(grid.parameters, grid.launch, 0, grid.blocks, scratch) == 0 ? 0 : -1;
+  int32_t code = 0;
+  {
+    GilRelease released;
+    code = grid.kernel(grid.parameters, grid.launch, 0, grid.blocks, scratch);
+  }
+  t_scratch.release();
+  return code == 0 ? 0 : -1;
 }
 
 void set_cpu_threads(int32_t count) {
@@ -337,5 +345,11 @@ int32_t kernel_poll(weft_cpu_launch* launch) {
 }
 
 int32_t worker_number() { return t_worker; }
+
+int64_t read_clock() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
 
 }  // namespace weft

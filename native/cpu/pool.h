@@ -22,6 +22,7 @@ struct CpuGrid {
   weft_cpu_launch* launch;
   int64_t blocks;
   int64_t scratch_bytes;  // per worker, 64-byte aligned, not cleared
+  bool whole;             // all blocks in one call of the kernel, in the calling thread
 };
 
 // Runs all blocks and returns 0; or -1 with the FFI error of this thread set, as soon as a block has failed
@@ -49,6 +50,8 @@ PoolCounts pool_counts();
 int32_t kernel_poll(weft_cpu_launch* launch);
 // The number of the thread that runs the kernel: 0 is the caller.
 int32_t worker_number();
+// Nanoseconds of the machine's monotonic clock.
+int64_t read_clock();
 
 }  // namespace weft
 

@@ -38,6 +38,24 @@ PyMethodDef kFunctions[] = {
 
 }  // namespace
 
-int add_cpu_pool(PyObject* module) { return PyModule_AddFunctions(module, kFunctions); }
+// COOPERATIVE_OPERATIONS: the names of enum weft_cooperative_operation, in order.
+int add_cpu_pool(PyObject* module) {
+#define WEFT_ROW(name) #name,
+  constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
+#undef WEFT_ROW
+  PyObject* names = PyTuple_New(WEFT_COOPERATIVE_OPERATION_COUNT);
+  if (names == nullptr) return -1;
+  for (Py_ssize_t index = 0; index < WEFT_COOPERATIVE_OPERATION_COUNT; ++index) {
+    PyObject* name = PyUnicode_FromString(kNames[index]);
+    if (name == nullptr) {
+      Py_DECREF(names);
+      return -1;
+    }
+    PyTuple_SET_ITEM(names, index, name);
+  }
+  const int failed = PyModule_AddObjectRef(module, "COOPERATIVE_OPERATIONS", names);
+  Py_DECREF(names);
+  return failed != 0 ? -1 : PyModule_AddFunctions(module, kFunctions);
+}
 
 }  // namespace weft

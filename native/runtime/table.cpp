@@ -5,6 +5,7 @@
 
 #include "cpu/launch.h"
 #include "cpu/pool.h"
+#include "cpu/scheduler.h"
 #include "driver/device_guard.h"
 #include "driver/launch.h"
 #include "python/stream.h"

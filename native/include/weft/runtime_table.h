@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 #include <tvm/ffi/c_api.h>
+#include <weft/cpu_cooperative.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +62,7 @@ typedef struct weft_launch {
   const weft_launch_attribute* attributes;
   int64_t attribute_count;
   const char* kernel_name;
+  int64_t whole_grid;  // CPU only: nonzero where the kernel has grid barriers, so all blocks run in one call
 } weft_launch;
 
 // One CPU kernel of an image: blocks [first, last) in index order; nonzero means an error is recorded in
@@ -188,7 +190,17 @@ typedef struct weft_failure_site {
   /* Asked now and then by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */    \
   ROW(kernel_poll, int32_t, (weft_cpu_launch * launch), "i32 (ptr)")                                        \
   /* The number of the thread that runs a CPU kernel; 0 is the one that launched it. */                     \
-  ROW(worker_number, int32_t, (void), "i32 ()")
+  ROW(worker_number, int32_t, (void), "i32 ()")                                                             \
+  /* Nanoseconds of the machine's monotonic clock. */                                                       \
+  ROW(read_clock, int64_t, (void), "i64 ()")                                                                \
+  /* Scratch that a kernel of threads that wait for each other needs for a launch. */                       \
+  ROW(cooperative_scratch_bytes, int64_t,                                                                   \
+      (const weft_cooperative_kernel* kernel, const weft_launch* launch), "i64 (ptr, ptr)")                 \
+  /* Blocks [first, last) of such a kernel; nonzero: an error is set. */                                    \
+  ROW(run_cooperative, int32_t,                                                                             \
+      (const weft_cooperative_kernel* kernel, const void* parameters, weft_cpu_launch* launch,              \
+       int64_t first, int64_t last, void* scratch),                                                         \
+      "i32 (ptr, ptr, ptr, i64, i64, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

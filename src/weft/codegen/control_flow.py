@@ -183,13 +183,23 @@ def _trip_count(printer: FunctionPrinter, text: str, lower: str, upper: str, ste
     return printer.let(f"select i1 {runs}, {text} {count}, {text} 0", "trips")
 
 
-def print_while(printer: FunctionPrinter, op: Operation) -> None:
-    """`scf.while`: the first region computes the condition, the second is the body."""
+def print_while(
+    printer: FunctionPrinter,
+    op: Operation,
+    before_jump: Callable[[FunctionPrinter], None] | None = None,
+) -> None:
+    """`scf.while`: the first region computes the condition, the second is the body.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        before_jump: prints what a target does each time before it begins another round.
+    """
     before, after = (region.block for region in op.regions)
     location = op.location
     header = _LoopHeader(printer, before.args, [printer.values[value] for value in op.operands])
     printer.print_block(before)
-    condition, *passed = before.last_op.operands if before.last_op else ()
+    condition, *passed = list(before.last_op.operands if before.last_op else ())
     values = [printer.values[value] for value in passed]
     body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
     printer.branch_if(printer.values[condition], body_label, end_label)
@@ -198,6 +208,8 @@ def print_while(printer: FunctionPrinter, op: Operation) -> None:
     printer.print_block(after)
     following = _yielded(printer, after)
     printer.place(location)
+    if before_jump is not None:
+        before_jump(printer)
     header.close(following)
     printer.start(end_label)
     _assign(printer, op.results, values)

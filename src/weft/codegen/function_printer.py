@@ -201,9 +201,14 @@ class FunctionPrinter:
             raise unprintable(operation, self.module.target)
         row(self, operation)
 
-    def body(self) -> str:
-        """The function's instructions, with its stack memory first; starts with the entry label."""
-        return "\n".join(["entry:", *self._allocas, *self._lines])
+    def body(self, prologue: str = "") -> str:
+        """The function's instructions, with its stack memory first; starts with the entry label.
+
+        Args:
+            prologue: lines between the stack memory and everything else.
+        """
+        first = [prologue] if prologue else []
+        return "\n".join(["entry:", *self._allocas, *first, *self._lines])
 
     def scope_suffix(self) -> str:
         """What follows a function's attributes: ` !dbg !5`, or nothing."""

@@ -32,7 +32,7 @@ class Target:
     intrinsics: frozenset[str]
     native_small_floats: bool = True
     half_conversions: bool = True
-    address_spaces: dict[str, int] = field(default_factory=lambda: {"global": 0, "local": 0})
+    address_spaces: dict[str, int] = field(default_factory=lambda: {"global": 0, "shared": 0, "local": 0})
     sync_scopes: dict[str, str] = field(
         default_factory=lambda: {"block": "", "device": "", "system": ""}
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
+from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.backends.refusal import refuse_unsupported
@@ -35,7 +36,10 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     refuse_unsupported(kernels_of(module), UNSUPPORTED)
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
-        print_kernel(printer, kernel, machine.masks_stores)
+        if waiting_operation(kernel) is not None:
+            print_cooperative_kernel(printer, kernel)
+        else:
+            print_kernel(printer, kernel, machine.masks_stores)
     return printer.text()
 
 
@@ -50,6 +54,9 @@ def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimised LLVM module."""
     module = parse(text, "kernels")
     level = PIPELINE_LEVELS[job.options.opt_level]
+    if any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module)):
+        # Coroutines are split first: what optimisation moves across a suspension goes into every frame.
+        run_pipeline(module, host_machine().machine, 0, vectorize=False)
     run_pipeline(module, host_machine().machine, level, vectorize=True)
     return module
 

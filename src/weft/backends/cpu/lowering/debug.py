@@ -39,7 +39,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     printer.branch_if(printer.values[op.operands[0]], good, bad)
     printer.start(bad)
     site = _failure_site(printer, op)
-    table = printer.let(f"load ptr, ptr %launch, align 8", "table")
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
     call_row(
         printer,
         table,

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
+from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
+from weft.codegen import runtime_abi as abi
 from weft.codegen.kernel_parameters import parameter_bytes
 from weft.codegen.launch import (
     launched_kernel,
@@ -18,7 +21,8 @@ from weft.codegen.launch import (
     print_return_on_failure,
 )
 from weft.codegen.runtime_abi import call_row, table_of_frame
-from weft.dialects.cuda.kernel import LaunchExOp
+from weft.dialects.cuda.barrier import GridBarrierOp
+from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
     from weft.codegen.function_printer import FunctionPrinter
 
 _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
-# The thread loop keeps everything in registers and on the stack.
-_SCRATCH_BYTES: Final = 0
 
 
 def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
@@ -37,18 +39,37 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     symbol = printer.module.declare(kernel_symbol(kernel.sym_name.data)[1:], _KERNEL_TYPE)
     buffer, parameters = print_parameter_buffer(printer, op, kernel)
     launch = print_launch_structure(printer, op, "null", 0)
+    whole = any(isinstance(inner, GridBarrierOp) for inner in kernel.walk())
+    flag = printer.let(f"getelementptr i8, ptr {launch}, i64 {abi.LAUNCH_WHOLE_GRID}")
+    printer.line(f"store i64 {int(whole)}, ptr {flag}, align 8")
+    table = table_of_frame(printer)
+    scratch = _print_scratch_bytes(printer, kernel, table, launch)
     code = call_row(
         printer,
-        table_of_frame(printer),
+        table,
         "launch_cpu",
         "ptr %frame",
         f"ptr {symbol}",
         f"ptr {launch}",
         f"ptr {buffer}",
         f"i64 {parameter_bytes(parameters)}",
-        f"i64 {_SCRATCH_BYTES}",
+        f"i64 {scratch}",
     )
     print_return_on_failure(printer, code)
+
+
+def _print_scratch_bytes(
+    printer: FunctionPrinter, kernel: KernelOp, table: str, launch: str
+) -> str:
+    """Memory that a worker needs: shared arrays, and threads that can wait; the thread loop needs no other."""
+    if waiting_operation(kernel) is not None:
+        symbol = scratch_symbol(kernel.sym_name.data)[1:]
+        callee = printer.module.declare(symbol, "i64 (ptr, ptr)")
+        return printer.let(f"call i64 {callee}(ptr {table}, ptr {launch})", "scratch")
+    if not uses_shared_memory(kernel):
+        return "0"
+    shared = printer.let(f"getelementptr i8, ptr {launch}, i64 {abi.LAUNCH_SHARED_MEMORY}")
+    return printer.let(f"load i64, ptr {shared}, align 8", "shared")
 
 
 LAUNCH: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

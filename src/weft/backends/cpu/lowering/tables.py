@@ -6,53 +6,33 @@ In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`: what is re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coordinates import COORDINATES
 from weft.backends.cpu.lowering.debug import DEBUG
 from weft.backends.cpu.lowering.launch import LAUNCH
+from weft.backends.cpu.lowering.loops import LOOPS
+from weft.backends.cpu.lowering.shared import SHARED
+from weft.backends.cpu.lowering.timing import TIMING
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
-from weft.dialects.cuda.barrier import (
-    BarrierOp,
-    BarrierReduceOp,
-    FenceOp,
-    GridBarrierOp,
-    WarpBarrierOp,
-)
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.timing import SmIdOp, TimerOp
-from weft.dialects.cuda.warp import (
-    LaneIdOp,
-    MatchOp,
-    ShuffleOp,
-    VoteOp,
-    WarpIdOp,
-    WarpReduceOp,
-)
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.module_printer import OperationPrinter
 
-KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**KERNEL, **COORDINATES, **DEBUG}
+# What a kernel of either engine may contain.
+_ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
+    **KERNEL,
+    **COORDINATES,
+    **DEBUG,
+    **SHARED,
+    **TIMING,
+    **LOOPS,
+}
+# The rows of COOPERATION take the printer of coroutines, which is the one that prints such kernels.
+KERNEL_ROWS: Final[dict[type[Operation], Any]] = {**_ANY_KERNEL, **COOPERATION}
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}
 
-_COOPERATION: Final = "threads that cooperate are not available on the CPU in this version"
-UNSUPPORTED: Final[dict[type[Operation], str]] = {
-    SharedOp: _COOPERATION,
-    DynamicSharedOp: _COOPERATION,
-    BarrierOp: _COOPERATION,
-    BarrierReduceOp: _COOPERATION,
-    WarpBarrierOp: _COOPERATION,
-    GridBarrierOp: _COOPERATION,
-    FenceOp: _COOPERATION,
-    LaneIdOp: _COOPERATION,
-    WarpIdOp: _COOPERATION,
-    ShuffleOp: _COOPERATION,
-    VoteOp: _COOPERATION,
-    MatchOp: _COOPERATION,
-    WarpReduceOp: _COOPERATION,
-    TimerOp: _COOPERATION,
-    SmIdOp: _COOPERATION,
-}
+UNSUPPORTED: Final[dict[type[Operation], str]] = {}

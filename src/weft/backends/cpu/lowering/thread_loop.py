@@ -26,7 +26,7 @@ from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
 from weft.dialects.cuda.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from xdsl.ir import Operation, SSAValue
 
@@ -55,8 +55,9 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     scope = module.debug.subprogram(name, kernel.location) if module.debug else None
     printer = FunctionPrinter(module, scope)
     printer.failure_label = "fail"
-    _print_parameters(printer, kernel)
-    sizes = _print_sizes(printer, kernel)
+    printer.coordinates["shared"] = "%scratch"
+    print_parameters(printer, kernel)
+    sizes = print_sizes(printer, kernel)
     with _blocks(printer, sizes):
         rows = _RowPrinter(printer, kernel, sizes["block_dim.x"], masks_stores)
         with (
@@ -74,7 +75,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     )
 
 
-def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
+def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
     """Loads the parameters and gives them to the kernel's arguments."""
     arguments = kernel.body.block.args
     tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
@@ -109,7 +110,7 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
             )
 
 
-def _print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
+def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
     """Sizes of grid and block as i32; those of a block that every launch has are constants."""
     fixed = kernel.attributes.get("weft.block_size")
     constants = [str(size.value.data) for size in fixed.data] if fixed else []  # pyright: ignore
@@ -125,7 +126,7 @@ def _print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
 
 
 @contextmanager
-def _blocks(printer: FunctionPrinter, sizes: dict[str, str]) -> Iterator[None]:
+def _blocks(printer: FunctionPrinter, sizes: dict[str, str]) -> Generator[None]:
     """The loop over blocks; their coordinates count up without a division."""
     grid = [printer.let(f"zext i32 {sizes[f'grid_dim.{letter}']} to i64") for letter in _AXES[:2]]
     some = printer.let("icmp slt i64 %first, %last")
@@ -177,7 +178,7 @@ def _step(printer: FunctionPrinter, name: str, carry: str, size: str) -> tuple[s
 
 
 @contextmanager
-def _counted(printer: FunctionPrinter, size: str, letter: str) -> Iterator[None]:
+def _counted(printer: FunctionPrinter, size: str, letter: str) -> Generator[None]:
     """A loop over thread_idx.y or .z; a size of one makes none."""
     if size == "1":
         printer.coordinates[f"thread_idx.{letter}"] = "0"
@@ -191,7 +192,7 @@ def _counted(printer: FunctionPrinter, size: str, letter: str) -> Iterator[None]
 @contextmanager
 def counted_loop(
     printer: FunctionPrinter, low: str, high: str, stem: str, metadata: str = ""
-) -> Iterator[str]:
+) -> Generator[str]:
     """A loop of an i32 over [low, high), entered only if that is not empty."""
     body, end = printer.new_label(stem), printer.new_label("next")
     some = printer.let(f"icmp slt i32 {low}, {high}")

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shuffles, votes, matches and reductions over up to 32 posted values.
+#include "cpu/collectives.h"
+
+#include <cstring>
+#include <type_traits>
+
+namespace weft {
+namespace {
+
+template <typename Visit>
+void for_each_lane(uint32_t lanes, Visit visit) {
+  for (uint32_t left = lanes; left != 0; left &= left - 1) visit(__builtin_ctz(left));
+}
+
+// The lane that `lane` reads, or itself where the group has no such lane. As PTX's shfl: only the low five
+// bits of the argument count, `up` stops at the group's first lane, `down` and `xor` at its last, `idx` wraps
+// inside the group.
+int shuffle_source(int operation, int lane, int argument, int width) {
+  const int first = lane & ~(width - 1);
+  const int last = first + width - 1;
+  const int low_bits = argument & (kWarpSize - 1);
+  int source = first + (argument & (width - 1));
+  if (operation == WEFT_COOPERATIVE_shuffle_up) source = lane - low_bits;
+  if (operation == WEFT_COOPERATIVE_shuffle_down) source = lane + low_bits;
+  if (operation == WEFT_COOPERATIVE_shuffle_xor) source = lane ^ low_bits;
+  const bool below = operation == WEFT_COOPERATIVE_shuffle_up && source < first;
+  return below || source > last ? lane : source;
+}
+
+void shuffle(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site) {
+  for_each_lane(lanes, [&](int lane) {
+    weft_thread_slot& slot = warp[lane];
+    const int source = shuffle_source(site.operation, lane, slot.lane, site.width);
+    // A lane outside the mask has no value to give: CUDA leaves the result undefined, here it is the own one.
+    slot.result = (lanes >> source & 1) != 0 ? warp[source].value : slot.value;
+  });
+}
+
+void vote(const Warp& warp, uint32_t lanes, int operation) {
+  uint32_t ballot = 0;
+  for_each_lane(lanes, [&](int lane) { ballot |= uint32_t{warp[lane].value != 0} << lane; });
+  const uint64_t result = operation == WEFT_COOPERATIVE_vote_ballot ? ballot
+                          : operation == WEFT_COOPERATIVE_vote_any  ? ballot != 0
+                                                                    : ballot == lanes;
+  for_each_lane(lanes, [&](int lane) { warp[lane].result = result; });
+}
+
+void match(const Warp& warp, uint32_t lanes, bool all) {
+  for_each_lane(lanes, [&](int lane) {
+    uint32_t equal = 0;
+    for_each_lane(lanes,
+                  [&](int other) { equal |= uint32_t{warp[other].value == warp[lane].value} << other; });
+    warp[lane].result = all && equal != lanes ? 0 : equal;
+  });
+}
+
+template <typename Value>
+Value value_of(uint64_t bits) {
+  Value value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <typename Value>
+uint64_t bits_of(Value value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+// The operand of a reduction that is neither NaN, if one is: IEEE minNum and maxNum, as PTX's min and max.
+template <typename Value>
+Value smaller(Value a, Value b) {
+  if (a != a) return b;
+  return b < a ? b : a;
+}
+template <typename Value>
+Value larger(Value a, Value b) {
+  if (a != a) return b;
+  return b > a ? b : a;
+}
+
+template <typename Value>
+Value combine(int operation, Value a, Value b) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    switch (operation) {
+      case WEFT_COOPERATIVE_reduce_add:
+        return a + b;
+      case WEFT_COOPERATIVE_reduce_min:
+        return smaller(a, b);
+      default:
+        return larger(a, b);
+    }
+  } else {
+    using Unsigned = std::make_unsigned_t<Value>;
+    const auto ua = static_cast<Unsigned>(a);
+    const auto ub = static_cast<Unsigned>(b);
+    switch (operation) {
+      case WEFT_COOPERATIVE_reduce_add:
+        return static_cast<Value>(static_cast<Unsigned>(ua + ub));
+      case WEFT_COOPERATIVE_reduce_min:
+        return b < a ? b : a;
+      case WEFT_COOPERATIVE_reduce_max:
+        return b > a ? b : a;
+      case WEFT_COOPERATIVE_reduce_umin:
+        return static_cast<Value>(ub < ua ? ub : ua);
+      case WEFT_COOPERATIVE_reduce_umax:
+        return static_cast<Value>(ub > ua ? ub : ua);
+      case WEFT_COOPERATIVE_reduce_and:
+        return static_cast<Value>(ua & ub);
+      case WEFT_COOPERATIVE_reduce_or:
+        return static_cast<Value>(ua | ub);
+      default:
+        return static_cast<Value>(ua ^ ub);
+    }
+  }
+}
+
+// Combines over the butterfly 16, 8, 4, 2, 1; a lane outside the mask adds nothing. Rounded after each step
+// by `round`, so that the narrow floats get what their own arithmetic gives.
+template <typename Value, typename Load, typename Store, typename Round>
+void butterfly(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
+  Value values[kWarpSize];
+  bool present[kWarpSize];
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    present[lane] = (lanes >> lane & 1) != 0;
+    values[lane] = present[lane] ? load(warp[lane].value) : Value{};
+  }
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
+    Value next[kWarpSize];
+    bool next_present[kWarpSize];
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      const int other = lane ^ distance;
+      next_present[lane] = present[lane] || present[other];
+      next[lane] = !present[other]  ? values[lane]
+                   : !present[lane] ? values[other]
+                                    : round(combine(operation, values[lane], values[other]));
+    }
+    std::memcpy(values, next, sizeof values);
+    std::memcpy(present, next_present, sizeof present);
+  }
+  for_each_lane(lanes, [&](int lane) { warp[lane].result = store(values[lane]); });
+}
+
+template <typename Value>
+void reduce(const Warp& warp, uint32_t lanes, int operation) {
+  butterfly<Value>(warp, lanes, operation, value_of<Value>, bits_of<Value>,
+                   [](Value value) { return value; });
+}
+
+float float_of_bf16(uint64_t bits) { return value_of<float>(bits << 16); }
+
+// To nearest even; a NaN stays one.
+uint64_t bf16_of_float(float value) {
+  const auto bits = static_cast<uint32_t>(bits_of(value));
+  if (value != value) return (bits >> 16 | 0x40) & 0xffff;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+float float_of_f16(uint64_t bits) {
+  const auto sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const auto exponent = static_cast<uint32_t>(bits >> 10 & 0x1f);
+  const auto fraction = static_cast<uint32_t>(bits & 0x3ff);
+  if (exponent == 0x1f) return value_of<float>(sign | 0x7f800000 | fraction << 13);
+  if (exponent != 0) return value_of<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+  return sign != 0 ? -magnitude : magnitude;
+}
+
+// To nearest even; too large becomes infinite, a NaN stays one.
+uint64_t f16_of_float(float value) {
+  const auto bits = static_cast<uint32_t>(bits_of(value));
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return sign | 0x7e00;
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;
+  if (magnitude < 0x38800000) {
+    // Below the smallest normal number: adding 0.5 rounds at the last place of a subnormal one.
+    const float shifted = value_of<float>(magnitude) + 0.5F;
+    return sign | (static_cast<uint32_t>(bits_of(shifted)) - 0x3f000000);
+  }
+  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return sign | ((rounded >> 13) - (112U << 10));
+}
+
+void reduce_any(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site) {
+  const int operation = site.operation;
+  switch (site.value_type) {
+    case WEFT_VALUE_F16:
+      return butterfly<float>(warp, lanes, operation, float_of_f16, f16_of_float,
+                              [](float value) { return float_of_f16(f16_of_float(value)); });
+    case WEFT_VALUE_BF16:
+      return butterfly<float>(warp, lanes, operation, float_of_bf16, bf16_of_float,
+                              [](float value) { return float_of_bf16(bf16_of_float(value)); });
+    case WEFT_VALUE_F32:
+      return reduce<float>(warp, lanes, operation);
+    case WEFT_VALUE_F64:
+      return reduce<double>(warp, lanes, operation);
+    case 8:
+      return reduce<int8_t>(warp, lanes, operation);
+    case 16:
+      return reduce<int16_t>(warp, lanes, operation);
+    case 32:
+      return reduce<int32_t>(warp, lanes, operation);
+    default:
+      return reduce<int64_t>(warp, lanes, operation);
+  }
+}
+
+}  // namespace
+
+void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site) {
+  switch (site.operation) {
+    case WEFT_COOPERATIVE_warp_barrier:
+      return;
+    case WEFT_COOPERATIVE_shuffle_up:
+    case WEFT_COOPERATIVE_shuffle_down:
+    case WEFT_COOPERATIVE_shuffle_xor:
+    case WEFT_COOPERATIVE_shuffle_idx:
+      return shuffle(warp, lanes, site);
+    case WEFT_COOPERATIVE_vote_ballot:
+    case WEFT_COOPERATIVE_vote_any:
+    case WEFT_COOPERATIVE_vote_all:
+      return vote(warp, lanes, site.operation);
+    case WEFT_COOPERATIVE_match_any:
+    case WEFT_COOPERATIVE_match_all:
+      return match(warp, lanes, site.operation == WEFT_COOPERATIVE_match_all);
+    default:
+      return reduce_any(warp, lanes, site);
+  }
+}
+
+}  // namespace weft

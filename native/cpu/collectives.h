@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the lanes of a warp get from a collective, once all of them have posted their values.
+#ifndef WEFT_CPU_COLLECTIVES_H_
+#define WEFT_CPU_COLLECTIVES_H_
+
+#include <weft/cpu_cooperative.h>
+
+#include <cstdint>
+
+namespace weft {
+
+constexpr int kWarpSize = 32;
+
+// A warp's slots lie `stride` bytes apart.
+class Warp {
+ public:
+  Warp(char* first, int64_t stride) : first_(first), stride_(stride) {}
+  weft_thread_slot& operator[](int lane) const {
+    return *reinterpret_cast<weft_thread_slot*>(first_ + lane * stride_);
+  }
+
+ private:
+  char* first_;
+  int64_t stride_;
+};
+
+// Stores every lane's result. `lanes` are those that take part: not empty, all with the same site's operation
+// and the same mask, all with their values posted.
+void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site);
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_COLLECTIVES_H_

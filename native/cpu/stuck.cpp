@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text of an error about threads that cannot go on.
+#include "cpu/stuck.h"
+
+#include <new>
+#include <string>
+
+#include "runtime/failure.h"
+
+namespace weft {
+namespace {
+
+// The start of each name in WEFT_COOPERATIVE_OPERATIONS tells what users call it.
+const char* name_of(int32_t operation) {
+#define WEFT_ROW(name) #name,
+  static constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
+#undef WEFT_ROW
+  switch (operation) {
+    case WEFT_COOPERATIVE_barrier:
+    case WEFT_COOPERATIVE_barrier_count:
+    case WEFT_COOPERATIVE_barrier_and:
+    case WEFT_COOPERATIVE_barrier_or:
+      return "block barrier";
+    case WEFT_COOPERATIVE_grid_barrier:
+      return "grid barrier";
+    case WEFT_COOPERATIVE_warp_barrier:
+      return "warp barrier";
+    case WEFT_COOPERATIVE_yield:
+      return "loop";
+    default:
+      return kNames[operation];
+  }
+}
+
+const weft_thread_slot& slot_of(const StuckBlock& stuck, int32_t thread) {
+  return *reinterpret_cast<const weft_thread_slot*>(stuck.slots + thread * stuck.stride);
+}
+
+bool waits_alike(const weft_thread_slot& a, const weft_thread_slot& b) {
+  if (a.state != b.state) return false;
+  if (a.state == WEFT_THREAD_EXITED) return true;
+  return a.site == b.site && (a.state != WEFT_THREAD_COLLECTIVE || a.mask == b.mask);
+}
+
+std::string hexadecimal(uint32_t mask) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "0x";
+  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[mask >> shift & 0xf];
+  return text;
+}
+
+std::string state_of(const StuckBlock& stuck, const weft_thread_slot& slot) {
+  if (slot.state == WEFT_THREAD_EXITED) return "exited";
+  const weft_cooperative_site& site = stuck.kernel->sites[slot.site];
+  std::string text = std::string("at ") + name_of(site.operation);
+  if (site.place[0] != '\0') text += std::string(" at ") + site.place;
+  if (slot.state == WEFT_THREAD_COLLECTIVE) text += " (mask " + hexadecimal(slot.mask) + ")";
+  return text;
+}
+
+std::string block_text(const StuckBlock& stuck) {
+  const int32_t* grid = stuck.launch->grid;
+  return "(" + std::to_string(stuck.block % grid[0]) + ", " +
+         std::to_string(stuck.block / grid[0] % grid[1]) + ", " +
+         std::to_string(stuck.block / grid[0] / grid[1]) + ")";
+}
+
+}  // namespace
+
+int32_t raise_stuck(const StuckBlock& stuck, const char* what) {
+  try {
+    std::string text =
+        std::string(stuck.launch->kernel_name) + ": " + what + ", in block " + block_text(stuck) + ":";
+    for (int32_t first = 0; first < stuck.threads;) {
+      int32_t last = first;
+      const weft_thread_slot& slot = slot_of(stuck, first);
+      while (last + 1 < stuck.threads && waits_alike(slot_of(stuck, last + 1), slot)) ++last;
+      text += "\n  ";
+      text += first == last ? "thread " + std::to_string(first)
+                            : "threads " + std::to_string(first) + ".." + std::to_string(last);
+      text += " " + state_of(stuck, slot);
+      first = last + 1;
+    }
+    raise_error("RuntimeError", text);
+  } catch (const std::bad_alloc&) {
+    raise_error("MemoryError", "no memory to describe an error");
+  }
+  return 1;
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors of threads that wait for each other in a way that cannot end well: what, which block, which threads
+// wait where.
+#ifndef WEFT_CPU_STUCK_H_
+#define WEFT_CPU_STUCK_H_
+
+#include <weft/cpu_cooperative.h>
+#include <weft/runtime_table.h>
+
+#include <cstdint>
+
+namespace weft {
+
+// The threads of one block as an error describes them.
+struct StuckBlock {
+  const weft_cooperative_kernel* kernel;
+  const weft_cpu_launch* launch;
+  int64_t block;  // linear index
+  const char* slots;
+  int64_t stride;  // bytes from one thread's slot to the next
+  int32_t threads;
+};
+
+// Sets the FFI error, of kind RuntimeError: `what`, the kernel and the block, then one line for each run of
+// threads that wait at one place. Returns 1.
+int32_t raise_stuck(const StuckBlock& stuck, const char* what);
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_STUCK_H_

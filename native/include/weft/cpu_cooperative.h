@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What generated CPU kernels whose threads wait for each other and the scheduler agree on.
+//
+// Each thread is an LLVM coroutine (switched-resume) with a slot in front of its frame. Before it suspends it
+// writes into the slot why; whoever resumes it has written the answer there. A frame begins with the address
+// of its resume function.
+#ifndef WEFT_CPU_COOPERATIVE_H_
+#define WEFT_CPU_COOPERATIVE_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_cpu_launch weft_cpu_launch;
+
+// Why a thread is not running.
+enum weft_thread_state {
+  WEFT_THREAD_READY = 0,       // it gave way in a loop that may wait for memory
+  WEFT_THREAD_BARRIER = 1,     // block barrier
+  WEFT_THREAD_COLLECTIVE = 2,  // warp barrier or collective
+  WEFT_THREAD_GRID = 3,        // grid barrier
+  WEFT_THREAD_EXITED = 4,
+  WEFT_THREAD_FAILED = 5,  // an assertion: its error is recorded
+};
+
+// What the threads of a site do together. Names are those of the cuda dialect; the order is the ABI.
+#define WEFT_COOPERATIVE_OPERATIONS(ROW)                                                                  \
+  ROW(yield)                                                                                              \
+  ROW(barrier)                                                                                            \
+  ROW(barrier_count) ROW(barrier_and) ROW(barrier_or) ROW(grid_barrier) ROW(warp_barrier) ROW(shuffle_up) \
+      ROW(shuffle_down) ROW(shuffle_xor) ROW(shuffle_idx) ROW(vote_ballot) ROW(vote_any) ROW(vote_all)    \
+          ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) ROW(reduce_max) ROW(reduce_umin)  \
+              ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor)
+
+enum weft_cooperative_operation {
+#define WEFT_ROW(name) WEFT_COOPERATIVE_##name,
+  WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)
+#undef WEFT_ROW
+      WEFT_COOPERATIVE_OPERATION_COUNT
+};
+
+// The type of a reduction's values: the width in bits, or one of these.
+enum weft_value_type { WEFT_VALUE_F16 = 1, WEFT_VALUE_BF16 = 2, WEFT_VALUE_F32 = 3, WEFT_VALUE_F64 = 4 };
+
+// One place in a kernel where threads suspend; constant data.
+typedef struct weft_cooperative_site {
+  const char* place;   // file:line, or an empty text
+  int32_t operation;   // enum weft_cooperative_operation
+  int32_t width;       // of shuffles: lanes of a group
+  int32_t value_type;  // of reductions: 8, 16, 32, 64, or enum weft_value_type
+  int32_t padding;
+} weft_cooperative_site;
+
+// One thread: 64 bytes, then its frame.
+typedef struct weft_thread_slot {
+  int32_t state;    // enum weft_thread_state
+  int32_t site;     // index of the kernel's sites
+  uint32_t mask;    // collectives: the lanes that take part
+  int32_t lane;     // shuffles: distance, bit mask or lane
+  uint64_t value;   // the thread's own value, zero-extended; a predicate is 0 or 1
+  uint64_t result;  // what it gets, in the low bits
+  uint8_t padding[32];
+} weft_thread_slot;
+
+// One block, while it runs.
+typedef struct weft_cpu_block {
+  int32_t index[3];
+  int32_t padding;
+  int64_t linear;  // index in the grid, x fastest
+  void* shared;    // launch->shared_memory_bytes, 64-byte aligned, not cleared
+} weft_cpu_block;
+
+// A kernel; constant data.
+typedef struct weft_cooperative_kernel {
+  // Runs a thread until it suspends for the first time. With a NULL frame it returns the frame's size.
+  void* (*start)(const void* parameters, weft_cpu_launch* launch, const weft_cpu_block* block,
+                 int32_t thread_x, int32_t thread_y, int32_t thread_z, weft_thread_slot* slot, void* frame);
+  const weft_cooperative_site* sites;
+  int32_t uses_collectives;    // warp barriers or collectives
+  int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
+} weft_cooperative_kernel;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // WEFT_CPU_COOPERATIVE_H_

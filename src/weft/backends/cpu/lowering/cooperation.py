@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Barriers and warp collectives on the CPU: places where a thread's coroutine suspends.
+
+In: cuda.barrier and its family, cuda.shuffle and its family. Out: what the thread posts, a suspension, what
+the scheduler answers (native/cpu/scheduler.cpp). Next: coroutine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.backends.cpu.lowering.coroutine_printer import (
+    BARRIER,
+    COLLECTIVE,
+    GRID,
+    CoroutinePrinter,
+)
+from weft.codegen.llvm_types import llvm_type
+from weft.dialects.cuda.barrier import (
+    BarrierOp,
+    BarrierReduceOp,
+    GridBarrierOp,
+    WarpBarrierOp,
+)
+from weft.dialects.cuda.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+
+def _print_barrier(printer: CoroutinePrinter, op: BarrierOp) -> None:
+    printer.suspend(BARRIER, printer.add_site("barrier", op.location))
+
+
+def _print_barrier_reduce(printer: CoroutinePrinter, op: BarrierReduceOp) -> None:
+    printer.post(op.operands[0])
+    printer.suspend(BARRIER, printer.add_site(f"barrier_{op.kind.data}", op.location))
+    printer.answer(op.results[0])
+
+
+def _print_grid_barrier(printer: CoroutinePrinter, op: GridBarrierOp) -> None:
+    printer.suspend(GRID, printer.add_site("grid_barrier", op.location))
+
+
+def _print_warp_barrier(printer: CoroutinePrinter, op: WarpBarrierOp) -> None:
+    printer.post(mask=printer.values[op.operands[0]])
+    printer.suspend(COLLECTIVE, printer.add_site("warp_barrier", op.location))
+
+
+def _print_shuffle(printer: CoroutinePrinter, op: ShuffleOp) -> None:
+    printer.post(op.value, printer.values[op.mask], printer.values[op.lane])
+    width = op.width.value.data
+    site = printer.add_site(f"shuffle_{op.kind.data}", op.location, width)
+    printer.suspend(COLLECTIVE, site)
+    printer.answer(op.results[0])
+
+
+def _print_vote(printer: CoroutinePrinter, op: VoteOp) -> None:
+    printer.post(op.predicate, printer.values[op.mask])
+    printer.suspend(COLLECTIVE, printer.add_site(f"vote_{op.kind.data}", op.location))
+    printer.answer(op.results[0])
+
+
+def _print_match(printer: CoroutinePrinter, op: MatchOp) -> None:
+    printer.post(op.value, printer.values[op.mask])
+    printer.suspend(COLLECTIVE, printer.add_site(f"match_{op.kind.data}", op.location))
+    printer.answer(op.results[0])
+
+
+def _print_reduce(printer: CoroutinePrinter, op: WarpReduceOp) -> None:
+    printer.post(op.value, printer.values[op.mask])
+    value_type = llvm_type(op.value.type)
+    site = printer.add_site(f"reduce_{op.kind.data}", op.location, value_type=value_type)
+    printer.suspend(COLLECTIVE, site)
+    printer.answer(op.results[0])
+
+
+COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
+    BarrierOp: _print_barrier,
+    BarrierReduceOp: _print_barrier_reduce,
+    GridBarrierOp: _print_grid_barrier,
+    WarpBarrierOp: _print_warp_barrier,
+    ShuffleOp: _print_shuffle,
+    VoteOp: _print_vote,
+    MatchOp: _print_match,
+    WarpReduceOp: _print_reduce,
+}
+COLLECTIVES: Final = (WarpBarrierOp, ShuffleOp, VoteOp, MatchOp, WarpReduceOp)

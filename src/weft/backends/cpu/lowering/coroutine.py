@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel as one coroutine per thread, for kernels whose threads wait for each other.
+
+In: cuda.kernel. Out: the coroutine of one thread; `@weft.kernel.<name>`, which runs blocks through the runtime's
+scheduler; `@weft.scratch.<name>`, which tells how much memory that takes. Always right; the thread loop is
+faster where nobody waits. Next: launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import scf
+
+from weft.backends.cpu.lowering.cooperation import COLLECTIVES, COOPERATION
+from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, CoroutinePrinter
+from weft.backends.cpu.lowering.loops import may_wait
+from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
+from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.runtime_abi import call_row
+from weft.dialects.cuda.barrier import GridBarrierOp
+from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from weft.codegen.module_printer import ModulePrinter
+
+_AXES: Final = ("x", "y", "z")
+# Offsets in weft_cpu_block.
+_BLOCK_LINEAR: Final = 16
+_BLOCK_SHARED: Final = 24
+
+_BEGIN: Final = """\
+  %id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
+  %size = call i64 @llvm.coro.size.i64()
+  %asked = icmp eq ptr %frame, null
+  br i1 %asked, label %tell_size, label %begin
+tell_size:
+  %size_as_pointer = inttoptr i64 %size to ptr
+  ret ptr %size_as_pointer
+begin:
+  %handle = call ptr @llvm.coro.begin(token %id, ptr %frame)"""
+# LLVM allows one final suspension, so every way out goes through here.
+_END: Final = f"""\
+exited:
+  store i32 {EXITED}, ptr %slot, align 8
+  br label %final
+failed:
+  store i32 {FAILED}, ptr %slot, align 8
+  br label %final
+final:
+  %last = call i8 @llvm.coro.suspend(token none, i1 true)
+  switch i8 %last, label %suspended [i8 0, label %never i8 1, label %suspended]
+never:
+  unreachable
+suspended:
+  call void @llvm.coro.end(ptr %handle, i1 false, token none)
+  ret ptr %handle"""
+
+
+def waiting_operation(kernel: KernelOp) -> Operation | None:
+    """The first operation at which a thread of the kernel may wait for another, or None."""
+    for operation in kernel.walk():
+        if type(operation) in COOPERATION:
+            return operation
+        if isinstance(operation, scf.WhileOp) and may_wait(operation):
+            return operation
+    return None
+
+
+def scratch_symbol(name: str) -> str:
+    """The LLVM name of the function that tells a launch's scratch: `i64 (ptr %table, ptr %launch)`."""
+    return f"@weft.scratch.{name}"
+
+
+def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
+    """Prints one kernel's coroutine and the two functions that the host code uses."""
+    name = kernel.sym_name.data
+    sites = _print_thread(module, kernel, f"@weft.thread.{name}")
+    body = ", ".join(sites)
+    site_type = "{ ptr, i32, i32, i32, i32 }"
+    table = module.add_global(
+        f"private unnamed_addr constant [{len(sites)} x {site_type}] [{body}], align 8", "sites"
+    )
+    uses_collectives = any(isinstance(op, COLLECTIVES) for op in kernel.walk())
+    uses_grid = any(isinstance(op, GridBarrierOp) for op in kernel.walk())
+    descriptor = module.add_global(
+        "private unnamed_addr constant { ptr, ptr, i32, i32 } "
+        f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "
+        f"i32 {int(uses_grid)} }}, align 8",
+        "cooperative",
+    )
+    _print_blocks(module, kernel, descriptor)
+
+
+def _print_thread(module: ModulePrinter, kernel: KernelOp, symbol: str) -> list[str]:
+    scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
+    printer = CoroutinePrinter(module, scope)
+    printer.failure_label = "failed"
+    printer.label = "begin"
+    printer.place(None)
+    print_parameters(printer, kernel)
+    print_sizes(printer, kernel)
+    _print_coordinates(printer)
+    for operation in kernel.body.block.ops:
+        if not isinstance(operation, ReturnOp):
+            printer.print_operation(operation)
+    printer.branch("exited")
+    module.add_function(
+        f"define internal ptr {symbol}(ptr %parameters, ptr %launch, ptr %block, i32 %thread_x, "
+        f"i32 %thread_y, i32 %thread_z, ptr %slot, ptr %frame) presplitcoroutine nounwind"
+        f"{printer.scope_suffix()} {{\n{printer.body(_BEGIN)}\n{_END}\n}}\n"
+    )
+    return printer.sites
+
+
+def _print_coordinates(printer: CoroutinePrinter) -> None:
+    for axis, letter in enumerate(_AXES):
+        printer.coordinates[f"thread_idx.{letter}"] = f"%thread_{letter}"
+        address = printer.let(f"getelementptr i8, ptr %block, i64 {4 * axis}")
+        index = printer.let(f"load i32, ptr {address}, align 4", f"block_idx_{letter}")
+        printer.coordinates[f"block_idx.{letter}"] = index
+    address = printer.let(f"getelementptr i8, ptr %block, i64 {_BLOCK_LINEAR}")
+    printer.coordinates["block"] = printer.let(f"load i64, ptr {address}, align 8")
+    address = printer.let(f"getelementptr i8, ptr %block, i64 {_BLOCK_SHARED}")
+    printer.coordinates["shared"] = printer.let(f"load ptr, ptr {address}, align 8", "shared")
+
+
+def _print_blocks(module: ModulePrinter, kernel: KernelOp, descriptor: str) -> None:
+    name = kernel.sym_name.data
+    blocks = FunctionPrinter(module)
+    table = blocks.let("load ptr, ptr %launch, align 8", "table")
+    code = call_row(
+        blocks,
+        table,
+        "run_cooperative",
+        f"ptr {descriptor}",
+        "ptr %parameters",
+        "ptr %launch",
+        "i64 %first",
+        "i64 %last",
+        "ptr %scratch",
+    )
+    blocks.line(f"ret i32 {code}")
+    module.add_function(
+        f"define i32 {kernel_symbol(name)}(ptr %parameters, ptr %launch, i64 %first, i64 %last, "
+        f"ptr %scratch) nounwind {{\n{blocks.body()}\n}}\n"
+    )
+    scratch = FunctionPrinter(module)
+    size = call_row(
+        scratch, "%table", "cooperative_scratch_bytes", f"ptr {descriptor}", "ptr %launch"
+    )
+    scratch.line(f"ret i64 {size}")
+    module.add_function(
+        f"define i64 {scratch_symbol(name)}(ptr %table, ptr %launch) nounwind "
+        f"{{\n{scratch.body()}\n}}\n"
+    )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that can wait: an LLVM function that is a coroutine, with its sites and its slot.
+
+In: places where the thread suspends. Out: stores into the slot (native/include/weft/cpu_cooperative.h), a
+suspension, what came back. Next: loops, cooperation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft import _native
+from weft.backends.cpu.lowering.debug import source_position
+from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.llvm_types import llvm_type
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.codegen.module_printer import ModulePrinter
+
+# enum weft_thread_state
+READY: Final = 0
+BARRIER: Final = 1
+COLLECTIVE: Final = 2
+GRID: Final = 3
+EXITED: Final = 4
+FAILED: Final = 5
+
+_OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
+# enum weft_value_type, by LLVM type; integers are told by their width.
+_VALUE_TYPES: Final = {"half": 1, "bfloat": 2, "float": 3, "double": 4}
+
+# Offsets in weft_thread_slot.
+_SITE, _MASK, _LANE, _VALUE, _RESULT = 4, 8, 12, 16, 24
+
+_FLOAT_BITS: Final = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
+
+
+class CoroutinePrinter(FunctionPrinter):
+    """Prints the body of a thread's coroutine. `%slot` is its slot.
+
+    Attributes:
+        sites: LLVM text of each `weft_cooperative_site`, in order of their indices.
+    """
+
+    __slots__ = ("sites",)
+
+    def __init__(self, module: ModulePrinter, scope: int | None = None) -> None:
+        super().__init__(module, scope)
+        self.sites: list[str] = []
+
+    def add_site(
+        self, operation: str, location: Attribute, width: int = 32, value_type: str = "i32"
+    ) -> int:
+        """A new place where the thread suspends; returns its index.
+
+        Args:
+            operation: a name of `_native.COOPERATIVE_OPERATIONS`.
+            location: of the operation, for messages.
+            width: of a shuffle.
+            value_type: LLVM type of a reduction's values.
+        """
+        position = source_position(location)
+        place = f"{position.filename.data}:{position.line.data}" if position else ""
+        kind = _VALUE_TYPES.get(value_type) or int(value_type[1:])
+        text = self.module.string(place)
+        self.sites.append(
+            f"{{ ptr, i32, i32, i32, i32 }} {{ ptr {text}, i32 {_OPERATIONS[operation]}, "
+            f"i32 {width}, i32 {kind}, i32 0 }}"
+        )
+        return len(self.sites) - 1
+
+    def suspend(self, state: int, site: int) -> None:
+        """The thread waits here: another thread runs, and this one goes on when it is resumed."""
+        self._store("i32", str(state), 0)
+        self._store("i32", str(site), _SITE)
+        where = self.let("call i8 @llvm.coro.suspend(token none, i1 false)")
+        resumed = self.new_label("resumed")
+        self.line(
+            f"switch i8 {where}, label %suspended [i8 0, label %{resumed} i8 1, label %suspended]"
+        )
+        self.start(resumed)
+
+    def post(self, value: SSAValue | None = None, mask: str = "", lane: str = "") -> None:
+        """Writes what the others are to know: a value's bits, the mask, the lane."""
+        if value is not None:
+            self._store("i64", self._bits(value), _VALUE)
+        if mask:
+            self._store("i32", mask, _MASK)
+        if lane:
+            self._store("i32", lane, _LANE)
+
+    def answer(self, result: SSAValue) -> None:
+        """Defines `result` as what came back."""
+        address = self.let(f"getelementptr i8, ptr %slot, i64 {_RESULT}")
+        bits = self.let(f"load i64, ptr {address}, align 8")
+        text = llvm_type(result.type)
+        if text == "i1":
+            self.define(result, f"icmp ne i64 {bits}, 0")
+        elif text == "i64":
+            self.values[result] = bits
+        elif text in _FLOAT_BITS:
+            integer = _FLOAT_BITS[text]
+            cut = bits if integer == "i64" else self.let(f"trunc i64 {bits} to {integer}")
+            self.define(result, f"bitcast {integer} {cut} to {text}")
+        else:
+            self.define(result, f"trunc i64 {bits} to {text}")
+
+    def _bits(self, value: SSAValue) -> str:
+        text, name = llvm_type(value.type), self.values[value]
+        if text in _FLOAT_BITS:
+            integer = _FLOAT_BITS[text]
+            name, text = self.let(f"bitcast {text} {name} to {integer}"), integer
+        return name if text == "i64" else self.let(f"zext {text} {name} to i64")
+
+    def _store(self, kind: str, text: str, offset: int) -> None:
+        address = "%slot" if offset == 0 else self.let(f"getelementptr i8, ptr %slot, i64 {offset}")
+        self.line(f"store {kind} {text}, ptr {address}, align {8 if kind == 'i64' else 4}")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks, the worker's number, fences and a thread's place in its warp, on the CPU.
+
+In: cuda.timer, cuda.sm_id, cuda.fence, cuda.lane_id, cuda.warp_id. Out: calls of the runtime table, plain
+arithmetic. None of them makes a thread wait. Next: cooperation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.backends.cpu.lowering.debug import linear_thread
+from weft.codegen.runtime_abi import call_row
+from weft.dialects.cuda.barrier import FenceOp
+from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.dialects.cuda.warp import WARP_SIZE, LaneIdOp, WarpIdOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+
+def _print_timer(printer: FunctionPrinter, op: TimerOp) -> None:
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    now = call_row(printer, table, "read_clock")
+    result = op.results[0]
+    if op.kind.data == "clock32":
+        printer.define(result, f"trunc i64 {now} to i32")
+    else:
+        printer.values[result] = now
+
+
+def _print_sm_id(printer: FunctionPrinter, op: SmIdOp) -> None:
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    printer.values[op.results[0]] = call_row(printer, table, "worker_number")
+
+
+def _print_fence(printer: FunctionPrinter, op: FenceOp) -> None:
+    # The threads of a block run on one thread of the machine.
+    scope = 'syncscope("singlethread") ' if op.scope.data == "block" else ""
+    printer.line(f"fence {scope}seq_cst")
+
+
+def _print_lane_id(printer: FunctionPrinter, op: LaneIdOp) -> None:
+    lane = printer.let(f"and i64 {linear_thread(printer)}, {WARP_SIZE - 1}")
+    printer.define(op.results[0], f"trunc i64 {lane} to i32")
+
+
+def _print_warp_id(printer: FunctionPrinter, op: WarpIdOp) -> None:
+    warp = printer.let(f"udiv i64 {linear_thread(printer)}, {WARP_SIZE}")
+    printer.define(op.results[0], f"trunc i64 {warp} to i32")
+
+
+TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    TimerOp: _print_timer,
+    SmIdOp: _print_sm_id,
+    FenceOp: _print_fence,
+    LaneIdOp: _print_lane_id,
+    WarpIdOp: _print_warp_id,
+}
