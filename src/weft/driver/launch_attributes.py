@@ -8,6 +8,7 @@ A new attribute is a class here and a line in LAUNCH_ATTRIBUTES. Next: launch.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class LaunchShape:
         self.attributes = attributes
 
 
-class LaunchAttribute:
+class LaunchAttribute(ABC):
     """One launch attribute.
 
     Attributes:
@@ -43,11 +44,11 @@ class LaunchAttribute:
 
     id: int
 
+    @abstractmethod
     def pack(self) -> bytes:
         """The value as the driver's union holds it, without the padding to 64 bytes."""
-        raise NotImplementedError(f"{type(self).__name__} has no pack()")
 
-    def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:
+    def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:  # noqa: B027
         """Refuse what cannot work; with `device` None only what no device can do.
 
         Raises:

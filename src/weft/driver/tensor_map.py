@@ -133,6 +133,26 @@ def _check_inner(inner: int, element_bytes: int, swizzle: str, interleave: str) 
         raise ValueError(f"swizzle is {swizzle!r}, expected '32B' with the interleave '32B'")
 
 
+def _check_corners(lower: Sequence[int], upper: Sequence[int], spatial: int) -> None:
+    for name, corner in (("lower", lower), ("upper", upper)):
+        if len(corner) != spatial:
+            raise ValueError(
+                f"{name} {tuple(corner)} has {len(corner)} offsets, expected {spatial}"
+            )
+        _check_within(name, corner, *_CORNER_LIMITS[spatial])
+
+
+def _modes(
+    interleave: str, swizzle: str, l2_promotion: str, fill: str
+) -> tuple[int, int, int, int]:
+    return (
+        _choice("interleave", interleave, INTERLEAVES),
+        _choice("swizzle", swizzle, SWIZZLES),
+        _choice("l2_promotion", l2_promotion, L2_PROMOTIONS),
+        _choice("fill", fill, FILLS),
+    )
+
+
 def fill_tma_descriptor_tiled(
     descriptor: TensorMap,
     address: int,
@@ -178,12 +198,7 @@ def fill_tma_descriptor_tiled(
     _check_within("box", box, 1, 256)
     _check_within("element_strides", steps, 1, 8)
     _check_inner(box[-1], element_bytes, swizzle, interleave)
-    modes = (
-        _choice("interleave", interleave, INTERLEAVES),
-        _choice("swizzle", swizzle, SWIZZLES),
-        _choice("l2_promotion", l2_promotion, L2_PROMOTIONS),
-        _choice("fill", fill, FILLS),
-    )
+    modes = _modes(interleave, swizzle, l2_promotion, fill)
     open_driver()
     descriptor.fill_tiled(
         address, number, shape[::-1], byte_strides[::-1], box[::-1], steps[::-1], *modes
@@ -233,25 +248,14 @@ def fill_tma_descriptor_im2col(
     shape, strides = tuple(shape), tuple(strides)
     steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
     byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 3)
-    spatial = len(shape) - 2
-    for name, corner in (("lower", lower), ("upper", upper)):
-        if len(corner) != spatial:
-            raise ValueError(
-                f"{name} {tuple(corner)} has {len(corner)} offsets, expected {spatial}"
-            )
-        _check_within(name, corner, *_CORNER_LIMITS[spatial])
+    _check_corners(lower, upper, len(shape) - 2)
     if len(steps) != len(shape):
         raise ValueError(f"element_strides {steps}: expected {len(shape)}, as shape")
     _check_within("element_strides", steps, 1, 8)
     _check_within("channels_per_pixel", (channels_per_pixel,), 1, 256)
     _check_within("pixels_per_column", (pixels_per_column,), 1, 1024)
     _check_inner(channels_per_pixel, element_bytes, swizzle, interleave)
-    modes = (
-        _choice("interleave", interleave, INTERLEAVES),
-        _choice("swizzle", swizzle, SWIZZLES),
-        _choice("l2_promotion", l2_promotion, L2_PROMOTIONS),
-        _choice("fill", fill, FILLS),
-    )
+    modes = _modes(interleave, swizzle, l2_promotion, fill)
     open_driver()
     descriptor.fill_im2col(
         address,
