@@ -61,6 +61,7 @@ _PUBLIC = {
     "weft.driver.device": ("synchronize",),
     "weft.driver.memory": ("empty", "set_allocator", "set_profile_allocator"),
     "weft.errors": (
+        "ArgumentValueError",
         "CompileError",
         "CudaError",
         "InternalCompilerError",

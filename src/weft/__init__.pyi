@@ -30,6 +30,7 @@ from weft.driver.device import synchronize as synchronize
 from weft.driver.memory import empty as empty
 from weft.driver.memory import set_allocator as set_allocator
 from weft.driver.memory import set_profile_allocator as set_profile_allocator
+from weft.errors import ArgumentValueError as ArgumentValueError
 from weft.errors import CompileError as CompileError
 from weft.errors import CudaError as CudaError
 from weft.errors import InternalCompilerError as InternalCompilerError

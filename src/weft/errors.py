@@ -71,6 +71,10 @@ class SignatureError(WeftError, TypeError):
     """Arguments or annotations from which no signature can be made."""
 
 
+class ArgumentValueError(SignatureError, ValueError):
+    """Arguments of the right kind whose dtype, size, layout, device or range does not fit."""
+
+
 class UnavailableError(WeftError):
     """Something that this version does not offer, or that this machine lacks."""
 

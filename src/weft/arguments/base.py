@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from weft.errors import SignatureError
+from weft.errors import ArgumentValueError, SignatureError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,12 @@ class Place:
         return f"{self.function}: argument '{self.name}'"
 
     def error(self, code: str, message: str, hint: str = "") -> SignatureError:
-        """The error to raise: `add_one: argument 'b': ...`."""
+        """The error to raise for a wrong kind: `add_one: argument 'b': ...`."""
         return SignatureError(code, f"{self}: {message}", hint=hint)
+
+    def value_error(self, code: str, message: str, hint: str = "") -> ArgumentValueError:
+        """The error to raise where the kind is right and the dtype, size or range is not."""
+        return ArgumentValueError(code, f"{self}: {message}", hint=hint)
 
 
 class ArgumentKind(Frozen):

@@ -135,7 +135,7 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
     number = 0 if is_float else int(value)
     if dtype.is_float:
         if not -(1 << 63) <= number < 1 << 63:
-            raise place.error(
+            raise place.value_error(
                 "ARGUMENT_OUT_OF_RANGE",
                 f"it is {number}, an int of more than 64 bits where {dtype.name} is expected",
                 hint="pass a float",
@@ -144,7 +144,7 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
     if not dtype.minimum <= number <= dtype.maximum:
         wider = "weft.i64" if -(1 << 63) <= number < 1 << 63 else "weft.u64"
         unannotated = annotation is MISSING or not isinstance(annotation, DType)
-        raise place.error(
+        raise place.value_error(
             "ARGUMENT_OUT_OF_RANGE",
             f"it is {number}, expected {dtype.minimum} to {dtype.maximum} ({dtype.name})",
             hint=f"annotate {place.name}: {wider}" if unannotated else "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.errors import SignatureError
+from weft.errors import ArgumentValueError
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class Symbols:
             The dimension, widened if it is independent and the size needs 64 bits.
 
         Raises:
-            SignatureError: if the size is not divisible as declared, or an earlier example differs.
+            ArgumentValueError: if the size is not divisible as declared, or an earlier example differs.
         """
         self.declare(dim, place)
         if value % dim.divisibility:
-            raise place.error(
+            raise place.value_error(
                 "DIM_NOT_DIVISIBLE",
                 f"{what} is {value}, expected a multiple of {dim.divisibility}",
             )
@@ -71,7 +71,7 @@ class Symbols:
             return dim.widened() if wide else dim
         earlier, where = self._observed.setdefault(dim.name, (value, what))
         if earlier != value:
-            raise place.error(
+            raise place.value_error(
                 "DIM_SIZES_DIFFER",
                 f"{what} is {value}, expected {earlier} to match {where}",
                 hint=f"both are called {dim.name}; give them different names if they may differ",
@@ -91,7 +91,7 @@ class Symbols:
         """The dimension with all that is known of its name.
 
         Raises:
-            SignatureError: if an example was seen that contradicts a divisibility declared later.
+            ArgumentValueError: if an example was seen that contradicts a divisibility declared later.
         """
         if dim.name is None or dim.name not in self._facts:
             return dim
@@ -99,7 +99,7 @@ class Symbols:
         if dim.name in self._observed:
             value, what = self._observed[dim.name]
             if value % facts.divisibility:
-                raise SignatureError(
+                raise ArgumentValueError(
                     "DIM_NOT_DIVISIBLE",
                     f"{where}: {what} is {value}, expected a multiple of {facts.divisibility}",
                 )

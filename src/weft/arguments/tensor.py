@@ -213,7 +213,7 @@ class _Merge:
         )
 
     def _conflict(self, what: str, declared: object, given: object) -> Exception:
-        return self.place.error(
+        return self.place.value_error(
             "ARGUMENT_CONFLICT",
             f"its {what} is {given}, but it is annotated {tensor_text(self.declared)}, "
             f"which says {declared}",
@@ -308,7 +308,7 @@ class _Merge:
     def _layout(self, strides: tuple[int | Dim | None, ...] | None) -> str:
         declared, given = self.declared.layout, self.given.layout
         if declared is not None and given is not None and not layout_holds(declared, given):
-            raise self.place.error(
+            raise self.place.value_error(
                 "ARGUMENT_CONFLICT",
                 f"its layout is {given}, but it is annotated {tensor_text(self.declared)}, "
                 f"which says {declared}",

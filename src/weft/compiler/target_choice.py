@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.registry import find_backend
-from weft.errors import OptionError, SignatureError
+from weft.errors import ArgumentValueError, OptionError
 
 if TYPE_CHECKING:
     from weft.arguments.signature import Signature
@@ -34,13 +34,13 @@ def choose_target(signature: Signature, options: CompileOptions) -> TargetChoice
     """Follows the tensors: all on the CPU: cpu; all on CUDA: cuda. Without tensors, the options, else cpu.
 
     Raises:
-        SignatureError: if tensors are on different kinds of device.
+        ArgumentValueError: if tensors are on different kinds of device.
         OptionError: if the options ask for another target than the tensors need.
     """
     placed = [(p.name, p.kind.device_type) for p in signature.tensors() if p.kind.device_type]
     for name, device_type in placed[1:]:
         if device_type != placed[0][1]:
-            raise SignatureError(
+            raise ArgumentValueError(
                 "TENSORS_ON_TWO_TARGETS",
                 f"argument '{placed[0][0]}' is on {_device_name(placed[0][1])}, "
                 f"argument '{name}' on {_device_name(device_type)}",
