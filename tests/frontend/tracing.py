@@ -24,7 +24,20 @@ def trace_host(host, *examples, target="cpu", **keywords):
     signature = infer_signature(source.name, source.parameters, examples, keywords)
     traced = trace(source, signature, target)
     traced.module.verify()
+    check_dominance(traced.module.body.block, set())
     return traced
+
+
+def check_dominance(block, visible) -> None:
+    """Checks that every operand is defined before its use, in its block or around it."""
+    visible = visible | set(block.args)
+    for op in block.ops:
+        missing = [operand for operand in op.operands if operand not in visible]
+        assert not missing, f"{op.name} uses {missing}, which is not defined there"
+        for region in op.regions:
+            for inner in region.blocks:
+                check_dominance(inner, visible)
+        visible |= set(op.results)
 
 
 def launch_of(kernel):

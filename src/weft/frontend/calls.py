@@ -163,7 +163,8 @@ def _other(
     operation = _builtin(callee)
     if callee is builtins.print or (operation is not None and staged):
         assert operation is not None
-        return operation.emit(frame.builder, *arguments, **keywords)
+        emit = operation.emit
+        return constants.python(f"{operation.name}()", emit, frame.builder, *arguments, **keywords)
     _check_mutation(frame, callee)
     name = getattr(callee, "__name__", repr(callee))
     if not staged or _takes_staged(callee):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.arguments.constant import constant_key
 from weft.errors import TypeMismatchError
+from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.joins import (
     Mismatch,
     describe_side,
@@ -27,7 +29,8 @@ from weft.language.ir_types import ir_type
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import ast
+    from collections.abc import Hashable, Iterator, Sequence
 
     from xdsl.ir import Attribute, SSAValue
 
@@ -76,14 +79,18 @@ class Carried:
 
     Args:
         frame: the call being traced.
+        node: the loop.
         names: candidates, in order.
         always_runs: whether the body surely runs, so that it may be the first to assign.
     """
 
-    __slots__ = ("_frame", "_unknown", "_variables")
+    __slots__ = ("_frame", "_key", "_unknown", "_variables")
 
-    def __init__(self, frame: Frame, names: Sequence[str], *, always_runs: bool) -> None:
+    def __init__(
+        self, frame: Frame, node: ast.stmt, names: Sequence[str], *, always_runs: bool
+    ) -> None:
         self._frame = frame
+        self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
         # Variables without a value before the loop; the first round shows what they will be.
         self._unknown: list[str] = []
@@ -95,6 +102,25 @@ class Carried:
                     self._unknown.append(name)
                 continue
             self._variables.append(_Variable(name, value, scope.places.get(name)))
+        self._recall()
+
+    def _recall(self) -> None:
+        """Begins with the types that this loop had before, where everything that it reads was the same.
+
+        A loop in the body of another one is traced again with it; without this, each level would double
+        the number of rounds.
+        """
+        known = self._frame.context.session.loop_types.get(self._key)
+        for variable in self._variables if known else ():
+            dtypes = known.get(variable.name, ()) if known else ()
+            if len(dtypes) == len(variable.dtypes):
+                variable.dtypes = list(dtypes)
+
+    def remember(self) -> None:
+        """Notes the types, which turned out to be stable."""
+        if self._key is not None:
+            found = {variable.name: tuple(variable.dtypes) for variable in self._variables}
+            self._frame.context.session.loop_types[self._key] = found
 
     @property
     def names(self) -> list[str]:
@@ -203,6 +229,24 @@ class Carried:
         return TypeMismatchError(
             "TYPE_LOOP", f"the types of {names} do not settle in this loop", hint=_HINT
         )
+
+
+def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
+    """The loop, with what its types depend on; None where that cannot be told."""
+    values = frame.scope.values
+    found: list[Hashable] = [node]
+    for name in sorted(frame.source.analysis.read(node) & values.keys()):
+        leaves: list[Any] = []
+        found += [name, flatten(values[name], leaves)]
+        for leaf in leaves:
+            if isinstance(leaf, LocalFunction | BoundMethod):
+                return None  # it reads variables of its own
+            found.append(leaf.dtype if isinstance(leaf, Scalar) else _constant_key(leaf))
+    return tuple(found)
+
+
+def _constant_key(value: Any) -> Hashable:
+    return constant_key(value) if isinstance(value, int | float | str) else id(value)
 
 
 def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:

@@ -16,7 +16,7 @@ from weft.frontend.source import read_source
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import FunctionType
 
     from weft.dialects.builder import Builder
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.frontend.source import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation
+    from weft.types.dtype import DType
 
 KERNEL: Final = "kernel"
 HOST: Final = "host function"
@@ -118,15 +119,17 @@ class Session:
         captures: what was read of Python's state.
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
         failed_at: where the front end itself failed, if it did.
+        loop_types: what types loops carried, so that one that is traced again begins with them.
     """
 
-    __slots__ = ("_sources", "captures", "failed_at", "inline", "target")
+    __slots__ = ("_sources", "captures", "failed_at", "inline", "loop_types", "target")
 
     def __init__(self, target: str, inline: Callable[..., Any]) -> None:
         self.target = target
         self.captures = Captures()
         self.inline = inline
         self.failed_at: SourceLocation | None = None
+        self.loop_types: dict[Hashable, dict[str, tuple[DType | None, ...]]] = {}
         self._sources: dict[FunctionType, FunctionSource] = {}
 
     def source(self, function: FunctionType) -> FunctionSource:

@@ -112,7 +112,7 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Sequence[Any]) -> None:
 
 def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> None:
     loop.enter()
-    carried = Carried(loop.frame, loop.candidates(), always_runs=always_runs)
+    carried = Carried(loop.frame, loop.node, loop.candidates(), always_runs=always_runs)
     emit = _emit_while_range if loop.exits.leave_loop else _emit_for
     for _ in range(MOST_ROUNDS):
         operation = emit(loop, course, carried)
@@ -120,6 +120,7 @@ def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> Non
             break
     else:
         raise carried.unstable()
+    carried.remember()
     results = operation.results
     loop.finish(carried, results[1:] if loop.exits.leave_loop else results)
     loop.leave()

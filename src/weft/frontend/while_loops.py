@@ -76,13 +76,14 @@ def _run_at_compile_time(loop: Loop) -> bool:
 
 
 def _staged_while(loop: Loop) -> None:
-    carried = Carried(loop.frame, loop.candidates(), always_runs=False)
+    carried = Carried(loop.frame, loop.node, loop.candidates(), always_runs=False)
     for _ in range(MOST_ROUNDS):
         operation, forwarded = _emit_while(loop, carried)
         if operation is not None:
             break
     else:
         raise carried.unstable()
+    carried.remember()
     count = len(carried.types())
     loop.finish(carried, operation.results[:count])
     forwarded.bind(loop.frame.scope.values, operation.results[count:])
