@@ -46,6 +46,9 @@ class Tree:
     values: Values
     constant: float | int | None = None
 
+    def __repr__(self) -> str:
+        return self.text
+
 
 def inputs() -> dict[str, np.ndarray]:
     """Rows that mix the edges of each type."""
@@ -116,6 +119,8 @@ def arithmetic(operator: str, left: Tree, right: Tree) -> Tree:
     assume(dtype is not None)
     assume(not (dtype.is_float and operator in ("//", "%")))
     a, b = converted(left, dtype), converted(right, dtype)
+    # A divisor that is zero for all rows may be known to be zero, which is an error.
+    assume(operator not in ("//", "%") or any(b))
     with np.errstate(all="ignore"):
         if dtype.is_float:
             values = [FLOAT_OPERATIONS[operator](x, y) for x, y in zip(a, b, strict=True)]
