@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,8 +27,7 @@ def launched(kernel):
 def line_of(kernel, text):
     """The line of a kernel's source that holds `text`."""
     code = kernel.function.__code__
-    with open(code.co_filename, encoding="utf-8") as file:
-        lines = file.read().splitlines()
+    lines = Path(code.co_filename).read_text().splitlines()
     numbers = [n for n, line in enumerate(lines, 1) if text in line and n > code.co_firstlineno]
     return f"{code.co_filename}:{numbers[0]}"
 
