@@ -60,12 +60,17 @@ def define(source: str, **names: Any) -> dict[str, Any]:
     return namespace
 
 
-def run_threads(body: str, count: int, arrays: dict[str, np.ndarray], **names: Any) -> None:
-    """Run statements once per index `i` below `count`, over arrays that they see under their names.
+def threads(body: str, names: Iterable[str], **captured: Any) -> Any:
+    """A host function that runs statements once per index `i` below `count`.
 
-    `return` ends the thread. The last block is partial unless `count` is a multiple of 32.
+    Args:
+        body: statements; `return` ends the thread.
+        names: of the tensors that they see, which follow `count` in the parameters.
+        captured: what else they see.
+
+    The last block is partial unless `count` is a multiple of 32.
     """
-    parameters = ", ".join(f"{name}: weft.Tensor" for name in arrays)
+    parameters = ", ".join(f"{name}: weft.Tensor" for name in names)
     source = f"""\
 @weft.kernel
 def kernel(count: weft.i32, {parameters}):
@@ -76,13 +81,29 @@ def kernel(count: weft.i32, {parameters}):
 
 @weft.jit
 def host(count: weft.i32, {parameters}):
-    kernel(count, {", ".join(arrays)}).launch(grid=weft.ceil_div(count, {BLOCK}), block={BLOCK})
+    kernel(count, {", ".join(names)}).launch(grid=weft.ceil_div(count, {BLOCK}), block={BLOCK})
 """
-    host = define(source, **names)["host"]
+    return define(source, **captured)["host"]
+
+
+def run_threads(body: str, count: int, arrays: dict[str, np.ndarray], **captured: Any) -> None:
+    """Run `threads` on the CPU, over arrays that the statements see under their names."""
     given = [
         Exported(array) if array.dtype in EXPORTED_TYPES else array for array in arrays.values()
     ]
-    host(count, *given)
+    threads(body, arrays, **captured)(count, *given)
+
+
+def elementwise(expressions: dict[str, tuple[str, weft.DType]], inputs: Iterable[str]) -> str:
+    """Statements that evaluate expressions for one element of each input, and check their types."""
+    lines = [f"{name} = {name}_values[i]" for name in inputs]
+    for name, (text, dtype) in expressions.items():
+        lines += [
+            f"{name}_value = {text}",
+            f"weft.static_assert({name}_value.dtype is weft.{dtype})",
+            f"{name}_result[i] = {name}_value",
+        ]
+    return "\n".join(lines)
 
 
 def compute(
@@ -102,15 +123,9 @@ def compute(
         f"{name}_result": np.zeros(count, NUMPY_TYPES[dtype])
         for name, (_, dtype) in expressions.items()
     }
-    lines = [f"{name} = {name}_values[i]" for name in inputs]
-    for name, (text, dtype) in expressions.items():
-        lines += [
-            f"{name}_value = {text}",
-            f"weft.static_assert({name}_value.dtype is weft.{dtype})",
-            f"{name}_result[i] = {name}_value",
-        ]
+    body = elementwise(expressions, inputs)
     arrays = {f"{name}_values": array for name, array in inputs.items()}
-    run_threads("\n".join(lines), count, arrays | outputs)
+    run_threads(body, count, arrays | outputs)
     return {name: outputs[f"{name}_result"] for name in expressions}
 
 
