@@ -71,7 +71,6 @@ def same(kind: str, got: np.ndarray, expected: np.ndarray) -> bool:
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("wide", ["f32", "f64"])
 def test_every_value_widens_exactly(kind: str, wide: str, machine: str):
-    dtype, _ = FORMATS[kind]
     result = np.float32 if wide == "f32" else np.float64
     operation = f"%r = arith.extf %v0 : {kind} to {wide}"
     kernel = CpuKernel(elementwise(operation, [kind], wide), machine_named(machine))

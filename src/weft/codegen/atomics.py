@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from weft.codegen.function_printer import FunctionPrinter
 
+    AtomicInstruction = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], str]
+
 _ORDERS: Final = {
     "relaxed": "monotonic",
     "acquire": "acquire",
@@ -58,32 +60,37 @@ class AtomicAccess:
         pointer: address with its type: `ptr addrspace(1) %at.3`.
         scope: ` syncscope("block")` or nothing.
         order: LLVM's name of the memory order.
+        space: the tensor's address space.
+        scope_name: the operation's scope: `block`, `device` or `system`.
     """
 
-    __slots__ = ("order", "pointer", "scope")
+    __slots__ = ("_instruction", "order", "pointer", "scope", "scope_name", "space")
 
-    def __init__(self, printer: FunctionPrinter, op: Any, tensor: Any, indices: list[Any]) -> None:
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        op: Any,
+        tensor: Any,
+        indices: list[Any],
+        instruction: AtomicInstruction,
+    ) -> None:
         value = printer.tensors[tensor]
-        space = value.type.space.data
-        if space == "local":
+        self.space = value.type.space.data
+        if self.space == "local":
             raise InternalCompilerError(
                 "CODEGEN_ATOMIC", "an atomic access to a thread's own memory", hint=REPORT_HINT
             )
         target = printer.module.target
-        scope = target.sync_scopes[op.properties["scope"].data]
-        self.pointer = f"{target.pointer(space)} {value.address(printer, indices)}"
+        self.scope_name = op.properties["scope"].data
+        scope = target.sync_scopes[self.scope_name]
+        self.pointer = f"{target.pointer(self.space)} {value.address(printer, indices)}"
         self.scope = f' syncscope("{scope}")' if scope else ""
         self.order = _ORDERS[op.properties["order"].data]
+        self._instruction = instruction
 
-
-def print_atomic(printer: FunctionPrinter, op: Any) -> None:
-    """`cuda.atomic_rmw`: one instruction where LLVM has it for the type, else a loop."""
-    operand, tensor, *indices = op.operands
-    access = AtomicAccess(printer, op, tensor, indices)
-    kind, element = op.properties["kind"].data, operand.type
-    printer.values[op.results[0]] = atomic_value(
-        printer, access, kind, element, printer.values[operand]
-    )
+    def modify(self, printer: FunctionPrinter, operation: str, text: str, value: str) -> str:
+        """One read-modify-write, by LLVM's name of the operation; returns the old value."""
+        return self._instruction(printer, self, operation, text, value)
 
 
 def atomic_value(
@@ -97,17 +104,17 @@ def atomic_value(
     if text == "i1":
         return _bool_atomic(printer, access, kind, value)
     if name is None:
-        return atomic_instruction(printer, access, _INTEGER_KINDS[kind], text, value)
+        return access.modify(printer, _INTEGER_KINDS[kind], text, value)
     if name in ("f32", "f64") and kind in ("add", "sub"):
         if kind == "sub":
             value = printer.let(f"fneg {text} {value}")
-        return atomic_instruction(printer, access, "fadd", text, value)
+        return access.modify(printer, "fadd", text, value)
     return compare_and_swap_loop(
         printer, access, element, lambda old: _combined(printer, kind, name, old, value)
     )
 
 
-def atomic_instruction(
+def llvm_instruction(
     printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
 ) -> str:
     """One `atomicrmw`; returns the old value."""
@@ -178,7 +185,7 @@ def _exchange(
     printer: FunctionPrinter, access: AtomicAccess, element: Attribute, value: str
 ) -> str:
     bits, stored = _as_bits(printer, element, value)
-    old = atomic_instruction(printer, access, "xchg", bits, stored)
+    old = access.modify(printer, "xchg", bits, stored)
     return _from_bits(printer, element, old)
 
 
@@ -206,22 +213,40 @@ def _bool_atomic(printer: FunctionPrinter, access: AtomicAccess, kind: str, valu
             "CODEGEN_ATOMIC", f"atomic {kind} of bool elements", hint=REPORT_HINT
         )
     byte = byte_of_bool(printer, value)
-    old = atomic_instruction(printer, access, kind, "i8", byte)
+    old = access.modify(printer, kind, "i8", byte)
     return printer.let(f"icmp ne i8 {old}, 0")
 
 
-def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:
-    """`cuda.atomic_cas`: compares bits, so a NaN equals itself and 0.0 is not -0.0."""
-    expected, value, tensor, *indices = op.operands
-    access = AtomicAccess(printer, op, tensor, indices)
-    element = expected.type
-    bits, wanted = _as_bits(printer, element, printer.values[expected])
-    _, new = _as_bits(printer, element, printer.values[value])
-    found, _ = _swap(printer, access, bits, wanted, new)
-    printer.values[op.results[0]] = _from_bits(printer, element, found)
+def atomic_rows(
+    instruction: AtomicInstruction = llvm_instruction,
+    special: Callable[[FunctionPrinter, AtomicAccess, str, Attribute, str], str] = atomic_value,
+) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
+    """The rows of both operations.
+
+    Args:
+        instruction: prints one read-modify-write of an integer or float.
+        special: prints an access of any kind and type; `atomic_value`, or what falls back on it.
+    """
+
+    def print_modify(printer: FunctionPrinter, op: Any) -> None:
+        operand, tensor, *indices = op.operands
+        access = AtomicAccess(printer, op, tensor, indices, instruction)
+        kind = op.properties["kind"].data
+        printer.values[op.results[0]] = special(
+            printer, access, kind, operand.type, printer.values[operand]
+        )
+
+    def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:
+        """Compares bits, so a NaN equals itself and 0.0 is not -0.0."""
+        expected, value, tensor, *indices = op.operands
+        access = AtomicAccess(printer, op, tensor, indices, instruction)
+        element = expected.type
+        bits, wanted = _as_bits(printer, element, printer.values[expected])
+        _, new = _as_bits(printer, element, printer.values[value])
+        found, _ = _swap(printer, access, bits, wanted, new)
+        printer.values[op.results[0]] = _from_bits(printer, element, found)
+
+    return {AtomicRmwOp: print_modify, AtomicCasOp: print_compare_and_swap}
 
 
-ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    AtomicRmwOp: print_atomic,
-    AtomicCasOp: print_compare_and_swap,
-}
+ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows()

@@ -23,6 +23,7 @@ class Target:
             are done in float, with conversions in integer code where the machine has none.
         half_conversions: the machine converts between half and float itself, without a library call.
         address_spaces: LLVM's number of the spaces `global`, `shared` and `local`.
+        compute_capability: of a GPU, such as 90 for sm_90a; 0 for a machine that is none.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
     """
 
@@ -32,10 +33,13 @@ class Target:
     intrinsics: frozenset[str]
     native_small_floats: bool = True
     half_conversions: bool = True
-    address_spaces: dict[str, int] = field(default_factory=lambda: {"global": 0, "shared": 0, "local": 0})
+    address_spaces: dict[str, int] = field(
+        default_factory=lambda: {"global": 0, "shared": 0, "local": 0}
+    )
     sync_scopes: dict[str, str] = field(
         default_factory=lambda: {"block": "", "device": "", "system": ""}
     )
+    compute_capability: int = 0
 
     def pointer(self, space: str) -> str:
         """LLVM's type of a pointer into an address space."""

@@ -1,35 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic maximum and minimum of floats without a compare-and-swap loop.
+"""Atomics on a GPU: order and scope that LLVM drops, maximum and minimum of floats without a loop.
 
-In: cuda.atomic_rmw of kind max or min on f32 and f64. Out: an integer atomic on the bits, which order as the
-floats do once the sign is known. All else is codegen's. Next: mathematics.
+In: cuda.atomic_rmw. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22 prints for
+PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both by itself. Next: tables.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.atomics import AtomicAccess, atomic_instruction, atomic_value
+from weft.codegen.atomics import AtomicAccess, atomic_rows, atomic_value, llvm_instruction
 from weft.codegen.llvm_types import llvm_type
-from weft.dialects.cuda.memory import AtomicRmwOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Attribute, Operation
 
     from weft.codegen.function_printer import FunctionPrinter
 
+_PTX_SCOPES: Final = {"block": "cta", "device": "gpu", "system": "sys"}
+_PTX_ORDERS: Final = {
+    "monotonic": "relaxed",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+    "seq_cst": "acquire",  # after a sequentially consistent fence
+}
+# LLVM's operation → PTX's, and the letter of its type; "" takes the type of the value.
+_PTX_OPERATIONS: Final = {
+    "add": ("add", "u"),
+    "max": ("max", "s"),
+    "min": ("min", "s"),
+    "umax": ("max", "u"),
+    "umin": ("min", "u"),
+    "and": ("and", "b"),
+    "or": ("or", "b"),
+    "xor": ("xor", "b"),
+    "xchg": ("exch", "b"),
+    "fadd": ("add", "f"),
+}
+_REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
+_FIRST_WITH_ORDER: Final = 70
+_FIRST_WITH_SCOPE: Final = 60
 
-def _print_atomic(printer: FunctionPrinter, op: Any) -> None:
-    operand, tensor, *indices = op.operands
-    access = AtomicAccess(printer, op, tensor, indices)
-    kind, text = op.properties["kind"].data, llvm_type(operand.type)
-    value = printer.values[operand]
-    if kind in ("max", "min") and text in ("float", "double"):
-        printer.values[op.results[0]] = _float_extremum(printer, access, kind, text, value)
+
+def _instruction(
+    printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
+) -> str:
+    """One read-modify-write with its order and scope."""
+    capability = printer.module.target.compute_capability
+    system = access.scope_name == "system"
+    plain = access.order == "monotonic" and not system
+    if plain or text not in _REGISTERS:
+        # Smaller integers become a compare-and-swap loop in LLVM, which keeps order and scope.
+        return llvm_instruction(printer, access, operation, text, value)
+    if operation == "sub":
+        operation, value = "add", printer.let(f"sub {text} 0, {value}")
+    if capability >= _FIRST_WITH_ORDER:
+        if access.order == "seq_cst":
+            _fence(printer, access)
+        qualifiers = f".{_PTX_ORDERS[access.order]}.{_PTX_SCOPES[access.scope_name]}"
+        return _ptx(printer, access, operation, text, value, qualifiers)
+    if access.order not in ("monotonic", "acquire"):
+        _fence(printer, access)
+    if system and capability >= _FIRST_WITH_SCOPE:
+        old = _ptx(printer, access, operation, text, value, ".sys")
     else:
-        printer.values[op.results[0]] = atomic_value(printer, access, kind, operand.type, value)
+        old = llvm_instruction(printer, access, operation, text, value)
+    if access.order not in ("monotonic", "release"):
+        _fence(printer, access)
+    return old
+
+
+def _fence(printer: FunctionPrinter, access: AtomicAccess) -> None:
+    printer.line(f"fence{access.scope} seq_cst")
+
+
+def _ptx(
+    printer: FunctionPrinter,
+    access: AtomicAccess,
+    operation: str,
+    text: str,
+    value: str,
+    qualifiers: str,
+) -> str:
+    """Inline PTX; convergent, so that it is never moved into or out of branches."""
+    register, bits = _REGISTERS[text]
+    name, letter = _PTX_OPERATIONS[operation]
+    return printer.let(
+        f'call {text} asm sideeffect "atom{qualifiers}.{access.space}.{name}.{letter}{bits} '
+        f'$0, [$1], $2;", "={register},l,{register},~{{memory}}"({access.pointer}, {text} {value}) '
+        "convergent nounwind",
+        "old",
+    )
+
+
+def _value(
+    printer: FunctionPrinter, access: AtomicAccess, kind: str, element: Attribute, value: str
+) -> str:
+    text = llvm_type(element)
+    if kind in ("max", "min") and text in ("float", "double"):
+        return _float_extremum(printer, access, kind, text, value)
+    return atomic_value(printer, access, kind, element, value)
 
 
 def _float_extremum(
@@ -48,18 +121,16 @@ def _float_extremum(
     below, above, end = (printer.new_label(stem) for stem in ("negative", "positive", "merged"))
     printer.branch_if(negative, below, above)
     printer.start(below)
-    old_below = atomic_instruction(
-        printer, access, "umin" if kind == "max" else "umax", bits, integer
-    )
+    old_below = access.modify(printer, "umin" if kind == "max" else "umax", bits, integer)
     printer.branch(end)
     printer.start(above)
-    old_above = atomic_instruction(printer, access, kind, bits, integer)
+    old_above = access.modify(printer, kind, bits, integer)
     printer.branch(end)
     printer.start(end)
     old = printer.phi(bits, [(old_below, below), (old_above, above)], "old")
     return printer.let(f"bitcast {bits} {old} to {text}")
 
 
-ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    AtomicRmwOp: _print_atomic,
-}
+ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows(
+    _instruction, _value
+)
