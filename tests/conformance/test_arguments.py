@@ -74,8 +74,8 @@ def test_integer_out_of_range_is_a_value_error_with_the_number(dtype):
     host, out = passing(dtype), np.zeros(1, NUMPY_TYPES[dtype])
     compiled = weft.compile(host, out, 0)
     for value in (dtype.maximum + 1, dtype.minimum - 1, 1 << 70):
-        for call, kind in ((host, weft.SignatureError), (compiled, ValueError)):
-            with pytest.raises(kind) as caught:
+        for call in (host, compiled):
+            with pytest.raises(ValueError) as caught:
                 call(out, value)
             for word in ("host", "argument", "'value'", str(value), str(dtype.maximum)):
                 assert word in str(caught.value)

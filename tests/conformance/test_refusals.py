@@ -57,7 +57,7 @@ WRONG = {
     "no tensor": (lambda: 3.5, TypeError, ("float",)),
     "None": (lambda: None, TypeError, ("None",)),
     "a string": (lambda: "abc", TypeError, ("str",)),
-    "a list": (lambda: [1.0] * 10, TypeError, ("list",)),
+    "a list": (lambda: [1.0] * 10, TypeError, ("of 10 items",)),
     "a strided view": (lambda: vector(20)[::2], ValueError, ("stride", "2", "1")),
     "a reversed view": (lambda: vector()[::-1], ValueError, ("stride", "-1")),
     "misaligned data": (
@@ -88,11 +88,16 @@ def test_wrong_tensor_is_refused_with_its_place_and_both_values(compiled, case):
 
 
 @pytest.mark.parametrize(
-    "case", ["another dtype", "another rank", "no tensor", "None", "a string", "a list"]
+    "case",
+    [
+        case
+        for case in WRONG
+        if case not in ("a strided view", "a reversed view", "misaligned data")
+    ],
 )
 def test_direct_call_refuses_what_the_annotation_excludes(case):
-    make, _, _ = WRONG[case]
-    with pytest.raises((TypeError, ValueError, weft.SignatureError), match=r"\ba\b"):
+    make, kind, _ = WRONG[case]
+    with pytest.raises(kind, match="add_one: argument 'a': "):
         add_one(make(), vector())
 
 
