@@ -14,11 +14,11 @@ from weft.errors import TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.joins import (
     Mismatch,
+    blank_like,
     describe_side,
     is_number,
     joined_constants,
     joined_dtype,
-    placeholder,
     weak_dtype,
 )
 from weft.frontend.names import RESULT
@@ -49,7 +49,7 @@ class _Variable:
     Attributes:
         name: the variable.
         shape: of its container; None for a plain value.
-        first: its leaves before the loop. A leaf that nobody looks at is a placeholder.
+        first: its leaves before the loop. A leaf that nobody looks at is a blank.
         dtypes: of the leaves; None for one that is the same compile-time value in each round.
         place: where it was assigned before the loop, or None.
     """
@@ -179,7 +179,7 @@ class Carried:
                 leaves: list[Any] = []
                 shape = flatten(value, leaves)
                 builder = self._frame.builder
-                blank = rebuild(shape, iter([placeholder(builder, leaf) for leaf in leaves]))
+                blank = rebuild(shape, iter([blank_like(builder, leaf) for leaf in leaves]))
                 self._variables.append(_Variable(name, blank, None))
                 self._unknown.remove(name)
                 changed = True

@@ -96,7 +96,7 @@ class Join:
         shape = flatten(value, leaves)
         if not any(isinstance(leaf, Scalar) for leaf in leaves):
             return value
-        blank = rebuild(shape, iter([placeholder(self._builder, leaf) for leaf in leaves]))
+        blank = rebuild(shape, iter([blank_like(self._builder, leaf) for leaf in leaves]))
         return self.add(value, blank) if side == 0 else self.add(blank, value)
 
     def _leaf(self, first: object, second: object) -> object:
@@ -134,7 +134,7 @@ class Join:
         return rebuild(shape, iter(finished))
 
 
-def placeholder(builder: Builder, value: object) -> object:
+def blank_like(builder: Builder, value: object) -> object:
     """A value like this one that nobody will look at: a zero for a scalar."""
     if not isinstance(value, Scalar):
         return value

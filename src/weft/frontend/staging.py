@@ -43,7 +43,7 @@ def _is_language(value: object) -> bool:
 
 
 def _named_values(function: FunctionType) -> Iterator[Any]:
-    """What the names in a function's code stand for now: globals and free variables."""
+    """What the names in a function's code currently stand for: globals and free variables."""
     for name in _names(function.__code__):
         if name in function.__globals__:
             yield function.__globals__[name]
