@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E501  the table's rows are formulas
 """Polynomials of the math library: minimax coefficients by Remez's exchange, printed as Python floats.
 
 In: the table below (function, interval, weight, degree). Out: the coefficients that the modules of
@@ -128,10 +129,10 @@ POLYNOMIALS = {
     # erf(x) = x e(z) below 1; erfc(x) = exp(-q(x)) above
     "erf.f32": (series(_erf_scaled, 2 / mp.sqrt(mp.pi)), lambda z: 1 / (_erf_scaled(z) if z else ONE), mp.mpf(0), ONE, 6),
     "erf.f64": (series(_erf_scaled, 2 / mp.sqrt(mp.pi)), lambda z: 1 / (_erf_scaled(z) if z else ONE), mp.mpf(0), ONE, 12),
-    "erfc_exponent.f32": (_erfc_exponent, lambda x: mp.erfc(x), ONE, mp.mpf(4), 7),
-    "erfc_exponent.f64": (_erfc_exponent, lambda x: mp.erfc(x), ONE, mp.mpf(6), 19),
+    "erfc_exponent.f32": (_erfc_exponent, mp.erfc, ONE, mp.mpf(4), 7),
+    "erfc_exponent.f64": (_erfc_exponent, mp.erfc, ONE, mp.mpf(6), 19),
     # cbrt of m in [1, 8): a start for Newton's method
-    "cbrt": (lambda m: mp.cbrt(m), lambda m: 1 / mp.cbrt(m), ONE, mp.mpf(2), 3),
+    "cbrt": (mp.cbrt, lambda m: 1 / mp.cbrt(m), ONE, mp.mpf(2), 3),
 }  # fmt: skip
 
 

@@ -34,7 +34,10 @@ PTX = """.version 8.0
 }
 \t.file\t1 "/home/user/kernels.py"
 """
-WARNING = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources in the function 'first'\n"
+WARNING = (
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+    "due to insufficient register resources in the function 'first'\n"
+)
 AT_LINE = "ptxas kernels.ptx, line 7; warning : Advanced instruction is not used well\n"
 
 

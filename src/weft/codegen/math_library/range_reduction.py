@@ -7,6 +7,7 @@ fma; beyond, x is multiplied with as many bits of 2/π as it takes, in integers.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.math_library.exponential import KINDS, rounded
@@ -92,7 +93,7 @@ def _far_f32(f: Formula, x: str) -> tuple[str, str]:
     fshl = f.module.intrinsic("llvm.fshl", ".i32")
     window = [
         f.let(f"call i32 {fshl}(i32 {high}, i32 {low}, i32 {shift})")
-        for high, low in zip(chosen, chosen[1:], strict=False)
+        for high, low in itertools.pairwise(chosen)
     ]
     wide = [f.let(f"zext i32 {word} to i64") for word in (mantissa, *window)]
     top = f.let(f"shl i64 {f.let(f'mul i64 {wide[0]}, {wide[1]}')}, 32")
@@ -142,7 +143,7 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     fshl = f.module.intrinsic("llvm.fshl", ".i64")
     window = [
         f.let(f"call i64 {fshl}(i64 {high}, i64 {low}, i64 {shift})")
-        for high, low in zip(chosen, chosen[1:], strict=False)
+        for high, low in itertools.pairwise(chosen)
     ]
     wide = [f.let(f"zext i64 {word} to i128") for word in (mantissa, *window)]
     top = f.let(f"shl i128 {f.let(f'mul i128 {wide[0]}, {wide[1]}')}, 64")

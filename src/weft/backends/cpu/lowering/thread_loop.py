@@ -261,7 +261,10 @@ class _RowPrinter:
             for term in guard.terms
             if isinstance(term, AffineTerm) and term.value.owner.parent_block() is self._body
         }
-        cuts = [text if text == "0" else printer.let(f"trunc i64 {text} to i32") for text in (low, high, size)]  # fmt: skip
+        cuts = [
+            text if text == "0" else printer.let(f"trunc i64 {text} to i32")
+            for text in (low, high, size)
+        ]
         ranges = [("0", cuts[0], False), (cuts[0], cuts[1], True), (cuts[1], cuts[2], False)]
         for first, last, inside in ranges:
             if first != last:
