@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import weft
@@ -15,6 +17,7 @@ from tests.frontend.tracing import check_like_python, kernel_text, ops, vector
 from weft.errors import TypeMismatchError
 
 F32 = vector(weft.f32)
+STEP = np.int32(2)
 
 
 def scaled(x, factor=2, *, offset=0):
@@ -286,3 +289,41 @@ def test_objects_of_the_module_and_their_methods_inline():
         "arith.mulf": 2,
         "arith.addf": 1,
     }
+
+
+def numpy_scalars(a, out):
+    total = np.float64(0)
+    best = STEP
+    for i in range(a.shape[0]):
+        total += a[i]
+        if a[i] > 3.0:
+            best = np.int32(7)
+    out[0] = total * best
+
+
+def test_numpy_scalars_have_their_types_in_loops_and_branches():
+    text = kernel_text(numpy_scalars, F32, vector(weft.f64))
+    assert "-> (f64, i32) : i32" in text
+
+
+library = types.ModuleType("library")
+library.thread = thread
+
+
+def uses_a_library(a):
+    a[library.thread()] = 1.0
+
+
+def test_a_helper_in_a_module_of_helpers_is_inlined():
+    assert ops(kernel_text(uses_a_library, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
+    assert ops(kernel_text(uses_library_inside, F32), "cuda.thread_idx") == {
+        "cuda.thread_idx": 1
+    }
+
+
+def library_place():
+    return library.thread()
+
+
+def uses_library_inside(a):
+    a[library_place()] = 1.0

@@ -44,12 +44,16 @@ def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
         return _of_namespace(value, name)
     if contains_staged(value):
         return _of_container(frame, value, name)
-    try:
-        found = getattr(value, name)
-    except AttributeError as error:
-        raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
+    found = constants.python(f"'.{name}'", _python_attribute, value, name)
     _capture(frame, value, name, found, node)
     return resolved(found)
+
+
+def _python_attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name)
+    except AttributeError as error:
+        raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
 
 
 def _of_namespace(namespace: LanguageName, name: str) -> Any:

@@ -55,7 +55,7 @@ def call(visitor: Expressions, node: ast.Call) -> Any:
     for keyword in node.keywords:
         value = visitor.evaluate(keyword.value)
         if keyword.arg is None:
-            keywords.update(value)
+            constants.python("**", keywords.update, value)
         else:
             keywords[keyword.arg] = value
     frame.mark(node)

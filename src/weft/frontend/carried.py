@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.arguments.constant import constant_key
-from weft.errors import TypeMismatchError
+from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.joins import (
     Mismatch,
@@ -19,10 +19,11 @@ from weft.frontend.joins import (
     is_number,
     joined_constants,
     joined_dtype,
+    typed_leaf,
     weak_dtype,
 )
 from weft.frontend.names import RESULT
-from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.scope import Conflict, Undefined, return_type_error
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.convert import constant
 from weft.language.ir_types import ir_type
@@ -101,6 +102,8 @@ class Carried:
                 if always_runs or name == RESULT:
                     self._unknown.append(name)
                 continue
+            leaves, shape = _leaves(frame.builder, value)
+            value = rebuild(shape, iter(leaves))
             self._variables.append(_Variable(name, value, scope.places.get(name)))
         self._recall()
 
@@ -159,8 +162,7 @@ class Carried:
         """What a round leaves behind, in the variables' types; only once `update` found them stable."""
         found: list[SSAValue] = []
         for variable in self._variables:
-            leaves: list[Any] = []
-            flatten(values[variable.name], leaves)
+            leaves, _ = _leaves(builder, values[variable.name])
             for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
                 if dtype is not None:
                     found.append(_typed(builder, leaf, dtype))
@@ -175,10 +177,11 @@ class Carried:
         changed = False
         for name in list(self._unknown):
             value = values.get(name)
+            if name == RESULT and isinstance(value, Conflict):
+                raise self._not_joined(name, value, places.get(name))
             if name in values and not isinstance(value, Undefined | Conflict):
-                leaves: list[Any] = []
-                shape = flatten(value, leaves)
                 builder = self._frame.builder
+                leaves, shape = _leaves(builder, value)
                 blank = rebuild(shape, iter([blank_like(builder, leaf) for leaf in leaves]))
                 self._variables.append(_Variable(name, blank, None))
                 self._unknown.remove(name)
@@ -186,15 +189,23 @@ class Carried:
         for variable in self._variables:
             value = values.get(variable.name)
             if isinstance(value, Undefined | Conflict):
-                error = value.error(variable.name)
-                error.location = places.get(variable.name)
-                raise error
+                raise self._not_joined(variable.name, value, places.get(variable.name))
             changed |= self._update(variable, value, places.get(variable.name))
         return changed
 
+    def _not_joined(
+        self, name: str, value: Undefined | Conflict, place: SourceLocation | None
+    ) -> CompileError:
+        """The error for a variable that has no one value at the end of a round."""
+        error = value.error(name)
+        if name == RESULT and isinstance(value, Conflict):
+            error = return_type_error(self._frame.name, value)
+        error.location = place
+        return error
+
     def _update(self, variable: _Variable, value: Any, place: SourceLocation | None) -> bool:
-        leaves: list[Any] = []
-        if flatten(value, leaves) != variable.shape:
+        leaves, shape = _leaves(self._frame.builder, value)
+        if shape != variable.shape:
             raise self._changes(variable, value, place, "a container keeps its type and length")
         changed = False
         for index, leaf in enumerate(leaves):
@@ -229,6 +240,13 @@ class Carried:
         return TypeMismatchError(
             "TYPE_LOOP", f"the types of {names} do not settle in this loop", hint=_HINT
         )
+
+
+def _leaves(builder: Builder, value: Any) -> tuple[list[Any], Shape | None]:
+    """The leaves as control flow joins them, and the shape."""
+    leaves: list[Any] = []
+    shape = flatten(value, leaves)
+    return [typed_leaf(builder, leaf) for leaf in leaves], shape
 
 
 def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:

@@ -72,9 +72,9 @@ def comprehension(
         return created(values)
     if isinstance(node, ast.SetComp):
         constants.refuse_staged(values, "a set")
-        return created(set(values))
+        return created(constants.python("the set", set, values))
     constants.refuse_staged([key for key, _ in values], "a key")
-    return created(dict(values))
+    return created(constants.python("the dict", dict, values))
 
 
 def _generate(

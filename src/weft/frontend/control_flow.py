@@ -127,6 +127,9 @@ class Fork:
         one, other = first.values.get(name, _ABSENT), second.values.get(name, _ABSENT)
         try:
             if name == RESULT:
+                for value in (one, other):
+                    if isinstance(value, Conflict):
+                        return value
                 return join.add_result(*(_DEAD if v is _ABSENT else v for v in (one, other)))
             if self._ignores(first, name) and not self._ignores(second, name):
                 return _kept(join, other, before.get(name, _ABSENT), 1)

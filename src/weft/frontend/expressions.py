@@ -164,17 +164,17 @@ class Expressions:
     def _set(self, node: ast.Set) -> Any:
         items = self.items(node.elts)
         constants.refuse_staged(items, "a set")
-        return self.frame.context.note_created(set(items))
+        return self.frame.context.note_created(constants.python("the set", set, items))
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                found.update(self.evaluate(value))
+                constants.python("**", found.update, self.evaluate(value))
                 continue
             label = self.evaluate(key)
             constants.refuse_staged(label, "a key")
-            found[label] = self.evaluate(value)
+            constants.python("the key", found.__setitem__, label, self.evaluate(value))
         return self.frame.context.note_created(found)
 
     def _comprehension(
@@ -214,7 +214,9 @@ class Expressions:
             )
         specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
         conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
-        return format(value if conversion is None else conversion(value), specification)
+        if conversion is not None:
+            value = constants.python("the f-string", conversion, value)
+        return constants.python("the f-string", format, value, specification)
 
     def _starred(self, node: ast.Starred) -> Any:
         raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")

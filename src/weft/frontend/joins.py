@@ -13,7 +13,7 @@ from weft.errors import WeftError
 from weft.frontend.constants import kind
 from weft.frontend.scope import Conflict, Undefined
 from weft.frontend.structure import flatten, rebuild, same_constant
-from weft.language.convert import constant
+from weft.language.convert import constant, operand
 from weft.language.ir_types import ir_type
 from weft.language.promotion import common_dtype
 from weft.language.values import Scalar, Tensor
@@ -102,6 +102,7 @@ class Join:
     def _leaf(self, first: object, second: object) -> object:
         if first is second:
             return first
+        first, second = typed_leaf(self._builder, first), typed_leaf(self._builder, second)
         dtype = joined_dtype(first, second)
         if dtype is None:
             return first
@@ -140,6 +141,14 @@ def blank_like(builder: Builder, value: object) -> object:
         return value
     zero = 0.0 if value.dtype.is_float else 0
     return Scalar(builder.constant(ir_type(value.dtype), zero), value.dtype)
+
+
+def typed_leaf(builder: Builder, value: Any) -> Any:
+    """A leaf as control flow joins it: a NumPy scalar has a type of its own and is a typed constant."""
+    if isinstance(value, Scalar | Tensor | int | float | str) and not hasattr(value, "dtype"):
+        return value
+    is_numpy = getattr(value, "ndim", None) == 0 and not isinstance(value, Scalar | Tensor)
+    return operand(builder, value) if is_numpy else value
 
 
 def is_number(value: object) -> bool:

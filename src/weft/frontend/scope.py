@@ -47,7 +47,7 @@ class Conflict:
     """What a variable holds whose paths brought values that do not go together.
 
     Attributes:
-        error_text: says both values and both places.
+        text: the rest of the sentence "'x' ...", with both values and both places.
         hint: what to do about it.
     """
 
@@ -60,6 +60,15 @@ class Conflict:
     def error(self, name: str) -> TypeMismatchError:
         """The error of using the variable."""
         return TypeMismatchError("TYPE_JOIN", f"'{name}' {self.text}", hint=self.hint)
+
+
+def return_type_error(function: str, conflict: Conflict) -> TypeMismatchError:
+    """The error for a function whose paths return different types."""
+    return TypeMismatchError(
+        "RETURN_TYPE",
+        f"'{function}' returns different types: its value {conflict.text}",
+        hint=conflict.hint,
+    )
 
 
 class Scope:

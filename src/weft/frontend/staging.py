@@ -43,10 +43,15 @@ def _is_language(value: object) -> bool:
 
 
 def _named_values(function: FunctionType) -> Iterator[Any]:
-    """What the names in a function's code currently stand for: globals and free variables."""
-    for name in _names(function.__code__):
-        if name in function.__globals__:
-            yield function.__globals__[name]
+    """What the names in a function's code currently stand for: globals, free variables, names in modules."""
+    names = list(_names(function.__code__))
+    for name in names:
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        yield value
+        if isinstance(value, ModuleType):
+            yield from (vars(value)[inner] for inner in names if inner in vars(value))
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents

@@ -20,7 +20,7 @@ from weft.frontend.expressions import Expressions
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
 from weft.frontend.refusals import refusal
-from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.scope import Conflict, Undefined, return_type_error
 from weft.frontend.structure import contains_staged
 from weft.language import access
 from weft.language.convert import materialize
@@ -68,12 +68,9 @@ class Statements:
     def _result(self) -> Any:
         result = self.frame.scope.values.get(RESULT)
         if isinstance(result, Conflict):
-            raise TypeMismatchError(
-                "RETURN_TYPE",
-                f"'{self.frame.name}' returns different types: its value {result.text}",
-                hint=result.hint,
-                location=self.frame.scope.places.get(RESULT),
-            )
+            error = return_type_error(self.frame.name, result)
+            error.location = self.frame.scope.places.get(RESULT)
+            raise error
         return None if isinstance(result, Undefined) else result
 
     def block(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
