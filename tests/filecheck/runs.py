@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.cpu import stages as cpu
 from weft.backends.cuda import stages as cuda
 from weft.backends.cuda.target import cuda_machine
+from weft.backends.cuda.toolchain import assemble, disassemble
 from weft.backends.host import machine_of
 
 if TYPE_CHECKING:
@@ -16,9 +18,18 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
+# A kernel's label, or an instruction behind its address.
+_SASS: Final = re.compile(r"^(\.text\.\w+:|\s+/\*\w{4}\*/[^/]*;)", re.MULTILINE)
+
+
 def llvm_cpu(module: ModuleOp) -> str:
     """LLVM text of the kernels for a CPU with AVX2, whatever this machine is."""
     return cpu.print_kernels(module, machine_of("x86-64-v3", "+avx2"))
+
+
+def llvm_host(module: ModuleOp) -> str:
+    """LLVM text of the host function for a CPU with AVX2."""
+    return cpu.print_host(module, machine_of("x86-64-v3", "+avx2"))
 
 
 def llvm_cuda(module: ModuleOp) -> str:
@@ -26,14 +37,28 @@ def llvm_cuda(module: ModuleOp) -> str:
     return cuda.print_kernels(module, cuda_machine("sm_90a"))
 
 
-def ptx(module: ModuleOp) -> str:
-    """PTX of the kernels for sm_90a."""
-    machine = cuda_machine("sm_90a")
+def ptx(module: ModuleOp, architecture: str = "sm_90a") -> str:
+    """PTX of the kernels, for sm_90a unless it is said otherwise."""
+    machine = cuda_machine(architecture)
     return cuda.emit_ptx(cuda.print_kernels(module, machine), machine, level=3)
+
+
+def ptx_without_redux(module: ModuleOp) -> str:
+    """PTX of the kernels for sm_75, the last architecture whose warps reduce by shuffles alone."""
+    return ptx(module, "sm_75")
+
+
+def sass(module: ModuleOp) -> str:
+    """Machine code of the kernels for sm_90a: the kernels' names and the bare instructions."""
+    text = disassemble(assemble(ptx(module), "sm_90a").cubin)
+    return "\n".join(found[1].strip() for found in _SASS.finditer(text))
 
 
 RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "llvm-cpu": llvm_cpu,
+    "llvm-host": llvm_host,
     "llvm-cuda": llvm_cuda,
     "ptx": ptx,
+    "ptx-sm75": ptx_without_redux,
+    "sass": sass,
 }

@@ -55,6 +55,8 @@ def print_launch_structure(
 ) -> str:
     """Fills a `weft_launch` on the stack and returns its name.
 
+    Its shared memory is what the launch asks for, behind the kernel's own arrays.
+
     Args:
         printer: of the host function.
         op: the launch.
@@ -64,14 +66,27 @@ def print_launch_structure(
     launch = printer.alloca(f"[{abi.LAUNCH_BYTES} x i8]", 8, "launch")
     for index, value in enumerate([*op.grid, *op.block]):
         _store(printer, "i64", printer.values[value], launch, abi.LAUNCH_GRID + 8 * index)
-    extra = op.shared_memory_bytes
-    shared = "0" if extra is None else printer.values[extra]
+    shared = _shared_memory_bytes(printer, op)
     _store(printer, "i64", shared, launch, abi.LAUNCH_SHARED_MEMORY)
     _store(printer, "ptr", attributes, launch, abi.LAUNCH_ATTRIBUTES)
     _store(printer, "i64", str(attribute_count), launch, abi.LAUNCH_ATTRIBUTE_COUNT)
     name = printer.module.string(op.kernel.string_value())
     _store(printer, "ptr", name, launch, abi.LAUNCH_KERNEL_NAME)
     return launch
+
+
+def _shared_memory_bytes(printer: FunctionPrinter, op: LaunchExOp) -> str:
+    _, kernel = launched_kernel(op)
+    own, extra = kernel.shared_memory_bytes, op.shared_memory_bytes
+    if extra is None:
+        return str(own)
+    asked = printer.values[extra]
+    if not own:
+        return asked
+    # What is negative must stay so, for the launch to refuse it; a sum that wraps is negative too.
+    total = printer.let(f"add i64 {asked}, {own}")
+    negative = printer.let(f"icmp slt i64 {asked}, 0")
+    return printer.let(f"select i1 {negative}, i64 {asked}, i64 {total}", "shared")
 
 
 def print_parameter_buffer(

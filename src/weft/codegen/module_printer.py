@@ -109,6 +109,11 @@ class ModulePrinter:
             )
         return f"@{name}"
 
+    def declare_global(self, name: str, definition: str) -> str:
+        """Declares a named global once; `definition` is what follows ` = `. Returns `@name`."""
+        self._declarations.setdefault(name, f"@{name} = {definition}")
+        return f"@{name}"
+
     def intrinsic(self, name: str, suffix: str = "") -> str:
         """The name of an LLVM intrinsic that this target selects.
 

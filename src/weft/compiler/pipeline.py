@@ -22,6 +22,7 @@ from weft.errors import REPORT_HINT, CompileError, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
+from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor.registry import choose_executor
@@ -107,6 +108,8 @@ def lower(
     """
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
+    with artifacts.stage("passes"):
+        lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"):
         attach_ffi_wrapper(traced.module, signature)
     if artifacts.options.verify or hooks:

@@ -21,7 +21,7 @@ class KernelInfo:
         registers: per thread, 32 bits each.
         spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
         stack_bytes: local memory per thread.
-        shared_memory_bytes: static shared memory per block.
+        shared_memory_bytes: of the kernel's own shared arrays, per block; launches add it to what they ask for.
         constant_bytes: constant memory, parameters included.
         barriers: named barriers per block.
     """

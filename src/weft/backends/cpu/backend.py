@@ -74,6 +74,7 @@ def _kernel_info(kernel: KernelOp) -> KernelInfo:
         parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
         parameter_bytes=parameter_bytes(parameters),
         max_threads=fixed.value.data if fixed else _MAX_THREADS,  # pyright: ignore
+        shared_memory_bytes=kernel.shared_memory_bytes,
     )
 
 

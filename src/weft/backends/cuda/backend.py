@@ -110,7 +110,7 @@ def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> Ker
         spill_store_bytes=found.spill_store_bytes,
         spill_load_bytes=found.spill_load_bytes,
         stack_bytes=found.stack_bytes,
-        shared_memory_bytes=found.shared_memory_bytes,
+        shared_memory_bytes=kernel.shared_memory_bytes,
         constant_bytes=found.constant_bytes,
         barriers=found.barriers,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage
 from weft.backends.cuda.lowering.kernel import print_kernel
+from weft.backends.cuda.lowering.shared import check_shared_memory
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
 from weft.backends.cuda.toolchain import Assembly, assemble
@@ -31,11 +32,17 @@ PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 
 
 def print_kernels(module: ModuleOp, machine: CudaMachine, enable_assertions: bool = False) -> str:
-    """LLVM text of a module's kernels."""
+    """LLVM text of a module's kernels.
+
+    Raises:
+        ValueRangeError: if a kernel has more shared memory than the architecture.
+        UnavailableError: if it uses what the architecture lacks.
+    """
     printer = ModulePrinter(
         machine.target, KERNEL_ROWS, {}, DebugInfo(DIRECTIVES), enable_assertions
     )
     for kernel in kernels_of(module):
+        check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)
         print_kernel(printer, kernel)
     return printer.text()
 

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 
+# Compute capability → most shared memory of a block, in kB; others have as much as the largest.
+_SHARED_KILOBYTES: Final = {
+    **dict.fromkeys((50, 52, 53, 60, 61, 62), 48),
+    **dict.fromkeys((70, 72), 96),
+    75: 64,
+    **dict.fromkeys((80, 87), 163),
+    **dict.fromkeys((86, 89, 120, 121), 99),
+}
+_LARGEST_SHARED_KILOBYTES: Final = 227
+
 # Architecture → the lowest PTX version that LLVM writes for it, but not below 8.0 (CUDA 12.0). LLVM prints a
 # line on stderr for a name that it does not know and goes on with another, so names are checked here.
 ARCHITECTURES: Final = {
@@ -45,12 +55,26 @@ _REGISTERS: Final = tuple(
     f"nvvm.read.ptx.sreg.{stem}.{axis}"
     for stem in ("tid", "ntid", "ctaid", "nctaid")
     for axis in "xyz"
+) + tuple(
+    f"nvvm.read.ptx.sreg.{name}"
+    for name in "clock clock64 envreg1 envreg2 globaltimer laneid lanemask.gt smid".split()
 )
+_COOPERATION: Final = (
+    "bar.warp.sync barrier.cta.sync.aligned.all barrier.cta.red.and.aligned.all "
+    "barrier.cta.red.or.aligned.all barrier.cta.red.popc.aligned.all "
+    "match.all.sync.i32p match.all.sync.i64p match.any.sync.i32 match.any.sync.i64 "
+    "redux.sync.add redux.sync.and redux.sync.max redux.sync.min redux.sync.or redux.sync.umax "
+    "redux.sync.umin redux.sync.xor "
+    "shfl.sync.bfly.i32 shfl.sync.down.i32 shfl.sync.idx.i32 shfl.sync.up.i32 "
+    "vote.all.sync vote.any.sync vote.ballot.sync"
+)
+# match needs sm_70 and redux sm_80; their printers look at the architecture first.
 INTRINSICS: Final = frozenset(
     f"llvm.{name}"
     for name in (
         *_COMMON.split(),
         *_REGISTERS,
+        *(f"nvvm.{name}" for name in _COOPERATION.split()),
         "nvvm.rsqrt.approx.f",
         "nvvm.rsqrt.approx.d",
         "trap",
@@ -63,12 +87,12 @@ class CudaMachine:
 
     Attributes:
         architecture: its name.
-        number: its number: 90 for sm_90a.
+        shared_memory_bytes: the most that a block may have.
         target: for printing.
         machine: LLVM's target machine.
     """
 
-    __slots__ = ("architecture", "machine", "number", "target")
+    __slots__ = ("architecture", "machine", "number", "shared_memory_bytes", "target")
 
     def __init__(self, architecture: str) -> None:
         version = ARCHITECTURES.get(architecture)
@@ -79,6 +103,9 @@ class CudaMachine:
             )
         self.architecture = architecture
         self.number = int(re.sub(r"\D", "", architecture))
+        self.shared_memory_bytes = 1024 * _SHARED_KILOBYTES.get(
+            self.number, _LARGEST_SHARED_KILOBYTES
+        )
         self.machine: TargetMachine = llvm.Target.from_triple(TRIPLE).create_target_machine(
             cpu=architecture, features=f"+ptx{version}", opt=3
         )
@@ -89,6 +116,7 @@ class CudaMachine:
             intrinsics=INTRINSICS,
             address_spaces={"global": 1, "shared": 3, "local": 0},
             sync_scopes={"block": "block", "device": "device", "system": ""},
+            compute_capability=self.number,
         )
 
 

@@ -7,7 +7,7 @@ Next: grid, memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
+SHARED_MEMORY_BYTES: Final = "weft.shared_memory_bytes"
+"""Attribute of a kernel: bytes of its own shared arrays, i64, a multiple of 16; not there means none."""
+
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
@@ -61,7 +64,7 @@ class KernelOp(IRDLOperation):
     Arguments are `!cuda.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
     as `weft.name`. Attributes that a launch needs stand in the attribute dictionary: `weft.max_threads`,
     `weft.min_blocks`, `weft.max_registers`, `weft.cluster` and, where every launch has the same constant
-    block, `weft.block_size`.
+    block, `weft.block_size`; after their layout, `weft.shared_memory_bytes` of its own shared arrays.
     """
 
     name = "cuda.kernel"
@@ -114,6 +117,12 @@ class KernelOp(IRDLOperation):
             arg_attrs=self.arg_attrs,
             reserved_attr_names=_KERNEL_NAMES,
         )
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Bytes of the kernel's own shared arrays, behind which lies what a launch asks for."""
+        found = self.attributes.get(SHARED_MEMORY_BYTES)
+        return found.value.data if isinstance(found, IntegerAttr) else 0
 
     def verify_(self) -> None:
         if self.function_type.outputs.data:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA GPUs add to codegen's tables: special registers, printf, assert, atomics, launches, kernels.
+"""What NVIDIA GPUs add to codegen's tables: special registers, printf, assert, atomics, launches, kernels,
+shared memory, barriers, warps.
 
-In: cuda operations. Out: LLVM text. Every inline-assembly call is convergent. Next: tables.
+In: cuda operations. Out: LLVM text. What threads execute together is convergent. Next: tables.
 """

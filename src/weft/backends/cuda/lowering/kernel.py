@@ -16,7 +16,13 @@ from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.kernel_parameters import DIM, POINTER, SCALAR, STRIDE, kernel_parameters
 from weft.codegen.llvm_types import llvm_type
 from weft.codegen.tensor_value import TensorValue
-from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.cuda.grid import (
+    BlockDimOp,
+    BlockIdxOp,
+    CoordinateOp,
+    GridDimOp,
+    ThreadIdxOp,
+)
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 from weft.dialects.cuda.types import TensorType
 
@@ -52,7 +58,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     printer.print_block(kernel.body.block)
     attributes = "".join(f' "{key}"="{value}"' for key, value in launch_bounds(kernel).items())
     module.add_function(
-        f"define ptx_kernel void @{name}({', '.join(listed)}) nounwind{attributes}"
+        f"define ptx_kernel void @{name}({', '.join(listed)}) convergent nounwind{attributes}"
         f"{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
     )
 
@@ -128,19 +134,33 @@ def launch_bounds(kernel: KernelOp) -> dict[str, str]:
     return bounds
 
 
-def _register(stem: str, given: str = "") -> Callable[[FunctionPrinter, Operation], None]:
-    """A row that reads a special register, or uses what is known when compiling."""
+# Special register of each coordinate.
+_REGISTERS: Final = {
+    "thread_idx": "tid",
+    "block_idx": "ctaid",
+    "block_dim": "ntid",
+    "grid_dim": "nctaid",
+}
 
-    def print_it(printer: FunctionPrinter, op: Operation) -> None:
-        axis = op.properties["dimension"].data  # pyright: ignore
-        known = printer.coordinates.get(f"{given}.{axis}")
-        if known is not None:
-            printer.values[op.results[0]] = known
-            return
-        callee = printer.module.intrinsic(f"llvm.nvvm.read.ptx.sreg.{stem}.{axis}")
-        printer.define(op.results[0], f"call i32 {callee}()")
 
-    return print_it
+def coordinate(printer: FunctionPrinter, name: str, axis: str) -> str:
+    """A special register's value as an i32, or the constant that is known when compiling.
+
+    Args:
+        printer: where the read goes.
+        name: ``"thread_idx"``, ``"block_idx"``, ``"block_dim"`` or ``"grid_dim"``.
+        axis: ``"x"``, ``"y"`` or ``"z"``.
+    """
+    known = printer.coordinates.get(f"{name}.{axis}")
+    if known is not None:
+        return known
+    callee = printer.module.intrinsic(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[name]}.{axis}")
+    return printer.let(f"call i32 {callee}()", f"{name}_{axis}")
+
+
+def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:
+    name = op.name.partition(".")[2]
+    printer.values[op.results[0]] = coordinate(printer, name, op.dimension.data)
 
 
 def _print_return(printer: FunctionPrinter, op: Operation) -> None:
@@ -148,9 +168,9 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 
 
 KERNEL_OPERATIONS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    ThreadIdxOp: _register("tid"),
-    BlockIdxOp: _register("ctaid"),
-    BlockDimOp: _register("ntid", "block_dim"),
-    GridDimOp: _register("nctaid"),
+    ThreadIdxOp: _print_coordinate,
+    BlockIdxOp: _print_coordinate,
+    BlockDimOp: _print_coordinate,
+    GridDimOp: _print_coordinate,
     ReturnOp: _print_return,
 }

@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.lowering.atomics import ATOMICS
+from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.kernel import KERNEL_OPERATIONS
 from weft.backends.cuda.lowering.launch import LAUNCH
+from weft.backends.cuda.lowering.shared import SHARED
+from weft.backends.cuda.lowering.timing import TIMING
+from weft.backends.cuda.lowering.warp import WARP
+from weft.backends.cuda.lowering.warp_reduce import WARP_REDUCE
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 
 if TYPE_CHECKING:
@@ -23,6 +28,11 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
     **ATOMICS,
     **DEBUG,
+    **SHARED,
+    **BARRIERS,
+    **WARP,
+    **WARP_REDUCE,
+    **TIMING,
     **KERNEL_OPERATIONS,
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}

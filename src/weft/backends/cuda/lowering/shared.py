@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory on a GPU: one dynamic buffer per block, which every array is a part of.
+
+In: cuda.shared with its offset, cuda.dynamic_shared. Out: pointers into an external array of the shared address
+space, whose size the launch gives; so 48 kB are no limit. Next: barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.tensor_value import TensorValue
+from weft.dialects.builder import source_location
+from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
+from weft.dialects.cuda.types import DYNAMIC
+from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+# `$` is legal in PTX, and no user's kernel is called so.
+_BUFFER: Final = "weft$shared"
+
+
+def kernel_of(operation: Operation) -> KernelOp:
+    """The kernel that an operation stands in."""
+    parent = operation.parent_op()
+    while parent is not None and not isinstance(parent, KernelOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise InternalCompilerError(
+            "CODEGEN_KERNEL", f"{operation.name} stands in no kernel", hint=REPORT_HINT
+        )
+    return parent
+
+
+def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
+    """Refuses a kernel whose own shared arrays no block of the architecture can have.
+
+    Args:
+        kernel: laid out.
+        most: bytes that a block may have.
+        architecture: its name, for the message.
+    Raises:
+        ValueRangeError: with both numbers.
+    """
+    bytes_needed = kernel.shared_memory_bytes
+    if bytes_needed > most:
+        raise ValueRangeError(
+            "SHARED_TOO_LARGE",
+            f"the shared arrays of '{kernel.sym_name.data}' take {bytes_needed} bytes; "
+            f"a block has at most {most} on {architecture}",
+            hint="use smaller tiles or fewer of them",
+            location=source_location(kernel.location),
+        )
+
+
+def _buffer(printer: FunctionPrinter) -> str:
+    return printer.module.declare_global(_BUFFER, "external addrspace(3) global [0 x i8], align 16")
+
+
+def _at(buffer: str, offset: int) -> str:
+    """A constant that points into the buffer."""
+    if offset == 0:
+        return buffer
+    return f"getelementptr (i8, ptr addrspace(3) {buffer}, i64 {offset})"
+
+
+def _print_shared(printer: FunctionPrinter, op: Any) -> None:
+    offset = op.offset
+    if offset is None:
+        raise InternalCompilerError(
+            "CODEGEN_SHARED", "a shared array was not laid out", hint=REPORT_HINT
+        )
+    pointer = _at(_buffer(printer), offset.value.data)
+    printer.tensors[op.results[0]] = TensorValue(op.results[0].type, pointer)
+
+
+def _print_dynamic_shared(printer: FunctionPrinter, op: Any) -> None:
+    tensor_type = op.results[0].type
+    start = _at(_buffer(printer), kernel_of(op).shared_memory_bytes)
+    offset = printer.values[op.offset]
+    pointer = start
+    if offset != "0":
+        pointer = printer.let(
+            f"getelementptr i8, ptr addrspace(3) {start}, i64 {offset}", "dynamic"
+        )
+    given = iter(op.dims)
+    dims = [printer.values[next(given)] if dim == DYNAMIC else None for dim in tensor_type.dims]
+    printer.tensors[op.results[0]] = TensorValue(tensor_type, pointer, dims)
+
+
+SHARED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    SharedOp: _print_shared,
+    DynamicSharedOp: _print_dynamic_shared,
+}

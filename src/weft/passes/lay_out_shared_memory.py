@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the shared arrays of each kernel lie in the block's one buffer.
+
+In: a module whose kernels hold `cuda.shared`. Out: each with its `offset`; each kernel with the bytes of all its
+arrays as `weft.shared_memory_bytes`, which launches add to what they ask for. Next room: ffi_wrapper.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, i64
+
+from weft.dialects.builder import source_location
+from weft.dialects.cuda.kernel import SHARED_MEMORY_BYTES, KernelOp
+from weft.dialects.cuda.shared import SharedOp
+from weft.errors import ValueRangeError
+from weft.language.shared import MAX_SHARED_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from weft.dialects.cuda.types import TensorType
+
+BUFFER_ALIGNMENT: Final = 16
+"""Bytes that a kernel's part of the buffer is a multiple of: there the launch's own bytes begin."""
+
+
+def lay_out_shared_memory(module: ModuleOp) -> None:
+    """Gives every shared array its place, in the order of the program, each aligned as its type says.
+
+    Raises:
+        ValueRangeError: if a kernel's arrays take more bytes than a block may have; the place is that of the
+            array that does not fit.
+    """
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            _lay_out(kernel)
+
+
+def _lay_out(kernel: KernelOp) -> None:
+    end = 0
+    for array in _arrays(kernel):
+        tensor_type = array.result.type
+        offset = _aligned(end, tensor_type.alignment_bytes.data)
+        end = offset + array_bytes(tensor_type)
+        if end > MAX_SHARED_BYTES:
+            raise ValueRangeError(
+                "SHARED_TOO_LARGE",
+                f"the shared arrays of '{kernel.sym_name.data}' take {end} bytes up to this one; "
+                f"a block has at most {MAX_SHARED_BYTES}",
+                hint="use smaller tiles or fewer of them",
+                location=source_location(array.location),
+            )
+        array.offset = IntegerAttr(offset, i64)
+    if end:
+        total = IntegerAttr(_aligned(end, BUFFER_ALIGNMENT), i64)
+        kernel.attributes[SHARED_MEMORY_BYTES] = total
+
+
+def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:
+    return (operation for operation in kernel.walk() if isinstance(operation, SharedOp))
+
+
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def array_bytes(tensor_type: TensorType) -> int:
+    """Bytes of an array of static shape; a bool takes one.
+
+    Example:
+        >>> from xdsl.dialects.builtin import f32
+        >>> from weft.dialects.cuda.types import TensorType
+        >>> array_bytes(TensorType.get(f32, (8, 4), space="shared"))
+        128
+    """
+    element = tensor_type.element_type
+    assert isinstance(element, FixedBitwidthType)
+    return math.prod(tensor_type.dims) * element.size

@@ -1,0 +1,37 @@
+// RUN: llvm-cuda
+// RUN: ptx
+// RUN: sass
+// All shared arrays are parts of one dynamic buffer; what a launch asks for begins behind them.
+
+// LLVM-CUDA:      getelementptr i8, ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @weft$shared, i64 48), i64 %
+// LLVM-CUDA:      call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent
+// LLVM-CUDA:      mul nsw i64 %{{.*}}, 4
+// LLVM-CUDA:      @weft$shared = external addrspace(3) global [0 x i8], align 16
+
+// PTX:            .extern .shared .align 16 .b8 weft$shared[];
+// PTX:            st.shared.b32
+// PTX:            st.shared.b8 [weft$shared+32], 1;
+// PTX:            bar.sync 0;
+// PTX:            ld.shared.b32 %{{.*}}, [weft$shared];
+
+// SASS:           STS
+// SASS:           STS.U8
+// SASS:           BAR.SYNC.DEFER_BLOCKING 0x0
+// SASS:           LDS
+
+cuda.kernel @shared(%a: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32, %w: i64) attributes {weft.shared_memory_bytes = 48 : i64} {
+  %tile = cuda.shared at 0 : !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
+  %flag = cuda.shared at 32 : !cuda.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
+  %view = cuda.dynamic_shared %w dims(%n : i32) : !cuda.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4>
+  %zero = arith.constant 0 : i32
+  %true = arith.constant true
+  %x = cuda.load %a[%n : i32] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+  cuda.store %x, %tile[%n, %zero : i32, i32] : f32, !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
+  cuda.store %true, %flag[%zero : i32] : i1, !cuda.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
+  cuda.barrier
+  %y = cuda.load %tile[%zero, %zero : i32, i32] : !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16> -> f32
+  %z = cuda.load %view[%n, %n : i32, i32] : !cuda.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4> -> f32
+  %s = arith.addf %y, %z : f32
+  cuda.store %s, %a[%n : i32] : f32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  cuda.return
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared arrays in one buffer: offsets in the order of the program, aligned, with one total and one limit."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.parser import Parser
+
+from weft.dialects.context import make_context
+from weft.errors import ValueRangeError
+from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+
+
+def shared(element, dims, align):
+    shape = ", ".join(map(str, dims))
+    return f"!cuda.tensor<{element}, [{shape}], contiguous, shared, dims 32, offsets 32, align {align}>"
+
+
+def laid_out(*kernels):
+    """The kernels' operations after the pass; a kernel is a list of arrays."""
+    texts = []
+    for number, arrays in enumerate(kernels):
+        lines = "\n".join(
+            f'%a{n} = cuda.shared : {shared(*array)} loc("k.py":{n + 10}:5)'
+            for n, array in enumerate(arrays)
+        )
+        texts.append(f"cuda.kernel @k{number}() {{\n{lines}\ncuda.return\n}}")
+    module = Parser(make_context(), "\n".join(texts)).parse_module()
+    lay_out_shared_memory(module)
+    module.verify()
+    return list(module.body.block.ops)
+
+
+def offsets(kernel):
+    return [op.offset.value.data for op in kernel.body.block.ops if op.name == "cuda.shared"]
+
+
+def test_arrays_follow_each_other_in_the_order_of_the_program():
+    (kernel,) = laid_out([("f32", (4, 33), 16), ("f32", (8,), 16)])
+    assert offsets(kernel) == [0, 528]
+    assert kernel.shared_memory_bytes == 560
+
+
+def test_each_array_is_aligned_as_its_type_says():
+    (kernel,) = laid_out(
+        [("i8", (3,), 1), ("i1", (2,), 1), ("f16", (1,), 2), ("f64", (1,), 8), ("f32", (4,), 16)]
+    )
+    assert offsets(kernel) == [0, 3, 6, 8, 16]
+
+
+def test_the_total_is_a_multiple_of_16_so_that_what_a_launch_asks_for_is_aligned():
+    (kernel,) = laid_out([("f8E4M3FN", (1,), 1)])
+    assert kernel.shared_memory_bytes == 16
+
+
+def test_kernels_have_buffers_of_their_own():
+    first, second = laid_out([("i32", (4,), 16)], [("i32", (8,), 16)])
+    assert (offsets(first), first.shared_memory_bytes) == ([0], 16)
+    assert (offsets(second), second.shared_memory_bytes) == ([0], 32)
+
+
+def test_a_kernel_without_shared_arrays_is_left_as_it_is():
+    (kernel,) = laid_out([])
+    assert kernel.attributes == {}
+    assert kernel.shared_memory_bytes == 0
+
+
+def test_a_whole_block_may_be_used_and_not_a_byte_more():
+    (kernel,) = laid_out([("f32", (58000,), 16), ("i8", (448,), 16)])
+    assert kernel.shared_memory_bytes == 227 * 1024
+    with pytest.raises(ValueRangeError) as caught:
+        laid_out([("f32", (58000,), 16), ("i8", (449,), 16)])
+    assert caught.value.code == "SHARED_TOO_LARGE"
+    assert caught.value.message == (
+        "the shared arrays of 'k0' take 232449 bytes up to this one; a block has at most 232448"
+    )
+    assert str(caught.value.location) == "k.py:11"
