@@ -402,3 +402,111 @@ def test_clocks_go_forward():
     clocks(out)
     assert 0 < out[0] <= out[1] <= out[3]
     assert 0 <= out[2] < 1024
+
+
+# ---- the rest of the warp, and fences
+
+
+@weft.kernel
+def warp_bits_kernel(a: weft.Tensor, out: weft.Tensor):
+    t = weft.thread_idx.x
+    out[0, t] = weft.warp_and(a[t])
+    out[1, t] = weft.warp_or(a[t])
+    out[2, t] = weft.warp_xor(a[t])
+    out[3, t] = weft.warp_id()
+
+
+@weft.jit
+def warp_bits(a: I32, out: weft.Tensor[weft.i32, (4, "n")]):
+    warp_bits_kernel(a, out).launch(grid=1, block=a.shape[0])
+
+
+@pytest.mark.parametrize("n", [32, 96, 70])
+def test_reductions_of_bits_and_the_number_of_the_warp(n):
+    a = np.random.default_rng(n).integers(-(2**31), 2**31, n).astype(np.int32)
+    out = np.zeros((4, n), np.int32)
+    warp_bits(a, out)
+    for first in range(0, n, 32):
+        warp = a[first : first + 32]
+        for row, reduce in enumerate((np.bitwise_and, np.bitwise_or, np.bitwise_xor)):
+            assert (out[row, first : first + 32] == reduce.reduce(warp)).all()
+        assert (out[3, first : first + 32] == first // 32).all()
+
+
+@weft.kernel
+def exchange_kernel(a: weft.Tensor):
+    s = weft.shared(64, weft.i32)
+    t = weft.thread_idx.x
+    s[t] = a[t]
+    weft.sync_warp()
+    v = s[t ^ 1]
+    weft.sync_warp()
+    a[t] = v
+
+
+@weft.jit
+def exchange(a: I32):
+    exchange_kernel(a).launch(grid=1, block=a.shape[0])
+
+
+@pytest.mark.parametrize("n", [32, 64, 40])
+def test_lanes_exchange_through_memory_around_a_warp_barrier(n):
+    a = np.arange(n, dtype=np.int32)
+    exchange(a)
+    np.testing.assert_array_equal(a, np.arange(n) ^ 1)
+
+
+@weft.kernel
+def last_block_kernel(a: weft.Tensor, parts: weft.Tensor, done: weft.Tensor, out: weft.Tensor):
+    last = weft.shared(1, weft.i32)
+    t = weft.thread_idx.x
+    b = weft.block_idx.x
+    v = weft.warp_sum(a[b * 32 + t])
+    if t == 0:
+        parts[b] = v
+        weft.fence_device()
+        last[0] = 1 if weft.atomic_add(done, 0, 1) == weft.grid_dim.x - 1 else 0
+    weft.fence_block()
+    weft.sync_threads()
+    if last[0] == 1 and t == 0:
+        weft.fence_system()
+        total = 0
+        for i in range(weft.grid_dim.x):
+            total += parts[i]
+        out[0] = total
+
+
+@weft.jit
+def last_block(
+    a: weft.Tensor[weft.i32, ("n",)],
+    parts: weft.Tensor[weft.i32, ("m",)],
+    done: weft.Tensor[weft.i32, (1,)],
+    out: weft.Tensor[weft.i32, (1,)],
+):
+    last_block_kernel(a, parts, done, out).launch(grid=parts.shape[0], block=32)
+
+
+def test_the_last_block_sees_what_all_blocks_wrote_before_their_fence():
+    a = np.random.default_rng(5).integers(0, 1000, 32 * 2000).astype(np.int32)
+    for _ in range(5):
+        out, done = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        last_block(a, np.zeros(2000, np.int32), done, out)
+        assert out[0] == a.sum()
+
+
+@weft.kernel
+def short_clock_kernel(out: weft.Tensor):
+    out[0] = weft.u32(weft.clock32())
+
+
+@weft.jit
+def short_clock(out: weft.Tensor[weft.u32, (1,)]):
+    short_clock_kernel(out).launch(grid=1, block=1)
+
+
+def test_the_short_clock_is_the_low_half_of_the_long_one():
+    out = np.zeros(1, np.uint32)
+    short_clock(out)
+    first = int(out[0])
+    short_clock(out)
+    assert 0 < (int(out[0]) - first) % 2**32 < 10**9
