@@ -353,3 +353,19 @@ def test_a_launchs_own_stream_is_restored_afterwards():
     assert len(stores) == 1
     after = text.split("call i32 %launch_cuda")[1]
     assert "store ptr %stream." in after
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32"])
+def test_a_reciprocal_root_is_one_instruction(element: str):
+    kind = tensor(element)
+    text = f"""cuda.kernel @kernel(%a : {kind}) {{
+  %i = cuda.thread_idx "x" : i32
+  %v = cuda.load %a[%i : i32] : {kind} -> {element}
+  %r = math.rsqrt %v : {element}
+  cuda.store %r, %a[%i : i32] : {element}, {kind}
+  cuda.return
+}}"""
+    _, artifacts = compiled(text)
+    ptx = artifacts.contents["ptx"].decode()
+    assert "rsqrt.approx.f32" in ptx
+    assert "div." not in ptx

@@ -13,6 +13,7 @@ from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.kernel import KERNEL_OPERATIONS
 from weft.backends.cuda.lowering.launch import LAUNCH
+from weft.backends.cuda.lowering.mathematics import MATHEMATICS
 from weft.backends.cuda.lowering.shared import SHARED
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
+    **MATHEMATICS,
     **ATOMICS,
     **DEBUG,
     **SHARED,
