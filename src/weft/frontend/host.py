@@ -284,6 +284,13 @@ def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attrib
             )
         if value:
             found[f"weft.{name}"] = UNIT
+    if kernel.waits_for_grid and not options["cooperative"]:
+        name = kernel.function.function.__name__
+        raise CompileError(
+            "LAUNCH_NOT_COOPERATIVE",
+            f"'{name}' calls weft.sync_grid, and this launch is not cooperative",
+            hint=f"write {name}(...).launch(grid=..., block=..., cooperative=True)",
+        )
     cluster = _cluster(kernel, options["cluster"])
     if cluster is not None:
         found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in cluster])

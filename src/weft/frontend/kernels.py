@@ -18,6 +18,7 @@ from weft.arguments.constant import ConstantAnnotation, Constexpr, constant_key
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
+from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp, integer_attribute
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
@@ -103,9 +104,10 @@ class TracedKernel:
         written: indices of the arguments that it may write through.
         blocks: the constant block of each launch; None for one that is not constant.
         place: where the host function first calls it.
+        waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
     """
 
-    __slots__ = ("blocks", "function", "operation", "place", "symbol", "written")
+    __slots__ = ("blocks", "function", "operation", "place", "symbol", "waits_for_grid", "written")
 
     def __init__(
         self,
@@ -121,6 +123,7 @@ class TracedKernel:
         self.operation = operation
         self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
+        self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
 
     def finish(self) -> None:
         """Once all launches are known: a block size that all of them have becomes part of the kernel.
