@@ -31,22 +31,36 @@ def is_wide(name: str) -> bool:
     return name in ("f32", "f64")
 
 
+def as_native(printer: FunctionPrinter, text: str, name: str) -> str:
+    """The bits of an f16 or bf16 as an operand of LLVM's own type: `half %v.3`."""
+    kind = _NATIVE[name]
+    return f"{kind} {printer.let(f'bitcast i16 {text} to {kind}')}"
+
+
+def from_native(printer: FunctionPrinter, expression: str, name: str) -> str:
+    """The bits of what an instruction computes in LLVM's own type for f16 or bf16."""
+    return printer.let(f"bitcast {_NATIVE[name]} {printer.let(expression)} to i16")
+
+
+def has_arithmetic(printer: FunctionPrinter, name: str) -> bool:
+    """Whether LLVM may be given arithmetic of this small float."""
+    return printer.module.target.native_small_floats and name in _NATIVE
+
+
 def _has_cast(printer: FunctionPrinter, name: str) -> bool:
     """Whether LLVM's fpext and fptrunc between this small float and float are instructions."""
-    target = printer.module.target
-    if name == "f16":
-        return target.native_small_floats or target.half_conversions
-    return name == "bf16" and target.native_small_floats
+    if name == "f16" and printer.module.target.half_conversions:
+        return True
+    return has_arithmetic(printer, name)
 
 
 def to_f32(printer: FunctionPrinter, text: str, name: str) -> str:
     """A small float as `float`, exactly."""
     if name == "f32":
         return text
-    kind = _LLVM[name]
     if _has_cast(printer, name):
-        return printer.let(f"fpext {kind} {text} to float")
-    return printer.call_library(f"{name}_to_f32", "float", f"{kind} {text}")
+        return printer.let(f"fpext {as_native(printer, text, name)} to float")
+    return printer.call_library(f"{name}_to_f32", "float", f"{_LLVM[name]} {text}")
 
 
 def from_f32(printer: FunctionPrinter, text: str, name: str) -> str:
@@ -54,7 +68,7 @@ def from_f32(printer: FunctionPrinter, text: str, name: str) -> str:
     if name == "f32":
         return text
     if _has_cast(printer, name):
-        return printer.let(f"fptrunc float {text} to {_LLVM[name]}")
+        return from_native(printer, f"fptrunc float {text} to {_NATIVE[name]}", name)
     return printer.call_library(f"f32_to_{name}", _LLVM[name], f"float {text}")
 
 
@@ -65,8 +79,8 @@ def convert_float(printer: FunctionPrinter, text: str, source: str, result: str)
     if source == "f64":
         if result == "f32":
             return printer.let(f"fptrunc double {text} to float")
-        if printer.module.target.native_small_floats and result in ("f16", "bf16"):
-            return printer.let(f"fptrunc double {text} to {_LLVM[result]}")
+        if has_arithmetic(printer, result):
+            return from_native(printer, f"fptrunc double {text} to {_NATIVE[result]}", result)
         # Rounding to odd first keeps the second rounding from seeing a false tie.
         odd = printer.call_library("f64_to_f32_odd", "float", f"double {text}")
         return from_f32(printer, odd, result)
@@ -150,14 +164,17 @@ def _print_bitcast(printer: FunctionPrinter, op: Operation) -> None:
         printer.define(op.results[0], f"bitcast {before} {printer.values[operand]} to {after}")
 
 
+# How a value of each float type is carried, as `llvm_types.llvm_type` says.
 _LLVM: Final = {
     "f8e4m3": "i8",
     "f8e5m2": "i8",
-    "f16": "half",
-    "bf16": "bfloat",
+    "f16": "i16",
+    "bf16": "i16",
     "f32": "float",
     "f64": "double",
 }
+# LLVM's own types, for instructions on machines that have them.
+_NATIVE: Final = {"f16": "half", "bf16": "bfloat"}
 
 CONVERSIONS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     arith.ExtFOp: _print_float_cast,

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
-from weft.codegen.conversions import float_name, from_f32, is_wide, to_f32
+from weft.codegen.conversions import (
+    as_native,
+    float_name,
+    from_f32,
+    from_native,
+    has_arithmetic,
+    is_wide,
+    to_f32,
+)
 from weft.codegen.integer import print_floor_division
 from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type
 from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
@@ -58,9 +66,13 @@ def _arithmetic(instruction: str) -> Callable[[FunctionPrinter, Operation], None
         lhs, rhs = op.operands
         name = FLOAT_NAMES[type(lhs.type)]
         text = f"{instruction}{flags_of(op)}"
-        native = printer.module.target.native_small_floats and name in ("f16", "bf16")
-        if is_wide(name) or native:
+        if is_wide(name):
             printer.define(op.results[0], f"{text} {printer.typed(lhs)}, {printer.values[rhs]}")
+            return
+        if has_arithmetic(printer, name):
+            left = as_native(printer, printer.values[lhs], name)
+            right = as_native(printer, printer.values[rhs], name).partition(" ")[2]
+            printer.values[op.results[0]] = from_native(printer, f"{text} {left}, {right}", name)
             return
         _, kind, (left, right) = operands_in_f32(printer, op)
         define_rounded(printer, op, printer.let(f"{text} {kind} {left}, {right}"))
@@ -92,12 +104,7 @@ def with_bits(printer: FunctionPrinter, text: str, name: str, instruction: str, 
     bits = 8 if name.startswith("f8") else 16
     mask = (1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1
     signed = mask - (1 << bits) if mask >> (bits - 1) else mask
-    if bits == 8:
-        return printer.let(f"{instruction} i8 {text}, {signed}")
-    kind = "half" if name == "f16" else "bfloat"
-    integer = printer.let(f"bitcast {kind} {text} to i16")
-    changed = printer.let(f"{instruction} i16 {integer}, {signed}")
-    return printer.let(f"bitcast i16 {changed} to {kind}")
+    return printer.let(f"{instruction} i{bits} {text}, {signed}")
 
 
 def _print_compare(printer: FunctionPrinter, op: Any) -> None:

@@ -215,4 +215,4 @@ class FunctionPrinter:
         return f" !dbg !{self._scope}" if self.module.debug and self._scope is not None else ""
 
 
-_SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+_SUFFIXES = {"float": "f32", "double": "f64", "ptr": "p0"}

@@ -25,22 +25,16 @@ if TYPE_CHECKING:
     from weft.codegen.module_printer import ModulePrinter
 
 
-# LLVM may carry a bfloat as a float, and the instruction that brings it back flushes subnormal numbers to
-# zero; so it is handed over as an integer.
-_SMALL_FLOAT_BITS: Final = {"half": "i16", "bfloat": "i16"}
-
-
 def flattened_types(argument_type: Attribute) -> list[str]:
     """LLVM types of the parameters that one argument of a host function becomes, in order.
 
     Example:
-        a tensor of rank 2 with 32-bit dims gives `ptr, i32, i32, i64, i64`; a bool gives `i1`, a half or
-        bfloat its bits, `i16`.
+        a tensor of rank 2 with 32-bit dims gives `ptr, i32, i32, i64, i64`; a bool gives `i1`.
     """
     if isinstance(argument_type, TensorType):
         dims = [f"i{argument_type.dim_bits.data}"] * argument_type.rank
         return ["ptr", *dims, *["i64"] * argument_type.rank]
-    return [_SMALL_FLOAT_BITS.get(llvm_type(argument_type), llvm_type(argument_type))]
+    return [llvm_type(argument_type)]
 
 
 def host_symbol(name: str) -> str:
@@ -63,9 +57,6 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
             printer.tensors[argument] = TensorValue(
                 argument.type, names[0], names[1 : 1 + rank], names[1 + rank :]
             )
-        elif llvm_type(argument.type) in _SMALL_FLOAT_BITS:
-            expression = f"bitcast i16 {names[0]} to {llvm_type(argument.type)}"
-            printer.values[argument] = printer.let(expression)
         else:
             printer.values[argument] = names[0]
     results = op.function_type.outputs.data

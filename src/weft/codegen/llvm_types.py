@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How types and constants are written in LLVM text.
 
-In: xDSL types and Python numbers. Out: `i32`, `half`, `0x3FF0000000000000`. Floats are written as bits,
-so that no digit is lost. Next: function_printer.
+In: xDSL types and Python numbers. Out: `i32`, `float`, `0x3FF0000000000000`. Floats are written as bits,
+so that no digit is lost; those below 32 bits are integers that hold their bits. Next: function_printer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
-# A value of an 8-bit float is its byte; conversions are code (small_floats).
+# A value of a small float is its bits, and only an operation's own instructions see LLVM's half or bfloat.
+# Where a machine lacks these types, LLVM carries them from block to block as floats: it calls functions that no
+# C library has to bring them back, or uses instructions that flush subnormal numbers to zero.
 _TEXTS: Final[dict[type[Attribute], str]] = {
     Float8E4M3FNType: "i8",
     Float8E5M2Type: "i8",
-    Float16Type: "half",
-    BFloat16Type: "bfloat",
+    Float16Type: "i16",
+    BFloat16Type: "i16",
     Float32Type: "float",
     Float64Type: "double",
     IndexType: "i64",
@@ -49,11 +51,11 @@ FLOAT_NAMES: Final[dict[type[Attribute], str]] = {
     Float64Type: "f64",
 }
 
-_BYTES: Final = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
+_BYTES: Final = {"float": 4, "double": 8, "ptr": 8}
 
 
 def llvm_type(value_type: Attribute) -> str:
-    """The type of an SSA value; a bool is `i1`, an 8-bit float `i8`."""
+    """The type of an SSA value; a bool is `i1`, a small float an integer of its width."""
     text = _TEXTS.get(type(value_type))
     if text is not None:
         return text
@@ -132,9 +134,9 @@ def float_text(value: float, value_type: Attribute) -> str:
     if kind is Float32Type:
         return f32_text(value)
     if kind is Float16Type:
-        return f"0xH{_rounded_bits(value, 10, 5):04X}"
+        return integer_text(_rounded_bits(value, 10, 5), 16)
     if kind is BFloat16Type:
-        return f"0xR{_rounded_bits(value, 7, 8):04X}"
+        return integer_text(_rounded_bits(value, 7, 8), 16)
     return integer_text(float8_bits(value, FLOAT_NAMES[kind]), 8)
 
 

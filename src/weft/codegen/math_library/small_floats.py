@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 def bf16_to_f32(module: ModulePrinter) -> str:
     """bf16 is the upper half of a float."""
-    f = Formula(module, "bf16_to_f32", "float", "bfloat")
-    bits = f.let("bitcast bfloat %x0 to i16")
-    wide = f.let(f"zext i16 {bits} to i32")
+    f = Formula(module, "bf16_to_f32", "float", "i16")
+    wide = f.let("zext i16 %x0 to i32")
     return f.finish(f.from_bits(f.integer_op("shl", wide, 16)))
 
 
 def f32_to_bf16(module: ModulePrinter) -> str:
     """Adds half a unit of the last place, less one if the value is even, and cuts; NaN is kept quiet."""
-    f = Formula(module, "f32_to_bf16", "bfloat", "float")
+    f = Formula(module, "f32_to_bf16", "i16", "float")
     bits = f.bits("%x0")
     upper = f.integer_op("lshr", bits, 16)
     odd = f.integer_op("and", upper, 1)
@@ -35,15 +34,13 @@ def f32_to_bf16(module: ModulePrinter) -> str:
     quiet = f.integer_op("or", upper, 0x40)
     is_nan = f.compare("uno", "%x0", "%x0")
     chosen = f.let(f"select i1 {is_nan}, i32 {quiet}, i32 {rounded}")
-    short = f.let(f"trunc i32 {chosen} to i16")
-    return f.finish(f.let(f"bitcast i16 {short} to bfloat"))
+    return f.finish(f.let(f"trunc i32 {chosen} to i16"))
 
 
 def f16_to_f32(module: ModulePrinter) -> str:
     """Moves the fields, and lets one multiplication normalise subnormal values."""
-    f = Formula(module, "f16_to_f32", "float", "half")
-    short = f.let("bitcast half %x0 to i16")
-    wide = f.let(f"zext i16 {short} to i32")
+    f = Formula(module, "f16_to_f32", "float", "i16")
+    wide = f.let("zext i16 %x0 to i32")
     sign = f.integer_op("shl", f.integer_op("and", wide, 0x8000), 16)
     magnitude = f.integer_op("shl", f.integer_op("and", wide, 0x7FFF), 13)
     finite = f.bits(f.mul(f.from_bits(magnitude), 2.0**112))
@@ -73,7 +70,7 @@ def _rounded_magnitude(f: Formula, magnitude: str, explicit: int, bias: int) -> 
 
 def f32_to_f16(module: ModulePrinter) -> str:
     """Too large becomes infinity, as IEEE has it."""
-    f = Formula(module, "f32_to_f16", "half", "float")
+    f = Formula(module, "f32_to_f16", "i16", "float")
     bits = f.bits("%x0")
     sign = f.integer_op("lshr", f.integer_op("and", bits, -(1 << 31)), 16)
     magnitude = f.integer_op("and", bits, 0x7FFFFFFF)
@@ -82,8 +79,7 @@ def f32_to_f16(module: ModulePrinter) -> str:
     large = f.let(f"select i1 {is_large}, i32 {0x7C00}, i32 {rounded}")
     is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
     chosen = f.let(f"select i1 {is_nan}, i32 {0x7E00}, i32 {large}")
-    short = f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i16")
-    return f.finish(f.let(f"bitcast i16 {short} to half"))
+    return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i16"))
 
 
 def _f32_to_f8(name: str, explicit: int, bias: int, largest: float, nan: int) -> LibraryEntry:

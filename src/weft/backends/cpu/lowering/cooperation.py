@@ -15,7 +15,6 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     GRID,
     CoroutinePrinter,
 )
-from weft.codegen.llvm_types import llvm_type
 from weft.dialects.cuda.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -71,8 +70,7 @@ def _print_match(printer: CoroutinePrinter, op: MatchOp) -> None:
 
 def _print_reduce(printer: CoroutinePrinter, op: WarpReduceOp) -> None:
     printer.post(op.value, printer.values[op.mask])
-    value_type = llvm_type(op.value.type)
-    site = printer.add_site(f"reduce_{op.kind.data}", op.location, value_type=value_type)
+    site = printer.add_site(f"reduce_{op.kind.data}", op.location, value_type=op.value.type)
     printer.suspend(COLLECTIVE, site)
     printer.answer(op.results[0])
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from xdsl.dialects.builtin import i32
+
 from weft import _native
 from weft.backends.cpu.lowering.debug import source_position
 from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.llvm_types import llvm_type
+from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type, size_in_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
@@ -28,13 +30,13 @@ EXITED: Final = 4
 FAILED: Final = 5
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
-# enum weft_value_type, by LLVM type; integers are told by their width.
-_VALUE_TYPES: Final = {"half": 1, "bfloat": 2, "float": 3, "double": 4}
+# enum weft_value_type; integers are told by their width.
+_VALUE_TYPES: Final = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
 
 # Offsets in weft_thread_slot.
 _SITE, _MASK, _LANE, _VALUE, _RESULT = 4, 8, 12, 16, 24
 
-_FLOAT_BITS: Final = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
+_FLOAT_BITS: Final = {"float": "i32", "double": "i64"}
 
 
 class CoroutinePrinter(FunctionPrinter):
@@ -51,7 +53,11 @@ class CoroutinePrinter(FunctionPrinter):
         self.sites: list[str] = []
 
     def add_site(
-        self, operation: str, location: Attribute, width: int = 32, value_type: str = "i32"
+        self,
+        operation: str,
+        location: Attribute,
+        width: int = 32,
+        value_type: Attribute = i32,
     ) -> int:
         """A new place where the thread suspends; returns its index.
 
@@ -59,11 +65,12 @@ class CoroutinePrinter(FunctionPrinter):
             operation: a name of `_native.COOPERATIVE_OPERATIONS`.
             location: of the operation, for messages.
             width: of a shuffle.
-            value_type: LLVM type of a reduction's values.
+            value_type: of a reduction's values.
         """
         position = source_position(location)
         place = f"{position.filename.data}:{position.line.data}" if position else ""
-        kind = _VALUE_TYPES.get(value_type) or int(value_type[1:])
+        name = FLOAT_NAMES.get(type(value_type))
+        kind = _VALUE_TYPES[name] if name else 8 * size_in_bytes(llvm_type(value_type))
         text = self.module.string(place)
         self.sites.append(
             f"{{ ptr, i32, i32, i32, i32 }} {{ ptr {text}, i32 {_OPERATIONS[operation]}, "
