@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage
-from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
+from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.backends.refusal import refuse_unsupported

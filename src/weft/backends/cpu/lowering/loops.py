@@ -15,6 +15,7 @@ from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.control_flow import print_while
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, LoadOp
+from weft.dialects.cuda.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +33,15 @@ def may_wait(loop: Operation) -> bool:
     for operation in loop.walk():
         if isinstance(operation, AtomicRmwOp | AtomicCasOp):
             return True
-        if isinstance(operation, LoadOp) and operation.tensor.type.space.data != "local":
+        if isinstance(operation, LoadOp) and _is_seen_by_others(operation):
             if all(_is_outside(value.owner, loop) for value in operation.operands):
                 return True
     return False
+
+
+def _is_seen_by_others(load: LoadOp) -> bool:
+    tensor_type = load.tensor.type
+    return isinstance(tensor_type, TensorType) and tensor_type.space.data != "local"
 
 
 def _is_outside(owner: Any, loop: Operation) -> bool:
