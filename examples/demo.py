@@ -108,7 +108,7 @@ def run_examples(examples: Iterable[Example], quick: bool, pictures: Path) -> li
             )
         )
     print(
-        "One thread; times are the best of several. The first compilation in the process took "
+        "Times are the best of several. The first compilation in the process took "
         f"{first_ms:.0f} ms, imports included."
     )
     for report in reports:

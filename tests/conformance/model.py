@@ -100,7 +100,7 @@ def floats(operator: str, left: np.ndarray, right: np.ndarray, dtype: weft.DType
             "//": np.floor_divide,
             "%": np.remainder,
         }[operator](a, b)
-    return result.astype(numpy_type)
+        return result.astype(numpy_type)
 
 
 def rounded_once(values: np.ndarray, dtype: weft.DType) -> np.ndarray:
@@ -168,12 +168,8 @@ def pairs(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def assert_same(got: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> None:
     """Equal to the bit, NaN equal to any NaN; a failure shows the first wrong element's inputs."""
     assert got.dtype == expected.dtype
-    if np.issubdtype(got.dtype, np.integer) or got.dtype == np.bool_:
-        wrong = got != expected
-    else:
-        a, b = got.astype(np.float64), expected.astype(np.float64)
-        both_nan = np.isnan(a) & np.isnan(b)
-        wrong = ~(both_nan | ((a == b) & (np.signbit(a) == np.signbit(b))))
+    with np.errstate(all="ignore"):
+        wrong = differs(got, expected)
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         given = ", ".join(repr(array[first]) for array in inputs)
@@ -181,3 +177,12 @@ def assert_same(got: np.ndarray, expected: np.ndarray, *inputs: np.ndarray) -> N
             f"{int(wrong.sum())} of {wrong.size} wrong; first for ({given}): "
             f"got {got[first]!r}, expected {expected[first]!r}"
         )
+
+
+def differs(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where two arrays of one type are not the same to the bit, NaN being equal to any NaN."""
+    if np.issubdtype(got.dtype, np.integer) or got.dtype == np.bool_:
+        return got != expected
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    both_nan = np.isnan(a) & np.isnan(b)
+    return ~(both_nan | ((a == b) & (np.signbit(a) == np.signbit(b))))

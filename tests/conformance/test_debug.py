@@ -50,9 +50,14 @@ def test_printf_of_small_types_and_bools(capfd):
     assert text == "-5 250 1 0.500000\n"
 
 
-def test_printf_comes_in_the_order_of_the_threads(capfd):
-    text = printed(capfd, r'weft.printf("%d\n", i)', count=100)
-    assert text.splitlines() == [str(k) for k in range(100)]
+def test_printf_comes_in_the_order_of_the_threads_of_a_block(capfd):
+    text = printed(capfd, r'weft.printf("%d\n", i)', count=32)
+    assert text.splitlines() == [str(k) for k in range(32)]
+
+
+def test_printf_of_several_blocks_loses_no_line(capfd):
+    text = printed(capfd, r'weft.printf("%d\n", i)', count=1000)
+    assert sorted(map(int, text.splitlines())) == list(range(1000))
 
 
 def test_printf_without_arguments_and_with_percent_and_quotes(capfd):

@@ -261,7 +261,7 @@ def check(chosen: list[Tree]) -> None:
 
 
 @settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,

@@ -117,7 +117,7 @@ def test_elements_of_every_type_are_copied_bit_for_bit(dtype):
         bits &= 1
     source = bits.view(NUMPY_TYPES[dtype])
     if dtype.is_float:  # a signalling NaN may become a quiet one
-        source = np.where(np.isnan(source.astype(np.float32)), np.ones_like(source), source)
+        source = np.where(np.isnan(source.astype(np.float64)), np.ones_like(source), source)
     target = np.zeros_like(source)
     run_threads("target[i] = source[i]", 40, {"source": source, "target": target})
     assert target.tobytes() == source.tobytes()
