@@ -350,3 +350,22 @@ def test_names_that_the_ir_cannot_print_are_left_out():
     assert "π" not in text
     assert "é" not in text
     assert "%x_1" in text
+
+
+def helper_loop(x, scale):
+    y = x
+    for i in range(4):
+        if i > 2:
+            y = 1
+    return y * scale
+
+
+def same_loop_with_other_types(a, b):
+    a[0] = helper_loop(a[0], 2)
+    b[0] = helper_loop(b[0], 2)
+    a[1] = helper_loop(0, a[1])
+
+
+def test_a_loop_that_is_inlined_again_takes_the_types_of_this_call():
+    text = kernel_text(same_loop_with_other_types, F32, vector(weft.f64))
+    assert re.findall(r"scf\.for .* -> \((\w+)\)", text) == ["f32", "f64", "i32"]

@@ -253,7 +253,9 @@ def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
     """The loop, with what its types depend on; None where that cannot be told."""
     values = frame.scope.values
     found: list[Hashable] = [node]
-    for name in sorted(frame.source.analysis.read(node) & values.keys()):
+    analysis = frame.source.analysis
+    # What it assigns counts too: a variable may pass through the loop without being read in it.
+    for name in sorted((analysis.read(node) | analysis.assigned([node])) & values.keys()):
         leaves: list[Any] = []
         found += [name, flatten(values[name], leaves)]
         for leaf in leaves:
