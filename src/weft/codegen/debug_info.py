@@ -27,7 +27,7 @@ def quoted(text: str) -> str:
         return f'"{text}"'
     plain = b" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
     parts = [
-        chr(byte) if chr(byte).isalnum() and byte < 128 or byte in plain else f"\\{byte:02X}"
+        chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in plain else f"\\{byte:02X}"
         for byte in text.encode()
     ]
     return f'"{"".join(parts)}"'

@@ -98,7 +98,7 @@ def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
     infinity = ((1 << exponent_bits) - 1) << explicit
     if magnitude > 0x7FF << 52:
         return top | infinity | 1 << (explicit - 1)
-    if magnitude == 0 or magnitude == 0x7FF << 52:
+    if magnitude in (0, 0x7FF << 52):
         return top | (infinity if magnitude else 0)
     exponent = max((magnitude >> 52) - 1023, 1 - bias)
     # The value in units of the last place at this exponent, rounded to even by Python's round.
