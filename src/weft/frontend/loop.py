@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.frontend.control_flow import Fork
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
-from weft.frontend.scope import Undefined
+from weft.frontend.scope import Conflict, Undefined
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ class Loop:
             "which may not run"
         )
         for name in self.assigned:
-            values[name] = Undefined(reason, hint)
+            # A variable whose values did not go together before the loop still has that reason.
+            if not isinstance(values.get(name), Conflict):
+                values[name] = Undefined(reason, hint)
         carried.bind(values, results)
         for result, name in zip(results, carried.hints(), strict=True):
             name_value(result, name)
