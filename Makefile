@@ -20,6 +20,9 @@ pip := $(bin)/python -m pip install --quiet --disable-pip-version-check
 build := build/native-$(notdir $(abspath $(VENV)))
 native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
 
+native_all := $(wildcard native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h tests/native/*.cpp tests/native/*.h tests/native/*.c tests/native/*/*.cpp tests/native/*/*.h)
+format_style := --style=file:native/.clang-format
+
 .PHONY: help venv native demo test check format docs bench gpu clean
 
 help:  ## list these targets
@@ -68,16 +71,19 @@ test: $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)  ## run 
 	@WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest $(ARGS)
 
 check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, import-linter, clang-format
-	$(bin)/ruff format --check .
-	$(bin)/ruff check .
-	$(bin)/pyright --pythonpath $(bin)/python
-	$(bin)/lint-imports
-	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format --dry-run --Werror
+	@failed=; \
+	check() { echo "== $$1"; shift; "$$@" || failed="$$failed $$1"; }; \
+	check "ruff format" $(bin)/ruff format --check --quiet .; \
+	check "ruff check" $(bin)/ruff check --quiet .; \
+	check "pyright" $(bin)/pyright --pythonpath $(bin)/python; \
+	check "import-linter" $(bin)/lint-imports --no-logo; \
+	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(format_style) $(native_all); \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
-	git ls-files 'native/*.h' 'native/*.cpp' 'native/*.c' | xargs $(bin)/clang-format -i
+	$(bin)/clang-format -i $(format_style) $(native_all)
 
 docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough
 	@for page in configuration reference errors walkthrough; do $(bin)/python -m docs.generate_$$page; done
