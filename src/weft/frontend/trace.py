@@ -22,6 +22,7 @@ from weft.frontend.entry import tidy_entry
 from weft.frontend.host import KernelLauncher
 from weft.frontend.inlining import inline, local_names
 from weft.frontend.kernels import KernelTable
+from weft.frontend.names import RESULT
 from weft.frontend.parameters import host_parameters
 from weft.frontend.results import Results
 from weft.frontend.statements import Statements
@@ -124,7 +125,7 @@ def _trace(
     try:
         tree = results.tree(value)
     except WeftError as error:
-        error.location = error.location or place
+        error.location = error.location or frame.scope.places.get(RESULT, place)
         raise
     builder.emit(ReturnOp(*results.values))
     tidy_entry(builder.entry)
