@@ -14,10 +14,10 @@ from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
 INTEGERS = {"i32", "u32", "i64", "u64"}
+FLOATS = {"f16", "bf16", "f32", "f64"}
 EXPECTED = {
-    **dict.fromkeys(("add", "sub", "max", "min"), INTEGERS | {"f16", "bf16", "f32", "f64"}),
+    **dict.fromkeys(("add", "sub", "max", "min", "exchange", "cas"), INTEGERS | FLOATS),
     **dict.fromkeys(("and", "or", "xor"), INTEGERS),
-    **dict.fromkeys(("exchange", "cas"), INTEGERS | {"f32", "f64"}),
 }
 MODIFY = [kind for kind in EXPECTED if kind != "cas"]
 

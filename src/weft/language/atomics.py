@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read-modify-write as one step: ``atomic_add``, ``atomic_max``, ``atomic_cas`` and the others.
 
-In: a tensor in global memory, an index, a value, a memory order and scope. Out: the element as it was before.
+In: a tensor in global or shared memory, an index, a value, a memory order and scope. Out: the element as it was before.
 Next: debug.
 """
 
@@ -34,8 +34,8 @@ ATOMIC_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
     "and": _INTEGERS,
     "or": _INTEGERS,
     "xor": _INTEGERS,
-    "exchange": (*_INTEGERS, types.f32, types.f64),
-    "cas": (*_INTEGERS, types.f32, types.f64),
+    "exchange": (*_INTEGERS, *_FLOATS),
+    "cas": (*_INTEGERS, *_FLOATS),
 }
 """Element types of each atomic operation, on every target."""
 
@@ -52,11 +52,15 @@ def atomic_add(
 ) -> Scalar:
     """Adds `value` to an element as one step; returns the element as it was before.
 
-    Integers wrap. The sum of floats depends on the order in which threads arrive.
+    Integers wrap. The sum of floats depends on the order in which threads arrive; in global memory a GPU takes
+    subnormal f32 numbers for 0.
+
+    A GPU has one instruction for every atomic operation and type, but for these, which take a loop: those on
+    f16 and bf16, and in shared memory sums of floats and what combines 64-bit integers or extrema of f64.
 
     Args:
         builder: where operations go; users leave it out.
-        tensor: in global memory, of i32, u32, i64, u64, f16, bf16, f32 or f64.
+        tensor: in global or shared memory, of i32, u32, i64, u64, f16, bf16, f32 or f64.
         index: an integer, or a tuple with one per dimension.
         value: a number that the element type holds.
         order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides
@@ -105,8 +109,8 @@ def atomic_max(
 ) -> Scalar:
     """Raises an element to `value` if that is larger, as one step; returns the element as it was before.
 
-    Compares by the element type's sign; of a float and NaN the float remains. Arguments, types and errors
-    are those of `atomic_add`.
+    Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
+    NaN already may stay so. Arguments, types and errors are those of `atomic_add`.
 
     Example:
         ``weft.atomic_max(largest, 0, a[i])``
@@ -126,8 +130,8 @@ def atomic_min(
 ) -> Scalar:
     """Lowers an element to `value` if that is smaller, as one step; returns the element as it was before.
 
-    Compares by the element type's sign; of a float and NaN the float remains. Arguments, types and errors
-    are those of `atomic_add`.
+    Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
+    NaN already may stay so. Arguments, types and errors are those of `atomic_add`.
 
     Example:
         ``weft.atomic_min(distance, node, candidate)``
@@ -207,7 +211,7 @@ def atomic_exchange(
 ) -> Scalar:
     """Writes `value` to an element and returns what was there, as one step.
 
-    For i32, u32, i64, u64, f32 and f64; arguments and errors are those of `atomic_add`.
+    Arguments, types and errors are those of `atomic_add`.
 
     Example:
         ``previous = weft.atomic_exchange(head, 0, node)``
@@ -229,11 +233,11 @@ def atomic_cas(
     """Writes `value` if the element equals `expected`, as one step; returns the element as it was before.
 
     It was written exactly where the result equals `expected`. Elements are compared bit for bit, so 0.0
-    differs from −0.0 and a NaN equals itself. For i32, u32, i64, u64, f32 and f64.
+    differs from −0.0 and a NaN equals itself. Types are those of `atomic_add`.
 
     Args:
         builder: where operations go; users leave it out.
-        tensor: in global memory.
+        tensor: in global or shared memory.
         index: an integer, or a tuple with one per dimension.
         expected: what the element is compared with.
         value: what is written.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomics on a GPU: order and scope that LLVM drops, maximum and minimum of floats without a loop.
+"""Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
 
 In: cuda.atomic_rmw. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22 prints for
 PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both by itself. Next: tables.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.atomics import AtomicAccess, atomic_rows, atomic_value, llvm_instruction
-from weft.codegen.llvm_types import llvm_type
+from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,9 @@ _PTX_OPERATIONS: Final = {
     "fadd": ("add", "f"),
 }
 _REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
+# Small float → the first architecture whose PTX adds it. The hardware adds pairs only, so that ptxas makes a
+# compare-and-swap loop of it, but one that knows the word around the element.
+_FIRST_WITH_SUM: Final = {"f16": 70, "bf16": 90}
 _FIRST_WITH_ORDER: Final = 70
 _FIRST_WITH_SCOPE: Final = 60
 
@@ -57,15 +60,15 @@ def _instruction(
         return llvm_instruction(printer, access, operation, text, value)
     if operation == "sub":
         operation, value = "add", printer.let(f"sub {text} 0, {value}")
+    register, bits = _REGISTERS[text]
+    name, letter = _PTX_OPERATIONS[operation]
+    form = f"{name}.{letter}{bits}"
     if capability >= _FIRST_WITH_ORDER:
-        if access.order == "seq_cst":
-            _fence(printer, access)
-        qualifiers = f".{_PTX_ORDERS[access.order]}.{_PTX_SCOPES[access.scope_name]}"
-        return _ptx(printer, access, operation, text, value, qualifiers)
+        return _ordered(printer, access, form, text, register, value)
     if access.order not in ("monotonic", "acquire"):
         _fence(printer, access)
     if system and capability >= _FIRST_WITH_SCOPE:
-        old = _ptx(printer, access, operation, text, value, ".sys")
+        old = _ptx(printer, access, ".sys", form, text, register, value)
     else:
         old = llvm_instruction(printer, access, operation, text, value)
     if access.order not in ("monotonic", "release"):
@@ -77,20 +80,42 @@ def _fence(printer: FunctionPrinter, access: AtomicAccess) -> None:
     printer.line(f"fence{access.scope} seq_cst")
 
 
+def _ordered(
+    printer: FunctionPrinter,
+    access: AtomicAccess,
+    form: str,
+    text: str,
+    register: str,
+    value: str,
+) -> str:
+    """One instruction that has its order and scope in its name."""
+    if access.order == "seq_cst":
+        _fence(printer, access)
+    qualifiers = f".{_PTX_ORDERS[access.order]}.{_PTX_SCOPES[access.scope_name]}"
+    return _ptx(printer, access, qualifiers, form, text, register, value)
+
+
 def _ptx(
     printer: FunctionPrinter,
     access: AtomicAccess,
-    operation: str,
-    text: str,
-    value: str,
     qualifiers: str,
+    form: str,
+    text: str,
+    register: str,
+    value: str,
 ) -> str:
-    """Inline PTX; convergent, so that it is never moved into or out of branches."""
-    register, bits = _REGISTERS[text]
-    name, letter = _PTX_OPERATIONS[operation]
+    """Inline PTX; convergent, so that it is never moved into or out of branches.
+
+    Args:
+        printer, access: where, and on which element.
+        qualifiers: order and scope: `.acquire.cta`.
+        form: operation and type: `add.u32`.
+        text, register: the value's type in LLVM, and the letter of its constraint.
+        value: what the element is combined with.
+    """
     return printer.let(
-        f'call {text} asm sideeffect "atom{qualifiers}.{access.space}.{name}.{letter}{bits} '
-        f'$0, [$1], $2;", "={register},l,{register},~{{memory}}"({access.pointer}, {text} {value}) '
+        f'call {text} asm sideeffect "atom{qualifiers}.{access.space}.{form} $0, [$1], $2;", '
+        f'"={register},l,{register},~{{memory}}"({access.pointer}, {text} {value}) '
         "convergent nounwind",
         "old",
     )
@@ -99,9 +124,12 @@ def _ptx(
 def _value(
     printer: FunctionPrinter, access: AtomicAccess, kind: str, element: Attribute, value: str
 ) -> str:
-    text = llvm_type(element)
+    text, name = llvm_type(element), FLOAT_NAMES.get(type(element), "")
     if kind in ("max", "min") and text in ("float", "double"):
         return _float_extremum(printer, access, kind, text, value)
+    least = _FIRST_WITH_SUM.get(name)
+    if kind == "add" and least and printer.module.target.compute_capability >= least:
+        return _ordered(printer, access, f"add.noftz.{name}", text, "h", value)
     return atomic_value(printer, access, kind, element, value)
 
 
