@@ -21,7 +21,6 @@ build := build/native-$(notdir $(abspath $(VENV)))
 native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
 
 native_all := $(wildcard native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h tests/native/*.cpp tests/native/*.h tests/native/*.c tests/native/*/*.cpp tests/native/*/*.h)
-format_style := --style=file:native/.clang-format
 
 .PHONY: help venv native demo test check format docs bench gpu clean
 
@@ -77,13 +76,13 @@ check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, impor
 	check "ruff check" $(bin)/ruff check --quiet .; \
 	check "pyright" $(bin)/pyright --pythonpath $(bin)/python; \
 	check "import-linter" $(bin)/lint-imports --no-logo; \
-	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(format_style) $(native_all); \
+	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all); \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
-	$(bin)/clang-format -i $(format_style) $(native_all)
+	$(bin)/clang-format -i $(native_all)
 
 docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough
 	@for page in configuration reference errors walkthrough; do $(bin)/python -m docs.generate_$$page; done

@@ -14,27 +14,22 @@ extern "C" {
 WEFT_DRIVER_FUNCTIONS(FAKE_ROW)
 #undef FAKE_ROW
 
-CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
-                             uint64_t, int32_t *status) {
+CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t, int32_t* status) {
   struct Row {
-    const char *name;
+    const char* name;
     int version;
-    void *function;
+    void* function;
   };
   static const Row kRows[] = {
-#define FAKE_ROW(name, version, parameters)                                    \
-  {#name, version, reinterpret_cast<void *>(&name)},
+#define FAKE_ROW(name, version, parameters) {#name, version, reinterpret_cast<void*>(&name)},
       WEFT_DRIVER_FUNCTIONS(FAKE_ROW)
 #undef FAKE_ROW
   };
   *function = nullptr;
-  *status = 1; // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
-  for (const Row &row : kRows) {
-    if (strcmp(row.name, symbol) != 0 ||
-        fake::state().lacking.count(symbol) != 0)
-      continue;
-    if (row.version > fake::state().version || row.version > version)
-      continue;
+  *status = 1;  // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+  for (const Row& row : kRows) {
+    if (strcmp(row.name, symbol) != 0 || fake::state().lacking.count(symbol) != 0) continue;
+    if (row.version > fake::state().version || row.version > version) continue;
     *function = row.function;
     *status = 0;
     return 0;
@@ -42,4 +37,4 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
   return CUDA_ERROR_NOT_FOUND;
 }
 
-} // extern "C"
+}  // extern "C"

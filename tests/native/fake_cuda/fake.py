@@ -147,11 +147,12 @@ class FakeCuda:
         self.call("cuCtxGetCurrent", ctypes.byref(context))
         return context.value
 
-    def create_stream(self, context: int) -> int:
+    def create_stream(self, context: int, blocking: bool = False) -> int:
+        """A stream; a blocking one is ordered with the legacy default stream."""
         before = self.current()
         self.set_current(context)
         stream = ctypes.c_void_p()
-        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        self.call("cuStreamCreate", ctypes.byref(stream), 0 if blocking else 1)
         self.set_current(before)
         assert stream.value
         return stream.value

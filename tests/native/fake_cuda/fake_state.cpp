@@ -17,51 +17,44 @@ using weft::cuda::CUDA_ERROR_INVALID_HANDLE;
 using weft::cuda::CUDA_ERROR_NO_BINARY_FOR_GPU;
 using weft::cuda::CUDA_ERROR_NOT_INITIALIZED;
 
-State &state() {
-  static State *only = new State;
+State& state() {
+  static State* only = new State;
   return *only;
 }
 
-Context *&current_context() {
-  static thread_local Context *current = nullptr;
+Context*& current_context() {
+  static thread_local Context* current = nullptr;
   return current;
 }
 
-Call::Call(const char *function, bool needs_init, const char *format, ...)
+Call::Call(const char* function, bool needs_init, const char* format, ...)
     : lock_(state().mutex), text_(function) {
   va_list arguments, again;
   va_start(arguments, format);
   va_copy(again, arguments);
-  std::string details(
-      static_cast<size_t>(vsnprintf(nullptr, 0, format, arguments)) + 1, 0);
+  std::string details(static_cast<size_t>(vsnprintf(nullptr, 0, format, arguments)) + 1, 0);
   vsnprintf(details.data(), details.size(), format, again);
   va_end(again);
   va_end(arguments);
   details.pop_back();
   text_ += "(" + details + ")";
-  State &all = state();
+  State& all = state();
   all.counts[function] += 1;
   auto delay = all.delays.find(function);
-  if (delay != all.delays.end())
-    usleep(static_cast<useconds_t>(delay->second));
+  if (delay != all.delays.end()) usleep(static_cast<useconds_t>(delay->second));
   for (size_t index = 0; index < all.injections.size(); ++index) {
-    Injection &injection = all.injections[index];
-    if (injection.function != function || --injection.countdown > 0)
-      continue;
+    Injection& injection = all.injections[index];
+    if (injection.function != function || --injection.countdown > 0) continue;
     refused_ = injection.result;
     all.injections.erase(all.injections.begin() + static_cast<long>(index));
     return;
   }
-  if (!needs_init)
-    return;
-  if (all.pid == 0 || all.pid != getpid())
-    refused_ = CUDA_ERROR_NOT_INITIALIZED;
+  if (!needs_init) return;
+  if (all.pid == 0 || all.pid != getpid()) refused_ = CUDA_ERROR_NOT_INITIALIZED;
   // After a kernel crashed, work in the context fails; asking which one is
   // current does not.
-  const bool is_harmless = strncmp(function, "cuCtx", 5) == 0 &&
-                           strcmp(function, "cuCtxSynchronize") != 0;
-  if (refused_ == 0 && all.poison != 0 && !is_harmless)
-    refused_ = all.poison;
+  const bool is_harmless = strncmp(function, "cuCtx", 5) == 0 && strcmp(function, "cuCtxSynchronize") != 0;
+  if (refused_ == 0 && all.poison != 0 && !is_harmless) refused_ = all.poison;
 }
 
 CUresult Call::done(CUresult result) {
@@ -69,50 +62,46 @@ CUresult Call::done(CUresult result) {
   return result;
 }
 
-Stream *as_stream(weft::cuda::CUstream stream) {
-  auto *candidate = reinterpret_cast<Stream *>(stream);
+Stream* as_stream(weft::cuda::CUstream stream) {
+  auto* candidate = reinterpret_cast<Stream*>(stream);
   return state().streams.count(candidate) != 0 ? candidate : nullptr;
 }
 
-Context *context_of(weft::cuda::CUstream stream, CUresult *result) {
+Context* context_of(weft::cuda::CUstream stream, CUresult* result) {
   if (reinterpret_cast<uintptr_t>(stream) <= 2) {
-    Context *current = current_context();
+    Context* current = current_context();
     *result = current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : 0;
-    if (current != nullptr && state().contexts.count(current) == 0)
-      *result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (current != nullptr && state().contexts.count(current) == 0) *result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return *result == 0 ? current : nullptr;
   }
-  Stream *found = as_stream(stream);
+  Stream* found = as_stream(stream);
   *result = found == nullptr ? CUDA_ERROR_INVALID_HANDLE : 0;
   if (found != nullptr && state().contexts.count(found->context) == 0)
     *result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return *result == 0 ? found->context : nullptr;
 }
 
-bool runs_on(const Image &image, const Device &device) {
+bool runs_on(const Image& image, const Device& device) {
   const int has = device.major * 10 + device.minor;
-  if (image.is_specific)
-    return image.architecture == has;
+  if (image.is_specific) return image.architecture == has;
   return image.architecture / 10 == device.major && image.architecture <= has;
 }
 
-Function *function_in(void *handle, Context *context, CUresult *result) {
+Function* function_in(void* handle, Context* context, CUresult* result) {
   *result = 0;
-  auto *function = static_cast<Function *>(handle);
+  auto* function = static_cast<Function*>(handle);
   if (state().functions.count(function) != 0) {
-    if (function->context != context)
-      *result = CUDA_ERROR_INVALID_HANDLE;
+    if (function->context != context) *result = CUDA_ERROR_INVALID_HANDLE;
     return *result == 0 ? function : nullptr;
   }
-  auto *kernel = static_cast<Kernel *>(handle);
+  auto* kernel = static_cast<Kernel*>(handle);
   if (state().kernels.count(kernel) == 0) {
     *result = CUDA_ERROR_INVALID_HANDLE;
     return nullptr;
   }
-  Function *&slot = kernel->functions[context];
+  Function*& slot = kernel->functions[context];
   if (slot == nullptr) {
-    if (!runs_on(kernel->library->image,
-                 state().devices[static_cast<size_t>(context->device)])) {
+    if (!runs_on(kernel->library->image, state().devices[static_cast<size_t>(context->device)])) {
       *result = CUDA_ERROR_NO_BINARY_FOR_GPU;
       return nullptr;
     }
@@ -122,15 +111,14 @@ Function *function_in(void *handle, Context *context, CUresult *result) {
   return slot;
 }
 
-const KernelInfo *Image::find(const char *name) const {
-  for (const KernelInfo &kernel : kernels) {
-    if (kernel.name == name)
-      return &kernel;
+const KernelInfo* Image::find(const char* name) const {
+  for (const KernelInfo& kernel : kernels) {
+    if (kernel.name == name) return &kernel;
   }
   return nullptr;
 }
 
-} // namespace fake
+}  // namespace fake
 
 // What tests call, through ctypes. None of it is recorded.
 extern "C" {
@@ -150,11 +138,11 @@ void fake_cuda_set_architecture(int device, int major, int minor) {
 }
 
 // cuGetProcAddress will not find it.
-void fake_cuda_lack(const char *function) { state().lacking.insert(function); }
+void fake_cuda_lack(const char* function) { state().lacking.insert(function); }
 
 // The nth call from now (1: the next) of the function returns `result` and does
 // nothing.
-void fake_cuda_fail(const char *function, int nth, int result) {
+void fake_cuda_fail(const char* function, int nth, int result) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   state().injections.push_back({function, nth, result});
 }
@@ -169,24 +157,21 @@ void fake_cuda_forget_failures() {
 // heals.
 void fake_cuda_poison(int result) { state().poison = result; }
 
-void fake_cuda_delay(const char *function, int microseconds) {
-  state().delays[function] = microseconds;
-}
+void fake_cuda_delay(const char* function, int microseconds) { state().delays[function] = microseconds; }
 
 // How often the function was called; all recorded calls for NULL.
-int fake_cuda_count(const char *function) {
+int fake_cuda_count(const char* function) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  if (function == nullptr)
-    return static_cast<int>(state().calls.size());
+  if (function == nullptr) return static_cast<int>(state().calls.size());
   auto found = state().counts.find(function);
   return found == state().counts.end() ? 0 : found->second;
 }
 
 // The call as text: cuCtxSetCurrent(0x55...) -> 0. Copied into `text`, cut at
 // `size`; the length it has.
-int fake_cuda_call(int index, char *text, int size) {
+int fake_cuda_call(int index, char* text, int size) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  const std::string &call = state().calls[static_cast<size_t>(index)];
+  const std::string& call = state().calls[static_cast<size_t>(index)];
   if (size > 0) {
     strncpy(text, call.c_str(), static_cast<size_t>(size));
     text[size - 1] = 0;
@@ -202,34 +187,26 @@ void fake_cuda_forget_calls() {
 
 // How many of a kind exist: library, module, function, stream, context,
 // allocation, retain.
-int fake_cuda_live(const char *kind) {
+int fake_cuda_live(const char* kind) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  const fake::State &all = state();
+  const fake::State& all = state();
   const std::string name = kind;
-  if (name == "library")
-    return static_cast<int>(all.libraries.size());
-  if (name == "module")
-    return static_cast<int>(all.modules.size());
-  if (name == "function")
-    return static_cast<int>(all.functions.size());
-  if (name == "stream")
-    return static_cast<int>(all.streams.size());
-  if (name == "context")
-    return static_cast<int>(all.contexts.size());
-  if (name == "allocation")
-    return static_cast<int>(all.allocations.size());
-  if (name == "retain")
-    return all.retains;
+  if (name == "library") return static_cast<int>(all.libraries.size());
+  if (name == "module") return static_cast<int>(all.modules.size());
+  if (name == "function") return static_cast<int>(all.functions.size());
+  if (name == "stream") return static_cast<int>(all.streams.size());
+  if (name == "context") return static_cast<int>(all.contexts.size());
+  if (name == "allocation") return static_cast<int>(all.allocations.size());
+  if (name == "retain") return all.retains;
   return -1;
 }
 
 // Launches of a kernel with this name run `run`, the kernel's CPU build, on the
 // memory its pointers name.
-void fake_cuda_register_kernel(const char *name, weft_cpu_kernel run,
-                               int64_t scratch_bytes,
-                               const weft_runtime_table *table) {
+void fake_cuda_register_kernel(const char* name, weft_cpu_kernel run, int64_t scratch_bytes,
+                               const weft_runtime_table* table) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   state().cpu_kernels[name] = {run, scratch_bytes, table};
 }
 
-} // extern "C"
+}  // extern "C"

@@ -35,12 +35,12 @@ struct Device {
 struct Context {
   int device = 0;
   bool is_primary = false;
-  int retains = 0; // of a primary context
+  int retains = 0;  // of a primary context
 };
 
 struct Graph {
   struct Node {
-    struct Function *function = nullptr;
+    struct Function* function = nullptr;
     weft::cuda::CUlaunchConfig config{};
     std::vector<std::string> parameters;
   };
@@ -48,8 +48,8 @@ struct Graph {
 };
 
 struct Stream {
-  Context *context = nullptr;
-  Graph *capture = nullptr; // not null while capturing
+  Context* context = nullptr;
+  Graph* capture = nullptr;  // not null while capturing
 };
 
 struct Parameter {
@@ -59,17 +59,17 @@ struct Parameter {
 // What a cubin says about one kernel.
 struct KernelInfo {
   std::string name;
-  std::vector<Parameter> parameters; // by ordinal
+  std::vector<Parameter> parameters;  // by ordinal
   int registers = 0;
   int max_threads = 1024;
   int static_shared = 0;
 };
 
 struct Image {
-  int architecture = 0; // 90
+  int architecture = 0;  // 90
   bool is_specific = false;
   std::vector<KernelInfo> kernels;
-  const KernelInfo *find(const char *name) const;
+  const KernelInfo* find(const char* name) const;
 };
 
 struct Library {
@@ -78,22 +78,22 @@ struct Library {
 
 struct Module {
   Image image;
-  Context *context = nullptr;
+  Context* context = nullptr;
 };
 
 // A kernel of a library; its attributes are per device.
 struct Kernel {
-  Library *library = nullptr;
-  const KernelInfo *info = nullptr;
-  std::map<int, std::map<int, int>> attributes; // device -> attribute -> value
-  std::map<Context *, struct Function *> functions;
+  Library* library = nullptr;
+  const KernelInfo* info = nullptr;
+  std::map<int, std::map<int, int>> attributes;  // device -> attribute -> value
+  std::map<Context*, struct Function*> functions;
 };
 
 struct Function {
-  const KernelInfo *info = nullptr;
-  Context *context = nullptr;
-  Kernel *kernel = nullptr; // NULL: of a module
-  Module *module = nullptr;
+  const KernelInfo* info = nullptr;
+  Context* context = nullptr;
+  Kernel* kernel = nullptr;  // NULL: of a module
+  Module* module = nullptr;
   std::map<int, int> attributes;
 };
 
@@ -106,82 +106,78 @@ struct Allocation {
 struct CpuKernel {
   weft_cpu_kernel run = nullptr;
   int64_t scratch_bytes = 0;
-  const weft_runtime_table *table = nullptr;
+  const weft_runtime_table* table = nullptr;
 };
 
 struct Injection {
   std::string function;
-  int countdown = 0; // calls until it strikes
+  int countdown = 0;  // calls until it strikes
   CUresult result = 0;
 };
 
 struct State {
   std::recursive_mutex mutex;
   int version = 13000;
-  int pid = 0; // of cuInit; 0 before
+  int pid = 0;  // of cuInit; 0 before
   std::vector<Device> devices{Device{}};
-  std::vector<Context *> primary; // one per device, made on first retain
+  std::vector<Context*> primary;  // one per device, made on first retain
   std::unordered_set<std::string> lacking;
   std::vector<Injection> injections;
-  CUresult poison =
-      0; // what every call in a context returns after a kernel crashed
-  std::map<std::string, int> delays; // microseconds
+  CUresult poison = 0;                // what every call in a context returns after a kernel crashed
+  std::map<std::string, int> delays;  // microseconds
   std::vector<std::string> calls;
   std::map<std::string, int> counts;
-  std::unordered_set<Context *> contexts;
-  std::unordered_set<Stream *> streams;
-  std::unordered_set<Library *> libraries;
-  std::unordered_set<Module *> modules;
-  std::unordered_set<Kernel *> kernels;
-  std::unordered_set<Function *> functions;
+  std::unordered_set<Context*> contexts;
+  std::unordered_set<Stream*> streams;
+  std::unordered_set<Library*> libraries;
+  std::unordered_set<Module*> modules;
+  std::unordered_set<Kernel*> kernels;
+  std::unordered_set<Function*> functions;
   std::map<CUdeviceptr, Allocation> allocations;
   std::map<std::string, CpuKernel> cpu_kernels;
   int retains = 0;
 };
 
-State &state();
-Context *&current_context(); // of this thread
+State& state();
+Context*& current_context();  // of this thread
 
 // Records the call and its result; refuses it where an injection, a lacking
 // cuInit or a fork says so. `needs_init` is false for the few functions that
 // work before cuInit.
 class Call {
-public:
-  Call(const char *function, bool needs_init, const char *format, ...)
-      __attribute__((format(printf, 4, 5)));
+ public:
+  Call(const char* function, bool needs_init, const char* format, ...) __attribute__((format(printf, 4, 5)));
   CUresult refused() const { return refused_; }
   CUresult done(CUresult result);
 
-private:
+ private:
   std::unique_lock<std::recursive_mutex> lock_;
   std::string text_;
   CUresult refused_ = 0;
 };
 
 // Parses a cubin; false where it is not a whole one.
-bool parse_cubin(const void *data, Image *image);
+bool parse_cubin(const void* data, Image* image);
 
 // Runs (or captures) a checked launch. Defined in launch.cpp.
-CUresult run_kernel(const Graph::Node &node);
+CUresult run_kernel(const Graph::Node& node);
 
-Stream *as_stream(weft::cuda::CUstream stream); // NULL for the default streams
-                                                // and for dead handles
+Stream* as_stream(weft::cuda::CUstream stream);  // NULL for the default streams
+                                                 // and for dead handles
 // The context a call on `stream` belongs to; NULL with `result` where the
 // handle is dead or none is current.
-Context *context_of(weft::cuda::CUstream stream, CUresult *result);
+Context* context_of(weft::cuda::CUstream stream, CUresult* result);
 // The function behind a CUfunction or a CUkernel in that context; loads it
 // there like the driver's lazy loading.
-Function *function_in(void *handle, Context *context, CUresult *result);
-bool runs_on(const Image &image, const Device &device);
+Function* function_in(void* handle, Context* context, CUresult* result);
+bool runs_on(const Image& image, const Device& device);
 
-} // namespace fake
+}  // namespace fake
 
-#define FAKE_ENTER(name, ...)                                                  \
-  fake::Call call(#name, true, __VA_ARGS__);                                   \
-  if (call.refused() != 0)                                                     \
-  return call.done(call.refused())
-#define FAKE_CHECK(condition, result)                                          \
-  if (!(condition))                                                            \
-  return call.done(result)
+#define FAKE_ENTER(name, ...)                \
+  fake::Call call(#name, true, __VA_ARGS__); \
+  if (call.refused() != 0) return call.done(call.refused())
+#define FAKE_CHECK(condition, result) \
+  if (!(condition)) return call.done(result)
 
-#endif // WEFT_TESTS_FAKE_CUDA_FAKE_STATE_H_
+#endif  // WEFT_TESTS_FAKE_CUDA_FAKE_STATE_H_

@@ -8,63 +8,49 @@ using namespace weft::cuda;
 
 namespace {
 
-int own_attribute(const KernelInfo &info, int32_t attribute) {
+int own_attribute(const KernelInfo& info, int32_t attribute) {
   switch (attribute) {
-  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    return info.max_threads;
-  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    return info.static_shared;
-  case CU_FUNC_ATTRIBUTE_NUM_REGS:
-    return info.registers;
-  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    return 49152 - info.static_shared;
-  default:
-    return 0;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return info.max_threads;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      return info.static_shared;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      return info.registers;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      return 49152 - info.static_shared;
+    default:
+      return 0;
   }
 }
 
-int read_attribute(const KernelInfo &info, const std::map<int, int> &changed,
-                   int32_t attribute) {
+int read_attribute(const KernelInfo& info, const std::map<int, int>& changed, int32_t attribute) {
   auto found = changed.find(attribute);
-  return found != changed.end() ? found->second
-                                : own_attribute(info, attribute);
+  return found != changed.end() ? found->second : own_attribute(info, attribute);
 }
 
 // What may be set, and how far.
-bool is_settable(const KernelInfo &info, const fake::Device &device,
-                 int32_t attribute, int value) {
+bool is_settable(const KernelInfo& info, const fake::Device& device, int32_t attribute, int value) {
   switch (attribute) {
-  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    return value >= 0 && value + info.static_shared <= device.shared_opt_in;
-  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    return (value == 0 || value == 1) && device.major >= 9;
-  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    return value >= -1 && value <= 100;
-  default:
-    return false;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      return value >= 0 && value + info.static_shared <= device.shared_opt_in;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      return (value == 0 || value == 1) && device.major >= 9;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return value >= -1 && value <= 100;
+    default:
+      return false;
   }
 }
 
-// Loading is refused while a stream of the device captures, unless the thread
-// is in relaxed mode: weft checks before it loads, so the fake refuses always.
-bool anything_captures() {
-  for (Stream *stream : state().streams) {
-    if (stream->capture != nullptr)
-      return true;
-  }
-  return false;
-}
-
-} // namespace
+}  // namespace
 
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, int32_t *,
-                           void **, unsigned int jit_count, int32_t *, void **,
-                           unsigned int count) {
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, int32_t*, void**, unsigned int jit_count,
+                           int32_t*, void**, unsigned int count) {
   FAKE_ENTER(cuLibraryLoadData, "%u, %u", jit_count, count);
-  FAKE_CHECK(!anything_captures(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  auto *made = new Library;
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  auto* made = new Library;
   if (!parse_cubin(code, &made->image)) {
     delete made;
     return call.done(CUDA_ERROR_INVALID_IMAGE);
@@ -75,14 +61,13 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, int32_t *,
 }
 
 CUresult cuLibraryUnload(CUlibrary library) {
-  FAKE_ENTER(cuLibraryUnload, "%p", static_cast<void *>(library));
-  auto *doomed = reinterpret_cast<Library *>(library);
+  FAKE_ENTER(cuLibraryUnload, "%p", static_cast<void*>(library));
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  auto* doomed = reinterpret_cast<Library*>(library);
   FAKE_CHECK(state().libraries.erase(doomed) != 0, CUDA_ERROR_INVALID_HANDLE);
-  for (auto kernel = state().kernels.begin();
-       kernel != state().kernels.end();) {
+  for (auto kernel = state().kernels.begin(); kernel != state().kernels.end();) {
     if ((*kernel)->library == doomed) {
-      for (const auto &loaded : (*kernel)->functions)
-        state().functions.erase(loaded.second);
+      for (const auto& loaded : (*kernel)->functions) state().functions.erase(loaded.second);
       kernel = state().kernels.erase(kernel);
     } else {
       ++kernel;
@@ -91,74 +76,60 @@ CUresult cuLibraryUnload(CUlibrary library) {
   return call.done(0);
 }
 
-CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library,
-                            const char *name) {
-  FAKE_ENTER(cuLibraryGetKernel, "%p, %s", static_cast<void *>(library), name);
-  auto *owner = reinterpret_cast<Library *>(library);
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  FAKE_ENTER(cuLibraryGetKernel, "%p, %s", static_cast<void*>(library), name);
+  auto* owner = reinterpret_cast<Library*>(library);
   FAKE_CHECK(state().libraries.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
-  const KernelInfo *info = owner->image.find(name);
+  const KernelInfo* info = owner->image.find(name);
   FAKE_CHECK(info != nullptr, CUDA_ERROR_NOT_FOUND);
-  for (Kernel *present : state().kernels) {
+  for (Kernel* present : state().kernels) {
     if (present->info == info) {
       *kernel = reinterpret_cast<CUkernel>(present);
       return call.done(0);
     }
   }
-  auto *made = new Kernel{owner, info, {}, {}};
+  auto* made = new Kernel{owner, info, {}, {}};
   state().kernels.insert(made);
   *kernel = reinterpret_cast<CUkernel>(made);
   return call.done(0);
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *, size_t *, CUlibrary library,
-                            const char *name) {
-  FAKE_ENTER(cuLibraryGetGlobal, "%p, %s", static_cast<void *>(library), name);
+CUresult cuLibraryGetGlobal(CUdeviceptr*, size_t*, CUlibrary library, const char* name) {
+  FAKE_ENTER(cuLibraryGetGlobal, "%p, %s", static_cast<void*>(library), name);
   return call.done(CUDA_ERROR_NOT_FOUND);
 }
 
-CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
-  FAKE_ENTER(cuKernelGetFunction, "%p", static_cast<void *>(kernel));
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  FAKE_ENTER(cuKernelGetFunction, "%p", static_cast<void*>(kernel));
   FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  FAKE_CHECK(state().kernels.count(reinterpret_cast<Kernel *>(kernel)) != 0,
-             CUDA_ERROR_INVALID_HANDLE);
+  FAKE_CHECK(state().kernels.count(reinterpret_cast<Kernel*>(kernel)) != 0, CUDA_ERROR_INVALID_HANDLE);
   CUresult result = 0;
-  *function = reinterpret_cast<CUfunction>(
-      function_in(kernel, current_context(), &result));
+  *function = reinterpret_cast<CUfunction>(function_in(kernel, current_context(), &result));
   return call.done(result);
 }
 
-CUresult cuKernelGetAttribute(int *value, int32_t attribute, CUkernel kernel,
-                              CUdevice device) {
-  FAKE_ENTER(cuKernelGetAttribute, "%d, %p, %d", attribute,
-             static_cast<void *>(kernel), device);
-  auto *found = reinterpret_cast<Kernel *>(kernel);
+CUresult cuKernelGetAttribute(int* value, int32_t attribute, CUkernel kernel, CUdevice device) {
+  FAKE_ENTER(cuKernelGetAttribute, "%d, %p, %d", attribute, static_cast<void*>(kernel), device);
+  auto* found = reinterpret_cast<Kernel*>(kernel);
   FAKE_CHECK(state().kernels.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
   *value = read_attribute(*found->info, found->attributes[device], attribute);
   return call.done(0);
 }
 
-CUresult cuKernelSetAttribute(int32_t attribute, int value, CUkernel kernel,
-                              CUdevice device) {
-  FAKE_ENTER(cuKernelSetAttribute, "%d, %d, %p, %d", attribute, value,
-             static_cast<void *>(kernel), device);
-  auto *found = reinterpret_cast<Kernel *>(kernel);
+CUresult cuKernelSetAttribute(int32_t attribute, int value, CUkernel kernel, CUdevice device) {
+  FAKE_ENTER(cuKernelSetAttribute, "%d, %d, %p, %d", attribute, value, static_cast<void*>(kernel), device);
+  auto* found = reinterpret_cast<Kernel*>(kernel);
   FAKE_CHECK(state().kernels.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
-  FAKE_CHECK(device >= 0 &&
-                 static_cast<size_t>(device) < state().devices.size(),
-             CUDA_ERROR_INVALID_DEVICE);
-  FAKE_CHECK(is_settable(*found->info,
-                         state().devices[static_cast<size_t>(device)],
-                         attribute, value),
+  FAKE_CHECK(device >= 0 && static_cast<size_t>(device) < state().devices.size(), CUDA_ERROR_INVALID_DEVICE);
+  FAKE_CHECK(is_settable(*found->info, state().devices[static_cast<size_t>(device)], attribute, value),
              CUDA_ERROR_INVALID_VALUE);
   found->attributes[device][attribute] = value;
   return call.done(0);
 }
 
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset,
-                              size_t *bytes) {
-  FAKE_ENTER(cuKernelGetParamInfo, "%p, %zu", static_cast<void *>(kernel),
-             index);
-  auto *found = reinterpret_cast<Kernel *>(kernel);
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
+  FAKE_ENTER(cuKernelGetParamInfo, "%p, %zu", static_cast<void*>(kernel), index);
+  auto* found = reinterpret_cast<Kernel*>(kernel);
   FAKE_CHECK(state().kernels.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(index < found->info->parameters.size(), CUDA_ERROR_INVALID_VALUE);
   *offset = found->info->parameters[index].offset;
@@ -166,11 +137,9 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset,
   return call.done(0);
 }
 
-CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
-                            size_t *bytes) {
-  FAKE_ENTER(cuFuncGetParamInfo, "%p, %zu", static_cast<void *>(function),
-             index);
-  auto *found = reinterpret_cast<Function *>(function);
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes) {
+  FAKE_ENTER(cuFuncGetParamInfo, "%p, %zu", static_cast<void*>(function), index);
+  auto* found = reinterpret_cast<Function*>(function);
   FAKE_CHECK(state().functions.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(index < found->info->parameters.size(), CUDA_ERROR_INVALID_VALUE);
   *offset = found->info->parameters[index].offset;
@@ -179,25 +148,19 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
 }
 
 CUresult cuFuncLoad(CUfunction function) {
-  FAKE_ENTER(cuFuncLoad, "%p", static_cast<void *>(function));
-  FAKE_CHECK(state().functions.count(reinterpret_cast<Function *>(function)) !=
-                 0,
-             CUDA_ERROR_INVALID_HANDLE);
-  FAKE_CHECK(!anything_captures(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  FAKE_ENTER(cuFuncLoad, "%p", static_cast<void*>(function));
+  FAKE_CHECK(state().functions.count(reinterpret_cast<Function*>(function)) != 0, CUDA_ERROR_INVALID_HANDLE);
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   return call.done(0);
 }
 
-CUresult cuModuleLoadData(CUmodule *module, const void *code) {
+CUresult cuModuleLoadData(CUmodule* module, const void* code) {
   FAKE_ENTER(cuModuleLoadData, "%s", "");
   FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  FAKE_CHECK(!anything_captures(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  auto *made = new Module{{}, current_context()};
-  CUresult result =
-      parse_cubin(code, &made->image) ? 0 : CUDA_ERROR_INVALID_IMAGE;
-  if (result == 0 &&
-      !runs_on(
-          made->image,
-          state().devices[static_cast<size_t>(current_context()->device)])) {
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  auto* made = new Module{{}, current_context()};
+  CUresult result = parse_cubin(code, &made->image) ? 0 : CUDA_ERROR_INVALID_IMAGE;
+  if (result == 0 && !runs_on(made->image, state().devices[static_cast<size_t>(current_context()->device)])) {
     result = CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   if (result != 0) {
@@ -210,69 +173,58 @@ CUresult cuModuleLoadData(CUmodule *module, const void *code) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  FAKE_ENTER(cuModuleUnload, "%p", static_cast<void *>(module));
-  auto *doomed = reinterpret_cast<Module *>(module);
+  FAKE_ENTER(cuModuleUnload, "%p", static_cast<void*>(module));
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  auto* doomed = reinterpret_cast<Module*>(module);
   FAKE_CHECK(state().modules.count(doomed) != 0, CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(current_context() == doomed->context, CUDA_ERROR_INVALID_CONTEXT);
   state().modules.erase(doomed);
-  for (auto function = state().functions.begin();
-       function != state().functions.end();) {
-    function = (*function)->module == doomed ? state().functions.erase(function)
-                                             : std::next(function);
+  for (auto function = state().functions.begin(); function != state().functions.end();) {
+    function = (*function)->module == doomed ? state().functions.erase(function) : std::next(function);
   }
   return call.done(0);
 }
 
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
-                             const char *name) {
-  FAKE_ENTER(cuModuleGetFunction, "%p, %s", static_cast<void *>(module), name);
-  auto *owner = reinterpret_cast<Module *>(module);
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  FAKE_ENTER(cuModuleGetFunction, "%p, %s", static_cast<void*>(module), name);
+  auto* owner = reinterpret_cast<Module*>(module);
   FAKE_CHECK(state().modules.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
-  const KernelInfo *info = owner->image.find(name);
+  const KernelInfo* info = owner->image.find(name);
   FAKE_CHECK(info != nullptr, CUDA_ERROR_NOT_FOUND);
-  auto *made = new Function{info, owner->context, nullptr, owner, {}};
+  auto* made = new Function{info, owner->context, nullptr, owner, {}};
   state().functions.insert(made);
   *function = reinterpret_cast<CUfunction>(made);
   return call.done(0);
 }
 
-CUresult cuModuleGetGlobal(CUdeviceptr *, size_t *, CUmodule module,
-                           const char *name) {
-  FAKE_ENTER(cuModuleGetGlobal, "%p, %s", static_cast<void *>(module), name);
+CUresult cuModuleGetGlobal(CUdeviceptr*, size_t*, CUmodule module, const char* name) {
+  FAKE_ENTER(cuModuleGetGlobal, "%p, %s", static_cast<void*>(module), name);
   return call.done(CUDA_ERROR_NOT_FOUND);
 }
 
-CUresult cuFuncGetAttribute(int *value, int32_t attribute,
-                            CUfunction function) {
-  FAKE_ENTER(cuFuncGetAttribute, "%d, %p", attribute,
-             static_cast<void *>(function));
-  auto *found = reinterpret_cast<Function *>(function);
+CUresult cuFuncGetAttribute(int* value, int32_t attribute, CUfunction function) {
+  FAKE_ENTER(cuFuncGetAttribute, "%d, %p", attribute, static_cast<void*>(function));
+  auto* found = reinterpret_cast<Function*>(function);
   FAKE_CHECK(state().functions.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
   *value = read_attribute(*found->info, found->attributes, attribute);
   return call.done(0);
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, int32_t attribute, int value) {
-  FAKE_ENTER(cuFuncSetAttribute, "%p, %d, %d", static_cast<void *>(function),
-             attribute, value);
-  auto *found = reinterpret_cast<Function *>(function);
+  FAKE_ENTER(cuFuncSetAttribute, "%p, %d, %d", static_cast<void*>(function), attribute, value);
+  auto* found = reinterpret_cast<Function*>(function);
   FAKE_CHECK(state().functions.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
-  const fake::Device &device =
-      state().devices[static_cast<size_t>(found->context->device)];
-  FAKE_CHECK(is_settable(*found->info, device, attribute, value),
-             CUDA_ERROR_INVALID_VALUE);
+  const fake::Device& device = state().devices[static_cast<size_t>(found->context->device)];
+  FAKE_CHECK(is_settable(*found->info, device, attribute, value), CUDA_ERROR_INVALID_VALUE);
   found->attributes[attribute] = value;
   return call.done(0);
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction function, int32_t preference) {
-  FAKE_ENTER(cuFuncSetCacheConfig, "%p, %d", static_cast<void *>(function),
-             preference);
-  FAKE_CHECK(state().functions.count(reinterpret_cast<Function *>(function)) !=
-                 0,
-             CUDA_ERROR_INVALID_HANDLE);
+  FAKE_ENTER(cuFuncSetCacheConfig, "%p, %d", static_cast<void*>(function), preference);
+  FAKE_CHECK(state().functions.count(reinterpret_cast<Function*>(function)) != 0, CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(preference >= 0 && preference <= 3, CUDA_ERROR_INVALID_VALUE);
   return call.done(0);
 }
 
-} // extern "C"
+}  // extern "C"
