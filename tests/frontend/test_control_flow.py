@@ -530,6 +530,109 @@ def matching(a, out, n):
                 out[2] = 1
 
 
+def tuples_compared(a, out, n):
+    pair = (n, n + 1)
+    if pair == (3, 4):
+        out[0] = 1
+    if pair != (3, 4) and pair != (1, 2, 3) and [n] == [n]:  # noqa: PLR1714
+        out[1] = 1
+    out[2] = (1, 2) < (1, 3)
+    if all([n > 1, n < 7]) and not any((n == 2, n == 3)):
+        out[3] = 1
+    out[4] = n in range(3) if n is None else 5
+    out[5] = all((True, 1)) + any([False, n > 2, True])
+
+
+def displays(a, out, n):
+    sizes = {"x": n, **{"y": 2}, "z": 3}
+    k = 100
+    out[0] = sizes["x"] + sum(v for k, v in sizes.items() if k != "x")
+    out[1] = k
+    out[2] = len({1, 2, 2}) + len({v % 2 for v in (1, 2, 3)})  # noqa: B033
+    squares = {i: i * n for i in (1, 2) for j in (0, 1) if i > j}
+    out[3] = squares[2]
+    sizes["x"] = 9
+    sizes["x"] += n
+    out[4] = sizes["x"]
+    out[5] = [n, 5, 7][-1] + (n, *(1, 2))[2]
+    text: int  # noqa: F842
+    count: "int" = 3
+    out[6] = count
+    out[7] = (n, 4, 5, 6)[1:3][1]
+
+
+def local_functions_with_defaults(a, out, n):
+    base = n
+
+    def add(x, y=base, *, z=base + 1):
+        return x + y * z
+
+    base = 50
+    out[0] = add(1)
+    out[1] = add(1, 2, z=3)
+
+
+def more_matching(a, out, n):
+    for value in (None, True, 3, (1, (2, n))):
+        match value:
+            case None:
+                out[0] = 1
+            case True | False:
+                out[1] = 2
+            case (1, (2, x)) as whole:
+                out[2] = x + whole[0]
+            case 3 | 4:
+                out[3] = 4
+
+
+def break_in_the_else_of_an_inner_loop(a, out, n):
+    for i in range(n):
+        for j in range(3):
+            if a[i] == j:
+                break
+        else:
+            out[0] = i
+            break
+        out[1] += 1
+    else:
+        out[2] = 5
+
+
+def walrus_of_a_tuple_in_a_loop(a, out, n):
+    i = 0
+    while (pair := (i, n - i))[1] > 1:
+        i += 1
+        out[0] += pair[0]
+    out[1] = pair[1]
+
+
+def float_counter(a, out, n):
+    x = 0
+    k = 0
+    while x < 3:
+        x = x + 0.5
+        k += 1
+    for i in range(n):
+        x = 1.5
+        k = k + i
+    out[0] = k
+
+
+def while_with_constants_only(a, out, n):
+    k = 1
+    while k < 100:
+        k *= 2
+        if k == 64:
+            break
+    else:
+        k = 0
+    out[0] = k
+    while n < 0:
+        k = 1
+    else:  # noqa: PLW0120
+        out[1] = 3
+
+
 PROGRAMS = [
     value
     for name, value in list(globals().items())

@@ -316,9 +316,7 @@ def uses_a_library(a):
 
 def test_a_helper_in_a_module_of_helpers_is_inlined():
     assert ops(kernel_text(uses_a_library, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
-    assert ops(kernel_text(uses_library_inside, F32), "cuda.thread_idx") == {
-        "cuda.thread_idx": 1
-    }
+    assert ops(kernel_text(uses_library_inside, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
 
 
 def library_place():
