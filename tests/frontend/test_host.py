@@ -47,6 +47,20 @@ def test_several_kernels_and_one_kernel_twice():
     assert [op.kernel.string_value() for op in launches(traced)] == ["copy", "fill", "copy"]
 
 
+def growing(a):
+    run = 1
+    while run < a.shape[0]:
+        fill(a, run * 1.0).launch(grid=1, block=32)
+        run *= 2
+
+
+def test_a_kernel_of_a_discarded_round_is_not_in_the_module():
+    traced = trace_host(growing, F32)
+    assert traced.kernels == ("fill",)
+    assert [op.kernel.string_value() for op in launches(traced)] == ["fill"]
+    assert traced.written_arguments == {"a"}
+
+
 def specialised(a, b, n: weft.f64):
     fill(a, 1.0).launch(grid=1, block=32)
     fill(a, 2.0).launch(grid=1, block=32)

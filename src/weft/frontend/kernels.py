@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Block, Region
 
 from weft.arguments.base import MISSING
@@ -19,7 +19,7 @@ from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.barrier import GridBarrierOp
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp, integer_attribute
+from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp, integer_attribute
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
@@ -157,11 +157,12 @@ class KernelTable:
         host_name: the host function's symbol, which no kernel may have.
     """
 
-    __slots__ = ("_by_key", "_session", "_symbols", "kernels")
+    __slots__ = ("_by_key", "_host_name", "_session", "_symbols", "kernels")
 
     def __init__(self, session: Session, host_name: str) -> None:
         self._session = session
         self._by_key: dict[tuple[Any, ...], TracedKernel] = {}
+        self._host_name = host_name
         self._symbols = {host_name}
         self.kernels: list[TracedKernel] = []
 
@@ -203,6 +204,29 @@ class KernelTable:
             )
             self.kernels.append(traced)
         return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
+
+    def finish(self, host: Block) -> None:
+        """Once the host function is whole: drops kernels that it does not launch, and names the rest anew.
+
+        A loop of the host function is traced again when the types that it carries are known; what it launched
+        at first may be a kernel for a constant, and nobody launches that in the end.
+
+        Raises:
+            CompileError: if a kernel is called and not launched.
+        """
+        launches = [op for op in host.walk() if isinstance(op, LaunchExOp)]
+        launched = {op.kernel.string_value() for op in launches}
+        self.kernels = [k for k in self.kernels if k.symbol in launched or not k.blocks]
+        self._symbols = {self._host_name}
+        symbols: dict[str, str] = {}
+        for kernel in self.kernels:
+            kernel.finish()
+            source = self._session.source(kernel.function.function)  # pyright: ignore[reportArgumentType]
+            symbols[kernel.symbol] = self._symbol(source.name)
+            kernel.symbol = symbols[kernel.symbol]
+            kernel.operation.sym_name = StringAttr(kernel.symbol)
+        for op in launches:
+            op.kernel = SymbolRefAttr(symbols[op.kernel.string_value()])
 
     def _trace(
         self,

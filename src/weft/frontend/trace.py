@@ -129,9 +129,8 @@ def _trace(
         raise
     builder.emit(ReturnOp(*results.values))
     tidy_entry(builder.entry)
+    table.finish(builder.entry)
     written = _written(builder.entry, table, tensors)
-    for kernel in table.kernels:
-        kernel.finish()
     module = ModuleOp([kernel.operation for kernel in table.kernels])
     module.body.block.add_op(_function(signature.name, builder, results, tree))
     return TracedModule(
