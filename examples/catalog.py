@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from examples import (
     add_one,
+    bitonic_sort,
     black_scholes,
+    block_reduction,
     box_blur,
+    breadth_first_search,
+    convolution,
     histogram,
+    inclusive_scan,
     mandelbrot,
     matmul,
     n_body,
     saxpy,
+    shared_histogram,
+    softmax,
     strided_copy,
+    tiled_matmul,
+    transpose,
+    warp_reduction,
 )
 
 EXAMPLES = (
@@ -28,4 +38,14 @@ EXAMPLES = (
     n_body.EXAMPLE,
     histogram.EXAMPLE,
     box_blur.EXAMPLE,
+    block_reduction.EXAMPLE,
+    warp_reduction.EXAMPLE,
+    softmax.EXAMPLE,
+    transpose.EXAMPLE,
+    tiled_matmul.EXAMPLE,
+    convolution.EXAMPLE,
+    shared_histogram.EXAMPLE,
+    inclusive_scan.EXAMPLE,
+    bitonic_sort.EXAMPLE,
+    breadth_first_search.EXAMPLE,
 )

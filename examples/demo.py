@@ -92,7 +92,7 @@ def run_examples(examples: Iterable[Example], quick: bool, pictures: Path) -> li
     """Run, check and time each example on the CPU, and write the pictures."""
     heading("The examples on this CPU, checked against NumPy")
     first_ms = import_compiler()
-    table = Table(RUN_COLUMNS, (13, 25, 10, 9, 9, 9, 6), words=2)
+    table = Table(RUN_COLUMNS, (20, 25, 10, 9, 9, 9, 6), words=2)
     reports = []
     for example in examples:
         report = run(example, example.test_size if quick else example.size)
@@ -187,7 +187,7 @@ def instructions(ptx: str, sass: str) -> tuple[int, int]:
 def show_resources(examples: Iterable[Example]) -> None:
     """One row per kernel: what a multiprocessor must provide, and how long the code is."""
     heading(f"Each kernel compiled for {ARCHITECTURE}")
-    table = Table(RESOURCE_COLUMNS, (20, 10, 9, 11, 11, 12, 7, 8, 8), words=1)
+    table = Table(RESOURCE_COLUMNS, (23, 10, 9, 11, 11, 12, 7, 8, 8), words=1)
     for example in examples:
         start = time.perf_counter()
         compiled = compile_for_gpu(example)
