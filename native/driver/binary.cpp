@@ -115,7 +115,12 @@ Binary* load_binary(const std::string& name, const std::string& code, int64_t sh
   if (binary->device == nullptr || !choose_context(&device, nullptr, &binary->context, error)) return nullptr;
   ContextGuard guard;
   if (!guard.enter(binary->context, error)) return nullptr;
+  if (is_capturing(nullptr)) {
+    fail(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing", name, *binary->device, error);
+    return nullptr;
+  }
   drain_unload_queue();
+  const RelaxedCapture relaxed;
   CUresult result = driver().cuModuleLoadData(&binary->module, code.c_str());
   if (result != cuda::CUDA_SUCCESS) {
     fail(result, "cuModuleLoadData", name, *binary->device, error);

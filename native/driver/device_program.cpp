@@ -192,6 +192,8 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, cuda::CUstrea
   }
   if (!check_device_image(cubin_, function_name_, error)) return nullptr;
   drain_unload_queue();
+  adopt_primary_context(device);
+  const RelaxedCapture relaxed;
   std::lock_guard<std::mutex> lock(mutex_);
   LoadedProgram* present = loaded(policy, device->ordinal);
   if (present != nullptr) return present;

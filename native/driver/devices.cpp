@@ -125,6 +125,23 @@ CUcontext primary_context(Device* device, DriverError* error) {
   return context;
 }
 
+void adopt_primary_context(Device* device) {
+  unsigned int flags = 0;
+  int active = 0;
+  if (device->primary.load(std::memory_order_acquire) != nullptr) return;
+  if (driver().cuDevicePrimaryCtxGetState(device->handle, &flags, &active) != cuda::CUDA_SUCCESS) return;
+  DriverError ignored;  // not having it costs time, nothing else
+  if (active != 0) primary_context(device, &ignored);
+}
+
+RelaxedCapture::RelaxedCapture() : mode_(cuda::CU_STREAM_CAPTURE_MODE_RELAXED) {
+  exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == cuda::CUDA_SUCCESS;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
 int32_t device_of_context(CUcontext context, DriverError* error) {
   for (int index = 0; index < table().count; ++index) {
     if (table().devices[index].primary.load(std::memory_order_acquire) == context) return index;

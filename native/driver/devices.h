@@ -37,6 +37,9 @@ Device* device_or_null(int32_t ordinal);
 
 // The device's primary context, retained on first use. nullptr with an error.
 cuda::CUcontext primary_context(Device* device, DriverError* error);
+// Retains the primary context where somebody has made it already, so that calls in it are recognised without
+// asking. One that nobody made stays unmade: it would cost half a gigabyte.
+void adopt_primary_context(Device* device);
 // The device of a context, made current for a moment only where it is no primary one; -1 with an error.
 int32_t device_of_context(cuda::CUcontext context, DriverError* error);
 // The device of a stream that is a handle (not 0, 1 or 2) and its context; -1 with an error.
@@ -59,6 +62,20 @@ class ContextGuard {
  private:
   cuda::CUcontext saved_ = nullptr;
   bool switched_ = false;
+};
+
+// Lets this thread make calls that would invalidate a capture in progress, such as loading and freeing. They
+// do not touch the streams that are captured.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture();
+
+ private:
+  int32_t mode_;
+  bool exchanged_;
 };
 
 // The context that work on `device` and `stream` runs in: the stream's, else the caller's where it is on

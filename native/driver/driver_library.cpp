@@ -37,13 +37,18 @@ struct Loader {
   std::string opened_path;  // what is open
   void* handle = nullptr;
   int version = 0;
-  bool watches_forks = false;
 };
 
 std::atomic<bool> g_forked{false};
 
+void after_fork_in_child();
+
+// Made on first use, with the fork handler: a child may be forked while another thread holds the mutex.
 Loader& loader() {
-  static Loader* only = new Loader;  // never destroyed: threads may still call at exit
+  static Loader* only = [] {
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    return new Loader;  // never destroyed: threads may still call at exit
+  }();
   return *only;
 }
 
@@ -150,10 +155,6 @@ bool open_driver(DriverError* error) {
   std::lock_guard<std::mutex> lock(self.mutex);
   if (driver_is_ready()) return true;
   if (!open_locked(&self, error)) return false;
-  if (!self.watches_forks) {
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    self.watches_forks = true;
-  }
   g_driver_ready.store(true, std::memory_order_release);
   return true;
 }

@@ -128,6 +128,7 @@ bool allocate_device(OwnedTensor* owned, size_t bytes, int32_t device, DriverErr
   if (!enter(&device, nullptr, &owned->context, &guard, error)) return false;
   owned->managed.dl_tensor.device = {kDLCUDA, device};
   drain_unload_queue();
+  const RelaxedCapture relaxed;
   if (bytes == 0) return guard.leave(error);
   cuda::CUdeviceptr address = 0;
   const cuda::CUresult result = driver().cuMemAlloc(&address, bytes);

@@ -74,9 +74,7 @@ void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context) {
 int drain_unload_queue() {
   if (g_first.load(std::memory_order_relaxed) == nullptr || !driver_is_ready()) return 0;
   Entry* entry = g_first.exchange(nullptr, std::memory_order_acquire);
-  // Another stream may be under capture: relaxed mode keeps this thread's calls from invalidating it.
-  int32_t mode = cuda::CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool relaxed = driver().cuThreadExchangeStreamCaptureMode(&mode) == cuda::CUDA_SUCCESS;
+  const RelaxedCapture relaxed;
   int count = 0;
   while (entry != nullptr) {
     unload(*entry);
@@ -85,7 +83,6 @@ int drain_unload_queue() {
     entry = next;
     ++count;
   }
-  if (relaxed) driver().cuThreadExchangeStreamCaptureMode(&mode);
   g_length.fetch_sub(count, std::memory_order_relaxed);
   return count;
 }

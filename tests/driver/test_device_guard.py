@@ -108,6 +108,28 @@ def test_the_usual_call_asks_the_driver_twice(fake: FakeCuda):
     assert [call.split("(")[0] for call in fake.calls()] == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
 
 
+@on_fake(devices=2)
+def test_another_librarys_primary_context_is_recognised_and_none_is_made(fake: FakeCuda):
+    function = compiled("library", with_stream=True).register(fake)
+    fake.set_current(fake.retain_primary(1))
+    stream = fake.create_stream(fake.retain_primary(1))
+    nothing = empty(0, weft.f32, 1)
+    for _ in range(2):
+        fake.forget_calls()
+        function(nothing, nothing, stream)
+    assert [call.split("(")[0] for call in fake.calls()] == ["cuCtxGetCurrent", "cuStreamGetCtx"]
+    assert fake.live("context") == 1
+
+
+@on_fake()
+def test_no_primary_context_is_made_beside_the_callers_own(fake: FakeCuda):
+    function = compiled("library").register(fake)
+    context = fake.create_context(0)
+    nothing = empty(0, weft.f32, 0)
+    function(nothing, nothing)
+    assert (fake.live("context"), fake.current()) == (1, context)
+
+
 CALLERS = {
     "none": lambda fake: None,
     "other device": lambda fake: fake.retain_primary(0),

@@ -425,7 +425,7 @@ def test_a_foreign_function_is_launched_in_the_current_context(fake: FakeCuda):
 
 @on_fake()
 def test_a_launch_under_capture_is_recorded_and_replayed(fake: FakeCuda):
-    stream = fake.create_stream(fake.retain_primary(0))
+    stream = fake.create_stream(fake.retain_primary(0), blocking=True)
     function = empty()
     fake.begin_capture(stream)
     launch_ex(function, 1, 1, NOTHING, (), stream=stream)

@@ -240,14 +240,26 @@ def test_a_kernel_that_is_not_in_the_cubin_is_named(fake: FakeCuda):
 
 
 @on_fake()
-def test_loading_while_a_stream_captures_points_to_preload(fake: FakeCuda):
+def test_loading_while_the_default_stream_is_part_of_a_capture_points_to_preload(fake: FakeCuda):
     context = fake.retain_primary(0)
-    stream = fake.create_stream(context)
+    stream = fake.create_stream(context, blocking=True)
     fake.begin_capture(stream)
     with pytest.raises(CudaError, match=r"call the function's preload\(0\) before the capture"):
         program().preload(0)
     fake.end_capture(stream)
     program().preload(0)
+
+
+@on_fake()
+def test_loading_and_unloading_leave_other_captures_alone(fake: FakeCuda):
+    loaded = program()
+    loaded.preload(0)
+    stream = fake.create_stream(fake.retain_primary(0))
+    fake.begin_capture(stream)
+    del loaded
+    program(EMPTY, ("empty_kernel",)).preload(0)
+    assert fake.count("cuLibraryUnload") == 1
+    fake.end_capture(stream)
 
 
 @on_fake()

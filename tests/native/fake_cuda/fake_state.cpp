@@ -27,6 +27,19 @@ Context*& current_context() {
   return current;
 }
 
+int32_t& capture_mode() {
+  static thread_local int32_t mode = 0;
+  return mode;
+}
+
+bool disturbs_a_capture() {
+  if (capture_mode() == weft::cuda::CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+  for (Stream* stream : state().streams) {
+    if (stream->capture != nullptr) return true;
+  }
+  return false;
+}
+
 Call::Call(const char* function, bool needs_init, const char* format, ...)
     : lock_(state().mutex), text_(function) {
   va_list arguments, again;

@@ -49,6 +49,7 @@ struct Graph {
 
 struct Stream {
   Context* context = nullptr;
+  bool is_blocking = false;  // ordered with the legacy default stream
   Graph* capture = nullptr;  // not null while capturing
 };
 
@@ -140,6 +141,10 @@ struct State {
 
 State& state();
 Context*& current_context();  // of this thread
+int32_t& capture_mode();      // of this thread: 2 is relaxed
+// True where a call that may synchronize would disturb a capture: some stream captures, and this thread has
+// not said that it knows what it does.
+bool disturbs_a_capture();
 
 // Records the call and its result; refuses it where an injection, a lacking
 // cuInit or a fork says so. `needs_init` is false for the few functions that
