@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looking inside a compiled function, whatever options it was compiled with.
 
-In: what the compilation kept: source, signature, compressed texts. Out: IR, LLVM, PTX, cubin, SASS.
-The IR is not kept: it is traced again from the snapshot of source and captured values. Next: runtime.
+In: the compressed texts that the compilation kept. Out: IR, LLVM, PTX, cubin, SASS: those of what was compiled,
+also when a global has changed since. Next: runtime.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from xdsl.dialects.builtin import ModuleOp
-
     from weft.backends.base import Backend
     from weft.compiler.artifacts import Artifacts
 
@@ -22,43 +18,39 @@ if TYPE_CHECKING:
 class IRText(str):
     """A module as text; ``generic()`` gives the form that other MLIR tools read."""
 
-    __slots__ = ("_generic",)
-
-    _generic: str
+    __slots__ = ()
 
     def generic(self) -> str:
         """The same module in MLIR's generic form, for ``mlir-opt --allow-unregistered-dialect``."""
-        return self._generic
+        from xdsl.parser import Parser
+        from xdsl.printer import Printer
+
+        from weft.dialects.context import make_context
+
+        context = make_context()
+        context.allow_unregistered = True  # a post-compile hook may have added anything
+        stream = io.StringIO()
+        Printer(stream, print_generic_format=True).print_op(Parser(context, self).parse_module())
+        return stream.getvalue()
 
 
 class Inspection:
-    """The texts of one compilation, made when they are asked for.
+    """The texts of one compilation.
 
     Args:
-        module_again: makes the module before lowering, once more from the snapshot.
         backend: disassembles.
         artifacts: what the compilation kept.
     """
 
-    __slots__ = ("_artifacts", "_backend", "_module_again")
+    __slots__ = ("_artifacts", "_backend")
 
-    def __init__(
-        self, module_again: Callable[[], ModuleOp], backend: Backend, artifacts: Artifacts
-    ) -> None:
-        self._module_again = module_again
+    def __init__(self, backend: Backend, artifacts: Artifacts) -> None:
         self._backend = backend
         self._artifacts = artifacts
 
     def ir_module(self) -> IRText:
-        """The module of kernels, host function and wrapper, before lowering."""
-        from xdsl.printer import Printer
-
-        module = self._module_again()
-        text = IRText(module)
-        stream = io.StringIO()
-        Printer(stream, print_generic_format=True).print_op(module)
-        text._generic = stream.getvalue()  # pyright: ignore[reportPrivateUsage]
-        return text
+        """The module of kernels, host function and wrapper, after the passes and hooks."""
+        return IRText(self._artifacts.text("ir") or "")
 
     def text(self, stage: str) -> str | None:
         """The text of a stage (``"llvm"``, ``"llvm-host"``, ``"ptx"``), or None where there is none."""

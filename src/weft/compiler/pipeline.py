@@ -71,11 +71,6 @@ def compile_function(
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
-
-    def module_again() -> ModuleOp:
-        quiet = Artifacts(source.name, CompileOptions())
-        return lower(source, signature, backend, quiet).module
-
     code = backend.compile(traced.module, target.architecture, options, artifacts)
     with artifacts.stage("link"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
@@ -90,7 +85,7 @@ def compile_function(
             signature=signature,
             executor=executor,
             captured=traced.captured,
-            inspection=Inspection(module_again, backend, artifacts),
+            inspection=Inspection(backend, artifacts),
         )
     )
 
@@ -117,7 +112,7 @@ def lower(
     for hook in hooks:
         hook(traced.module)
         _verify(traced.module, f"the post-compile hook {getattr(hook, '__name__', hook)!s}")
-    if artifacts.writes("ir"):
+    with artifacts.stage("keep IR"):
         artifacts.record("ir", str(traced.module))
     return traced
 

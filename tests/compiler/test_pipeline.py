@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main path: what compile takes, where it runs, what can be asked of the result."""
+
+import gc
+import logging
+import threading
+import zlib
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import StringAttr
+from xdsl.parser import Parser
+
+import weft
+from weft.compiler import pipeline
+from weft.dialects.context import make_context
+from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+
+F32 = weft.Tensor[weft.f32, ("n",)]
+factor = 2.0
+
+
+@weft.kernel
+def scale_kernel(a: weft.Tensor, b: weft.Tensor):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < a.shape[0]:
+        b[i] = a[i] * factor
+
+
+@weft.jit
+def scale(a: F32, b: F32):
+    scale_kernel(a, b).launch(grid=weft.ceil_div(a.shape[0], 64), block=64)
+
+
+def arrays(n=100):
+    a = np.arange(n, dtype=np.float32)
+    return a, np.zeros_like(a)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return weft.compile(scale, *arrays())
+
+
+def fakes():
+    return [weft.fake_tensor(weft.f32, (weft.sym("n"),)) for _ in range(2)]
+
+
+# ---- what compile takes
+
+
+def test_a_compiled_function_takes_any_length(compiled):
+    for n in (0, 1, 64, 65, 10_000):
+        a, b = arrays(n)
+        assert compiled(a, b) is None
+        np.testing.assert_array_equal(b, a * 2)
+
+
+def test_an_annotation_alone_is_enough():
+    a, b = arrays()
+    weft.compile(scale)(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_the_signature_of_a_compiled_function_compiles_again(compiled):
+    again = weft.compile(scale, compiled.signature)
+    assert again.signature == compiled.signature
+    assert str(again.signature) == "scale(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])"
+    a, b = arrays()
+    again(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_the_signature_of_another_function_is_refused(compiled):
+    @weft.jit
+    def other(x: F32):
+        scale_kernel(x, x).launch(grid=1, block=1)
+
+    with pytest.raises(weft.SignatureError, match="cannot be compiled for the signature"):
+        weft.compile(other, compiled.signature)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (scale_kernel, "received a kernel; compile the @weft.jit function that launches it"),
+        (lambda a: a, "decorate it with @weft.jit"),
+        (3, "received int 3"),
+    ],
+)
+def test_only_host_functions_are_compiled(wrong, message):
+    with pytest.raises(TypeError, match=r"takes a @weft\.jit function") as caught:
+        weft.compile(wrong)
+    assert message in str(caught.value)
+
+
+def test_a_kernel_called_outside_a_host_function_says_how_to_launch_it():
+    with pytest.raises(weft.UnavailableError, match="called outside a host function"):
+        scale_kernel(*arrays())
+
+
+def test_a_kernel_is_launched_without_a_host_function():
+    a, b = arrays()
+    scale_kernel[2, 64](a, b)
+    np.testing.assert_array_equal(b, a * 2)
+    a, b = arrays(1000)
+    scale_kernel[(16, 1), (64, 1, 1)](a, b=b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+@pytest.mark.parametrize(
+    "configuration", [4, (1, 2, 3), ("1", 2), (1, 2.0), (1, (1, 2, 3, 4)), (True, 1)]
+)
+def test_a_wrong_launch_configuration_is_refused(configuration):
+    with pytest.raises(weft.SignatureError):
+        scale_kernel[configuration](*arrays())
+
+
+# ---- decorators
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"max_threads": 0}, ValueError),
+        ({"max_threads": 1025}, ValueError),
+        ({"max_threads": 64.0}, TypeError),
+        ({"max_threads": True}, TypeError),
+        ({"min_blocks": 0}, ValueError),
+        ({"max_registers": 15}, ValueError),
+        ({"max_registers": 256}, ValueError),
+        ({"cluster": (1, 2, 3, 4)}, ValueError),
+        ({"cluster": (2, None)}, TypeError),
+        ({"cluster": 0}, ValueError),
+    ],
+)
+def test_a_kernel_decorator_refuses_bounds_out_of_range(arguments, error):
+    with pytest.raises(error):
+        weft.kernel(**arguments)
+
+
+@pytest.mark.parametrize("decorator", [weft.kernel, weft.jit])
+@pytest.mark.parametrize("wrong", [3, int, "f"])
+def test_a_decorator_takes_a_python_function(decorator, wrong):
+    with pytest.raises(TypeError, match="takes a Python function"):
+        decorator(wrong)
+
+
+@pytest.mark.parametrize("decorator", [weft.kernel, weft.jit])
+def test_a_decorated_function_is_not_decorated_again(decorator):
+    with pytest.raises(TypeError, match="decorated already"):
+        decorator(scale)
+
+
+def test_decorated_functions_keep_name_and_documentation():
+    @weft.jit
+    def documented(a: F32):
+        """What it does."""
+        scale_kernel(a, a).launch(grid=1, block=1)
+
+    assert documented.__name__ == "documented"
+    assert documented.__doc__ == "What it does."
+    assert repr(scale_kernel) == "<weft kernel scale_kernel>"
+
+
+# ---- where it runs
+
+
+def test_gpu_arch_compiles_for_cuda_without_a_device():
+    function = weft.compile[weft.GPUArch("sm_80")](scale, *fakes())
+    assert ".target sm_80" in function.ptx
+    assert function.cubin[:4] == b"\x7fELF"
+    assert ("add_one" not in function.sass and "FMUL" in function.sass) or "FADD" in function.sass
+
+
+def test_the_default_architecture_is_sm_90a():
+    assert ".target sm_90a" in weft.compile(scale, *fakes(), options="--target cuda").ptx
+
+
+def test_options_of_the_decorator_are_defaults():
+    @weft.jit(options="--target cuda --gpu-arch sm_75")
+    def host(a: F32):
+        scale_kernel(a, a).launch(grid=1, block=1)
+
+    assert ".target sm_75" in weft.compile(host, fakes()[0]).ptx
+    assert ".target sm_80" in weft.compile(host, fakes()[0], options="--gpu-arch sm_80").ptx
+
+
+def test_cpu_tensors_and_a_gpu_architecture_contradict_each_other():
+    with pytest.raises(weft.OptionError) as caught:
+        weft.compile(scale, *arrays(), options="--gpu-arch sm_90a")
+    assert "argument 'a' is on the CPU" in str(caught.value)
+    assert "fake_tensor" in caught.value.hint
+
+
+def test_an_unknown_target_lists_the_backends():
+    with pytest.raises(weft.OptionError, match="there are: cpu, cuda"):
+        weft.compile(scale, *fakes(), options="--target tpu")
+
+
+def test_a_cuda_function_refuses_cpu_tensors():
+    function = weft.compile(scale, *fakes(), options="--gpu-arch sm_90a")
+    with pytest.raises(ValueError, match="argument #0 'a': device is cpu, expected cuda"):
+        function(*arrays())
+
+
+# ---- looking inside
+
+
+def test_inspection_needs_no_option(compiled):
+    assert "cuda.kernel @scale_kernel" in compiled.ir_module
+    assert "ffi.func" in compiled.ir_module
+    assert "define i32 @weft.kernel.scale_kernel" in compiled.llvm_ir
+    assert "__tvm_ffi_scale" in compiled.host_llvm_ir
+    assert compiled.ptx is None and compiled.cubin is None and compiled.sass is None
+    assert list(compiled.kernels) == ["scale_kernel"]
+    assert compiled.executor.name == "library"
+    assert compiled.engine.lookup("__tvm_ffi_scale") > 0
+
+
+def test_the_printed_module_parses_again_in_both_forms(compiled):
+    pretty = Parser(make_context(), compiled.ir_module).parse_module()
+    generic = Parser(make_context(), compiled.ir_module.generic()).parse_module()
+    pretty.verify()
+    assert str(pretty) == str(generic) == compiled.ir_module
+
+
+def test_inspection_shows_what_was_compiled_when_a_global_has_changed(monkeypatch):
+    function = weft.compile(scale, *arrays())
+    monkeypatch.setitem(globals(), "factor", 123.0)
+    assert "1.230000e+02" not in function.ir_module
+    assert "2.000000e+00" in function.ir_module
+
+
+def test_looking_up_an_unknown_symbol_lists_what_there_is(compiled):
+    with pytest.raises(KeyError, match="__tvm_ffi_scale"):
+        compiled.engine.lookup("nothing")
+
+
+def test_kept_texts_are_small(compiled):
+    kept = sum(len(zlib.compress(t.encode())) for t in (compiled.ir_module, compiled.llvm_ir))
+    assert kept < 20_000
+
+
+# ---- hooks
+
+
+def test_a_hook_sees_and_may_change_the_module():
+    seen = []
+
+    def hook(module):
+        (kernel,) = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+        kernel.attributes["mine.mark"] = StringAttr("here")
+        seen.append(kernel.sym_name.data)
+
+    function = weft.compile(scale, *arrays(), post_compile_hooks=[hook, hook])
+    assert seen == ["scale_kernel"] * 2
+    assert 'mine.mark = "here"' in function.ir_module
+
+
+def test_a_hook_that_breaks_the_module_is_named():
+    def breaking(module):
+        (kernel,) = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+        kernel.body.block.insert_op_before(ReturnOp(), kernel.body.block.first_op)
+
+    with pytest.raises(
+        weft.CompileError, match="the post-compile hook breaking left an invalid module"
+    ):
+        weft.compile(scale, *arrays(), post_compile_hooks=[breaking])
+
+
+def test_a_hook_is_callable():
+    with pytest.raises(TypeError, match="a post-compile hook is callable, received 3"):
+        weft.compile(scale, *arrays(), post_compile_hooks=[3])
+
+
+def test_an_exception_of_a_hook_reaches_the_caller():
+    def raising(module):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        weft.compile(scale, *arrays(), post_compile_hooks=[raising])
+
+
+# ---- options at work
+
+
+def test_time_prints_each_stage(capfd):
+    weft.compile(scale, *arrays(), options="--time")
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    for stage in ("signature", "trace", "wrapper", "object", "link"):
+        assert stage in printed.err
+
+
+def test_nothing_is_printed_unless_asked(capfd):
+    weft.compile(scale, *arrays())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_dump_dir_holds_every_stage(tmp_path):
+    weft.compile(scale, *fakes(), options=f"--gpu-arch sm_90a --dump-dir {tmp_path}")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"scale.mlir", "scale.ll", "scale.host.ll", "scale.ptx", "scale.cubin"} <= names
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_every_opt_level_gives_the_same_results(level):
+    a, b = arrays()
+    weft.compile(scale, a, b, options=weft.OptLevel(level))(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_verify_and_line_info_change_no_result():
+    a, b = arrays()
+    weft.compile[weft.VerifyIR, weft.GenerateLineInfo](scale, a, b)(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_the_executor_is_logged_with_the_reason(caplog):
+    with caplog.at_level(logging.INFO, "weft"):
+        function = weft.compile(scale, *arrays(), options="--enable-tvm-ffi")
+    assert function.executor.name == "tvm-ffi"
+    assert "scale: executor tvm-ffi, because of --enable-tvm-ffi" in caplog.text
+
+
+def test_an_executor_class_of_the_users_is_used():
+    class Mine:
+        name, load_policy = "mine", 0
+
+    function = weft.compile[weft.UseExecutor(Mine)](scale, *arrays())
+    assert function.executor.name == "mine"
+    assert function.image.load_policy == 0
+
+
+def test_a_class_that_is_no_executor_is_refused():
+    class Wrong:
+        name, load_policy = "wrong", 9
+
+    with pytest.raises(TypeError, match="load_policy 9"):
+        weft.compile[weft.UseExecutor(Wrong)](scale, *arrays())
+
+
+# ---- direct calls
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The names of the functions that are compiled during the test."""
+    names = []
+    original = pipeline.compile_function
+
+    def counting(function, *arguments, **keywords):
+        names.append(function.function.__name__)
+        return original(function, *arguments, **keywords)
+
+    monkeypatch.setattr(pipeline, "compile_function", counting)
+    return names
+
+
+def make_scale():
+    @weft.kernel
+    def kernel(a: weft.Tensor, s):
+        a[weft.thread_idx.x] *= s
+
+    @weft.jit
+    def host(a: weft.Tensor, s, times: weft.Constexpr = 1):
+        for _ in range(times):
+            kernel(a, s).launch(grid=1, block=a.shape[0])
+
+    return host
+
+
+def test_a_call_compiles_once_per_set_of_types(compilations):
+    host = make_scale()
+    for n in (1, 5, 7):
+        for s in (1.0, 2.0, 3.5):
+            a = np.ones(n, np.float32)
+            host(a, s)
+            assert (a == np.float32(s)).all()
+    assert len(compilations) == 1
+    host(np.ones(3), 2.0)
+    host(np.ones(3, np.float32), 2)
+    host(np.ones((3, 2), np.float32)[:, 0], 2.0)
+    assert len(compilations) == 4
+
+
+def test_a_constant_is_part_of_the_key_and_no_value_is(compilations):
+    host = make_scale()
+    a = np.ones(3, np.float32)
+    host(a, 2.0, 3)
+    host(a, 1.0, times=3)
+    assert (a == 8).all() and len(compilations) == 1
+    host(a, 0.5)
+    assert (a == 4).all() and len(compilations) == 2
+
+
+def test_an_unhashable_constant_is_refused():
+    host = make_scale()
+    host(np.ones(1, np.float32), 1.0)
+    with pytest.raises(weft.SignatureError, match="unhashable"):
+        host(np.ones(1, np.float32), 1.0, [1])
+
+
+def test_a_changed_global_is_noticed_and_compiled_again(compilations, monkeypatch):
+    a, b = arrays()
+    scale(a, b)
+    before = len(compilations)
+    monkeypatch.setitem(globals(), "factor", 3.0)
+    scale(a, b)
+    np.testing.assert_array_equal(b, a * 3)
+    assert len(compilations) == before + 1
+    scale(a, b)
+    assert len(compilations) == before + 1
+
+
+def test_a_compiled_function_keeps_the_global_it_was_compiled_with(monkeypatch):
+    a, b = arrays()
+    function = weft.compile(scale, a, b)
+    monkeypatch.setitem(globals(), "factor", 5.0)
+    function(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_a_changed_closure_is_noticed(compilations):
+    offset = 1
+
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        a[0] = offset
+
+    @weft.jit
+    def host(a: weft.Tensor):
+        kernel(a).launch(grid=1, block=1)
+
+    a = np.zeros(1, np.int32)
+    host(a)
+    assert a[0] == 1
+    offset = 9
+    host(a)
+    assert a[0] == 9 and len(compilations) == 2
+
+
+def test_threads_with_one_new_key_compile_once(compilations):
+    host = make_scale()
+    host(np.ones(1, np.float32), 1.0)
+    results = [np.ones(4) for _ in range(8)]
+    start = threading.Barrier(8)
+
+    def call(a):
+        start.wait()
+        host(a, 2.0)
+
+    threads = [threading.Thread(target=call, args=(a,)) for a in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((a == 2).all() for a in results)
+    assert len(compilations) == 2
+
+
+def test_a_failed_compilation_leaves_nothing_behind(compilations):
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        a[0] = undefined_name
+
+    @weft.jit
+    def host(a: weft.Tensor):
+        kernel(a).launch(grid=1, block=1)
+
+    for _ in range(2):
+        with pytest.raises(weft.NameResolutionError):
+            host(np.zeros(1, np.float32))
+    assert len(compilations) == 2
+
+
+def test_wrong_calls_get_pythons_words_with_the_functions_name():
+    with pytest.raises(TypeError, match=r"scale\(\) missing 1 required positional argument: 'b'"):
+        scale(arrays()[0])
+    with pytest.raises(TypeError, match=r"scale\(\) got an unexpected keyword argument 'c'"):
+        scale(*arrays(), c=1)
+
+
+# ---- lifetimes
+
+
+def test_code_lives_as_long_as_anything_made_of_it():
+    function = weft.compile(scale, *arrays())
+    foreign = function.as_tvm_ffi() if has_tvm_ffi() else function.to(0)
+    del function
+    gc.collect()
+    a, b = arrays()
+    foreign(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def has_tvm_ffi():
+    import tvm_ffi
+
+    return tvm_ffi is not None
+
+
+@pytest.mark.parametrize(
+    ("device", "error"), [(-1, ValueError), ("0", TypeError), (True, TypeError)]
+)
+def test_to_takes_the_ordinal_of_a_device(compiled, device, error):
+    with pytest.raises(error):
+        compiled.to(device)
+
+
+def test_to_binds_without_compiling(compiled, compilations):
+    bound = compiled.to(0)
+    assert bound.device == 0 and compiled.device is None
+    assert compilations == []
+    a, b = arrays()
+    bound(a, b)
+    np.testing.assert_array_equal(b, a * 2)
