@@ -14,7 +14,7 @@ import pytest
 from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.driver.binary import load_binary
-from weft.driver.launch import launch_ex
+from weft.driver.kernel_launch import launch_ex
 from weft.driver.memory import empty
 from weft.driver.signature import (
     annotate_arguments,

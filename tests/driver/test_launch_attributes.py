@@ -11,7 +11,7 @@ from tests.native.fake_cuda.code import EMPTY, assemble
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.driver.binary import load_binary
 from weft.driver.device import device_properties
-from weft.driver.launch import launch_ex
+from weft.driver.kernel_launch import launch_ex
 from weft.driver.launch_attributes import (
     LAUNCH_ATTRIBUTES,
     AccessPolicyWindow,

@@ -102,7 +102,7 @@ class Launcher:
         exit_hook: Callable[[Any], object] | None,
         *args: object,
     ) -> None:
-        """Launch the kernel; the parameters are those of `weft.driver.launch.launch`.
+        """Launch the kernel; the parameters are those of `weft.driver.launch`.
 
         Raises:
             TypeError, ValueError: an argument does not fit; the message names it.
