@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+import tvm_ffi
 from xdsl.dialects.builtin import StringAttr
 from xdsl.parser import Parser
 
@@ -487,18 +488,13 @@ def test_wrong_calls_get_pythons_words_with_the_functions_name():
 
 def test_code_lives_as_long_as_anything_made_of_it():
     function = weft.compile(scale, *arrays())
-    foreign = function.as_tvm_ffi() if has_tvm_ffi() else function.to(0)
+    foreign = function.as_tvm_ffi()
+    assert isinstance(foreign, tvm_ffi.Function)
     del function
     gc.collect()
     a, b = arrays()
     foreign(a, b)
     np.testing.assert_array_equal(b, a * 2)
-
-
-def has_tvm_ffi():
-    import tvm_ffi
-
-    return tvm_ffi is not None
 
 
 @pytest.mark.parametrize(
