@@ -83,7 +83,7 @@ std::string heap_text(const TVMFFIAny& value) {
     case kTVMFFITensor:
       return tensor_text(value);
     case kTVMFFIArray:
-      return sequence_text(value, "an array");
+      return sequence_text(value, "a list or tuple");
     case kTVMFFIList:
       return sequence_text(value, "a list");
     case kTVMFFIMap:

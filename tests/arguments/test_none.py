@@ -19,6 +19,9 @@ def test_none_is_decided_when_compiling():
     for annotation in (Tensor[F32] | None, typing.Optional[Tensor[F32]], None | Tensor[F32]):  # noqa: UP045
         assert kind(annotation, None) == NoneKind()
         assert kind(annotation, X) == kind(MISSING, X)
+    for annotation in (F32 | None, None | F32):
+        assert kind(annotation, None) == NoneKind()
+        assert kind(annotation, 1.0) == kind(F32, 1.0)
     assert kind(DeclaredParameter("a", Tensor[F32], None)) == NoneKind()
     assert "received None" in refused(Tensor[F32], args=(None,))
     assert "expected None, received a Python int 3" in refused(None, args=(3,))

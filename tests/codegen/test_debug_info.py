@@ -100,4 +100,5 @@ def test_gdb_stops_on_a_kernel_line_and_shows_the_inlined_call(tmp_path: Path):
     assert "hit Breakpoint 1" in done.stdout, done.stdout + done.stderr
     frames = [line for line in done.stdout.splitlines() if line.startswith("#")]
     assert "program.py:5" in frames[0]
+    assert "twice ()" in frames[0]
     assert frames[1].endswith("kernel () at program.py:10") or f"{program}:10" in frames[1]

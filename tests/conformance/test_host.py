@@ -181,3 +181,36 @@ def test_kernels_of_one_name_from_two_places_are_told_apart():
     out = np.zeros(2, np.int32)
     names["host"](out)
     assert out.tolist() == [1, 2]
+
+
+def test_names_beyond_ascii_are_names():
+    names = define(
+        """
+        @weft.kernel
+        def größe_kernel(out: weft.Tensor):
+            out[0] = 7
+
+        @weft.jit
+        def größe(out: weft.Tensor):
+            größe_kernel(out).launch(grid=1, block=1)
+        """
+    )
+    out = np.zeros(1, np.int32)
+    names["größe"](out)
+    assert out.tolist() == [7]
+    compiled = weft.compile(names["größe"], weft.fake_tensor(weft.i32, ("n",)))
+    assert compiled.engine.lookup("__tvm_ffi_größe")
+    with pytest.raises(TypeError, match="größe"):
+        compiled(1)
+
+
+def test_an_element_type_or_none_is_an_optional_number():
+    host = host_of(
+        "fill(out, 0, -1 if n is None else n).launch(grid=1, block=4)",
+        "out: weft.Tensor, n: weft.i32 | None = None",
+    )
+    out = np.zeros(2, np.int32)
+    host(out)
+    assert out.tolist() == [-1, -1]
+    host(out, 5)
+    assert out.tolist() == [5, 5]

@@ -57,7 +57,7 @@ WRONG = {
     "no tensor": (lambda: 3.5, TypeError, ("float",)),
     "None": (lambda: None, TypeError, ("None",)),
     "a string": (lambda: "abc", TypeError, ("str",)),
-    "a list": (lambda: [1.0] * 10, TypeError, ("of 10 items",)),
+    "a list": (lambda: [1.0] * 10, TypeError, ("a list", "of 10 items")),
     "a strided view": (lambda: vector(20)[::2], ValueError, ("stride", "2", "1")),
     "a reversed view": (lambda: vector()[::-1], ValueError, ("stride", "-1")),
     "misaligned data": (

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, UnknownLoc, f32, i8, i32
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, NameLoc, UnknownLoc, f32, i8, i32
 from xdsl.ir import Block
 
-from weft.dialects.builder import Builder
+from weft.dialects.builder import Builder, source_location
 from weft.dialects.cuda.grid import ThreadIdxOp
 from weft.location import SourceLocation
 
@@ -112,6 +112,19 @@ def test_each_operation_has_the_current_location():
     assert location.callee.filename.data == "helper.py"
     assert (location.callee.line.data, location.callee.column.data) == (3, 5)
     assert location.caller.line.data == 20
+
+
+def test_inlined_code_carries_the_name_of_its_function():
+    block, builder = make()
+    call = SourceLocation("main.py", 20, 8, function="kernel")
+    builder.location = SourceLocation("helper.py", 3, 4, function="square", caller=call)
+    location = builder.emit(arith.AddiOp(block.args[0], block.args[0])).location
+    assert isinstance(location, CallSiteLoc)
+    assert isinstance(location.callee, NameLoc)
+    assert location.callee.desc.data == "square"
+    found = source_location(location)
+    assert found is not None
+    assert (found.file, found.line, found.column, found.function) == ("helper.py", 3, 4, "square")
 
 
 def test_a_name_that_ir_cannot_print_is_left_out():

@@ -104,7 +104,12 @@ def test_every_caller_gets_the_same_error(compiled, package_function, c_caller, 
 
 @pytest.mark.parametrize(
     ("value", "received"),
-    [(3, "an int 3"), (None, "None"), ("abc", "a str 'abc'"), ((1, 2), "an array of 2 items")],
+    [
+        (3, "an int 3"),
+        (None, "None"),
+        ("abc", "a str 'abc'"),
+        ((1, 2), "a list or tuple of 2 items"),
+    ],
 )
 def test_the_package_gets_the_same_type_errors(compiled, package_function, value, received):
     text = f"{SIGNATURE}: argument #0 'a': expected a tensor, received {received}"

@@ -304,7 +304,8 @@ def test_operations_keep_their_place_and_the_call_that_inlined_them():
     assert load.location.column.data == len("    a[0] = square(") + 1
     assert load.location.filename.data == __file__
     callee, caller = multiply.location.callee, multiply.location.caller
-    assert (callee.line.data, caller.line.data) == (line, first + 1)
+    assert callee.desc.data == "square"
+    assert (callee.location.line.data, caller.line.data) == (line, first + 1)
 
 
 def test_every_operation_but_shared_constants_has_a_place():

@@ -36,18 +36,19 @@ def quoted(text: str) -> str:
 class DebugInfo:
     """The metadata of one LLVM module; nodes are numbered in the order in which they are needed."""
 
-    __slots__ = ("_by_identity", "_nodes", "_numbers", "_unit", "emission_kind")
+    __slots__ = ("_by_identity", "_inlined", "_nodes", "_numbers", "_unit", "emission_kind")
 
     def __init__(self, emission_kind: str) -> None:
         self.emission_kind = emission_kind
         self._nodes: list[str] = []
         self._numbers: dict[str, int] = {}
         self._by_identity: dict[tuple[int, int], tuple[str, Attribute]] = {}
+        self._inlined: dict[tuple[str, str], int] = {}
         self._unit = -1
 
     def subprogram(self, name: str, location: Attribute) -> int | None:
         """The scope of a function that is printed, or None if its place is unknown."""
-        place = _position(location)
+        place = source_position(location)
         if place is None:
             return None
         return self._subprogram(name, place.filename.data, place.line.data)
@@ -109,16 +110,23 @@ class DebugInfo:
             )
         if isinstance(location, CallSiteLoc):
             caller = self._location(location.caller, scope)
-            place = _position(location.callee)
+            place = source_position(location.callee)
             if caller is None or place is None:
                 return caller
-            inner = self._subprogram(_name(location.callee), place.filename.data, place.line.data)
+            inner = self._inlined_subprogram(_name(location.callee), place.filename.data)
             return self._node(
                 f"!DILocation(line: {place.line.data}, column: {min(place.column.data, 65535)}, "
                 f"scope: !{inner}, inlinedAt: !{caller})"
             )
-        place = _position(location)
+        place = source_position(location)
         return None if place is None else self._location(place, scope)
+
+    def _inlined_subprogram(self, name: str, file: str) -> int:
+        """The one scope of a helper's inlined code; the IR does not say in which line the helper begins."""
+        found = self._inlined.get((name, file))
+        if found is None:
+            found = self._inlined[name, file] = self._subprogram(name, file, 0)
+        return found
 
     def _subprogram(self, name: str, file: str, line: int) -> int:
         file_number = self._file(file)
@@ -129,8 +137,6 @@ class DebugInfo:
                 f"emissionKind: {self.emission_kind})"
             )
         types = self._node("!DISubroutineType(types: !{})")
-        # One scope for all inlined code of a file: its line is where the scope begins, not the statement's.
-        line = line if name != _INLINED else 0
         return self._node(
             f"distinct !DISubprogram(name: {quoted(name)}, scope: !{file_number}, "
             f"file: !{file_number}, line: {line}, type: !{types}, scopeLine: {line}, "
@@ -147,16 +153,16 @@ class DebugInfo:
 _INLINED: Final = "inlined"
 
 
-def _position(location: Attribute) -> FileLineColLoc | None:
+def source_position(location: Attribute) -> FileLineColLoc | None:
     """The innermost place in a file."""
     if isinstance(location, FileLineColLoc):
         return location
     if isinstance(location, CallSiteLoc):
-        return _position(location.callee) or _position(location.caller)
+        return source_position(location.callee) or source_position(location.caller)
     if isinstance(location, NameLoc):
-        return _position(location.location)
+        return source_position(location.location)
     if isinstance(location, FusedLoc):
-        return next(filter(None, map(_position, location.locations)), None)  # pyright: ignore
+        return next(filter(None, map(source_position, location.locations)), None)  # pyright: ignore
     return None
 
 

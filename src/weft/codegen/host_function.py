@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import func
 
 from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
+from weft.codegen.llvm_types import global_name, llvm_type, memory_type, size_in_bytes
 from weft.codegen.memory import byte_of_bool
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.types import TensorType
@@ -39,7 +39,7 @@ def flattened_types(argument_type: Attribute) -> list[str]:
 
 def host_symbol(name: str) -> str:
     """The LLVM name of a host function; a prefix keeps it apart from a kernel of that name."""
-    return f"@weft.host.{name}"
+    return global_name(f"weft.host.{name}")
 
 
 def print_host_function(module: ModulePrinter, op: Any) -> None:

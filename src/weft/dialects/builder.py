@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    NameLoc,
     StringAttr,
     UnknownLoc,
 )
@@ -176,13 +177,14 @@ def _location_attribute(location: SourceLocation) -> Attribute:
     )
     if location.caller is None:
         return position
-    return CallSiteLoc(position, _location_attribute(location.caller))
+    inlined = NameLoc(StringAttr(location.function), position) if location.function else position
+    return CallSiteLoc(inlined, _location_attribute(location.caller))
 
 
 def source_location(attribute: Attribute) -> SourceLocation | None:
     """The place in a user's file that an operation's location names, for errors that are found in the IR.
 
-    The end of the span and the functions' names are not in the IR.
+    The end of the span is not in the IR, and the name of a function only where it was inlined.
 
     Example:
         >>> source_location(FileLineColLoc(StringAttr("saxpy.py"), IntAttr(9), IntAttr(5)))
@@ -192,7 +194,14 @@ def source_location(attribute: Attribute) -> SourceLocation | None:
         inner, caller = source_location(attribute.callee), source_location(attribute.caller)
         if inner is None:
             return caller
-        return SourceLocation(inner.file, inner.line, inner.column, caller=caller)
+        return SourceLocation(
+            inner.file, inner.line, inner.column, function=inner.function, caller=caller
+        )
+    if isinstance(attribute, NameLoc):
+        found = source_location(attribute.location)
+        if found is None:
+            return None
+        return SourceLocation(found.file, found.line, found.column, function=attribute.desc.data)
     if isinstance(attribute, FileLineColLoc):
         return SourceLocation(
             attribute.filename.data, attribute.line.data, attribute.column.data - 1

@@ -178,6 +178,15 @@ def language_name(name: str) -> LanguageName:
     raise AttributeError(f"weft has no {name!r}")
 
 
+def _near(name: str) -> str:
+    from difflib import get_close_matches  # only a mistake needs it
+
+    near = get_close_matches(name, LANGUAGE, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(f'weft.{found}' for found in near)}?"
+    return "docs/reference/language.md lists the names that there are"
+
+
 def resolve(name: str) -> object:
     """What a name stands for in compiled code: an `Operation`, or an object such as `thread_idx`.
 
@@ -191,14 +200,14 @@ def resolve(name: str) -> object:
         raise UnavailableError(
             "LATER",
             f"weft.{name} is not available in this version",
-            hint=f"available are {', '.join(sorted(LANGUAGE))}",
+            hint="docs/reference/language.md lists the names that it has",
         )
     family = LANGUAGE.get(name)
     if family is None:
         raise NameResolutionError(
             "UNKNOWN_NAME",
             f"weft.{name} is no operation",
-            hint=f"there are {', '.join(sorted(LANGUAGE))}",
+            hint=_near(name),
         )
     from importlib import import_module
 

@@ -7,7 +7,7 @@ Next: dims.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,12 @@ class DType:
             f"weft.{self.name}(...) converts a value inside a kernel or host function; "
             f"outside, annotate the parameter with weft.{self.name}"
         )
+
+    def __or__(self, other: object) -> object:
+        """``weft.f32 | None``, the annotation of an argument that may be absent."""
+        return Optional[self] if other is None else NotImplemented  # noqa: UP045  no type's `|`
+
+    __ror__ = __or__
 
     @property
     def itemsize(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.codegen.llvm_types import global_name
 from weft.codegen.wrapper.calls import print_device_guard, print_environment_stream
 from weft.codegen.wrapper.printer import WrapperPrinter
 from weft.codegen.wrapper.results import print_return
@@ -86,7 +87,7 @@ def print_wrapper(module: ModulePrinter, op: ffi.FuncOp) -> None:
     # Nothing to gain: with optnone the wrapper compiles in half the time and runs as fast, to a few ns.
     module.add_function(
         f"@{STATE_SYMBOL} = global ptr null, align 8\n\n"
-        f"define i32 @{op.sym_name.data}(ptr %handle, ptr %args, i32 %count, ptr %result) "
+        f"define i32 {global_name(op.sym_name.data)}(ptr %handle, ptr %args, i32 %count, ptr %result) "
         "noinline optnone nounwind {\n"
         f"{printer.body()}\n}}\n"
     )

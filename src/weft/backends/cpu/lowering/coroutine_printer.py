@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import i32
 
 from weft import _native
-from weft.backends.cpu.lowering.debug import source_position
+from weft.codegen.debug_info import source_position
 from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type, size_in_bytes
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
-
 from weft import _native
+from weft.codegen.debug_info import source_position
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.kernel import KernelOp
@@ -19,7 +18,7 @@ from weft.dialects.cuda.kernel import KernelOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.ir import Attribute, Operation
+    from xdsl.ir import Operation
 
     from weft.codegen.function_printer import FunctionPrinter
 
@@ -85,13 +84,6 @@ def _failure_site(printer: FunctionPrinter, op: AssertOp) -> str:
         f"i32 {FAILURE_ASSERTION}, i32 {line} }}, align 8",
         "site",
     )
-
-
-def source_position(location: Attribute) -> FileLineColLoc | None:
-    """The innermost file and line of a location."""
-    while isinstance(location, CallSiteLoc):
-        location = location.callee
-    return location if isinstance(location, FileLineColLoc) else None
 
 
 DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

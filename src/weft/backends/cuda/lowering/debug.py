@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
-
+from weft.codegen.debug_info import source_position
 from weft.codegen.llvm_types import llvm_type, size_in_bytes
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.kernel import KernelOp
@@ -18,7 +17,7 @@ from weft.dialects.cuda.kernel import KernelOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.ir import Attribute, Operation
+    from xdsl.ir import Operation
 
     from weft.codegen.function_printer import FunctionPrinter
 
@@ -51,7 +50,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     good, bad = printer.new_label("asserted"), printer.new_label("failed")
     printer.branch_if(printer.values[op.operands[0]], good, bad)
     printer.start(bad)
-    position = _position(op.location)
+    position = source_position(op.location)
     kernel: Operation | None = op
     while kernel is not None and not isinstance(kernel, KernelOp):
         kernel = kernel.parent_op()
@@ -69,12 +68,6 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     )
     printer.branch(good)
     printer.start(good)
-
-
-def _position(location: Attribute) -> FileLineColLoc | None:
-    while isinstance(location, CallSiteLoc):
-        location = location.callee
-    return location if isinstance(location, FileLineColLoc) else None
 
 
 DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
