@@ -51,6 +51,58 @@ def test_a_barrier_behind_a_loop_with_a_return_is_reached_by_those_that_did_not_
     assert behind == "if"
 
 
+def exits(function) -> list[str]:
+    """The regions at whose end a thread has returned."""
+    kernel = kernel_of(trace_kernel(function))
+    return [
+        " ".join(_around(op, kernel))
+        for op in kernel.walk()
+        if op.name == "scf.yield" and "weft.exit" in op.attributes
+    ]
+
+
+def return_alone(a):
+    for _ in range(a.shape[0]):
+        weft.sync_threads()
+        if a[0] == 7:
+            return
+    a[1] = 1
+
+
+def return_in_the_rest(a):
+    for _ in range(a.shape[0]):
+        if a[0] == 7:
+            a[1] = 1
+        else:
+            return
+    a[1] = 1
+
+
+def first_above(a, limit):
+    for k in range(a.shape[0]):
+        if a[k] > limit:
+            return k
+    return -1
+
+
+def return_of_a_helper(a):
+    a[0] = first_above(a, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (after_a_return, ["if"]),
+        (after_a_return_in_a_loop, ["do if", "else"]),
+        (return_alone, ["do if", "else"]),
+        (return_in_the_rest, ["do else", "else"]),
+        (return_of_a_helper, []),
+    ],
+)
+def test_a_region_says_that_its_thread_has_returned(function, expected):
+    assert exits(function) == expected
+
+
 def after_a_break(a):
     for k in range(a.shape[0]):
         if a[k] == 7:

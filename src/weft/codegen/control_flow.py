@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft.codegen.llvm_types import llvm_type
+from weft.dialects.cuda.kernel import EXIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,46 +27,74 @@ def print_if(printer: FunctionPrinter, op: Operation) -> None:
     condition = printer.values[op.operands[0]]
     then_region, else_region = op.regions
     if condition in ("true", "false"):
-        taken = then_region if condition == "true" else else_region
-        if taken.blocks:
-            printer.print_block(taken.block)
-            _assign(printer, op.results, _yielded(printer, taken.block))
+        _print_taken(printer, op, then_region if condition == "true" else else_region)
         return
     location = op.location
     then_label, end_label = printer.new_label("then"), printer.new_label("endif")
     has_else = bool(else_region.blocks) and (
-        bool(op.results) or else_region.block.first_op is not else_region.block.last_op
+        bool(op.results)
+        or else_region.block.first_op is not else_region.block.last_op
+        or _leaves(printer, else_region)
     )
     else_label = printer.new_label("else") if has_else else end_label
     printer.branch_if(condition, then_label, else_label)
-    then_values, then_end = _print_arm(printer, then_region, then_label, end_label)
-    if not has_else:
-        printer.start(end_label)
-        return
-    else_values, else_end = _print_arm(printer, else_region, else_label, end_label)
+    arms = [_print_arm(printer, then_region, then_label, end_label)]
+    if has_else:
+        arms.append(_print_arm(printer, else_region, else_label, end_label))
     printer.place(location)
     printer.start(end_label)
-    for result, chosen, otherwise in zip(op.results, then_values, else_values, strict=True):
-        if chosen == otherwise:
-            printer.values[result] = chosen
+    for index, result in enumerate(op.results):
+        incoming = [(values[index], last) for values, last in arms if last is not None]
+        texts = dict.fromkeys(text for text, _ in incoming) or {"poison": None}
+        if len(texts) == 1:
+            printer.values[result] = next(iter(texts))
         else:
-            printer.values[result] = printer.phi(
-                llvm_type(result.type),
-                [(chosen, then_end), (otherwise, else_end)],
-                result.name_hint or "v",
-            )
+            stem = result.name_hint or "v"
+            printer.values[result] = printer.phi(llvm_type(result.type), incoming, stem)
+
+
+def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> None:
+    """The side of an `scf.if` that is known to be taken, without a branch."""
+    if not region.blocks:
+        return
+    printer.print_block(region.block)
+    values = _yielded(printer, region.block)
+    if _leaves(printer, region):
+        assert printer.exit_label is not None
+        printer.branch(printer.exit_label)
+        printer.start(printer.new_label("left"))
+    _assign(printer, op.results, values)
 
 
 def _print_arm(
     printer: FunctionPrinter, region: Region, label: str, end_label: str
-) -> tuple[list[str], str]:
-    """Prints one side; returns what it yields and the label of its last basic block."""
+) -> tuple[list[str], str | None]:
+    """Prints one side; returns what it yields and the label of its last basic block.
+
+    The label is None for a side that does not get to the end, since the thread has left.
+    """
     printer.start(label)
     printer.print_block(region.block)
     values = _yielded(printer, region.block)
+    if _leaves(printer, region):
+        assert printer.exit_label is not None
+        printer.branch(printer.exit_label)
+        return values, None
     last = printer.label
     printer.branch(end_label)
     return values, last
+
+
+def _leaves(printer: FunctionPrinter, region: Region) -> bool:
+    """Whether a thread at the end of a region has returned, and there is a place where it may go at once.
+
+    On a GPU it must not come to where the lanes of its warp meet again: they may wait there at a barrier
+    that only waits for threads that have not left.
+    """
+    if printer.exit_label is None or not region.blocks:
+        return False
+    last = region.block.last_op
+    return isinstance(last, scf.YieldOp) and EXIT in last.attributes
 
 
 def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:

@@ -29,6 +29,8 @@ class FunctionPrinter:
         coordinates: where a thread is, as `thread_idx.x` and its like, on targets where loops say so.
         label: the basic block that the next instruction goes to, without `%`.
         failure_label: where a kernel goes after a failed assertion; None where there is no such place.
+        exit_label: where a thread of a kernel goes that has returned; None where it takes the way through the
+            end of what it is in.
 
     Example:
         a row for `arith.addi` would be::
@@ -48,6 +50,7 @@ class FunctionPrinter:
         "_suffix",
         "_unplaced",
         "coordinates",
+        "exit_label",
         "failure_label",
         "label",
         "module",
@@ -62,6 +65,7 @@ class FunctionPrinter:
         self.coordinates: dict[str, str] = {}
         self.label = "entry"
         self.failure_label: str | None = None
+        self.exit_label: str | None = None
         self._operations = module.operations
         self._lines: list[str] = []
         self._allocas: list[str] = []

@@ -13,6 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
+from weft.dialects.cuda.kernel import EXIT, UNIT
 from weft.frontend.joins import Join, Mismatch, conflict
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, RESULT
 from weft.frontend.scope import Conflict, Undefined
@@ -176,15 +177,26 @@ class Fork:
         builder = self._frame.builder
         builder.location = self._location
         first, second = (side.block for side in self._sides)
-        if not first.ops and not second.ops:
+        exits = [self._exits(side) for side in self._sides]
+        if not first.ops and not second.ops and not any(exits):
             return [self._select(*pair) for pair in zip(join.firsts, join.seconds, strict=True)]
-        for block, yields in ((first, join.firsts), (second, join.seconds)):
-            if join.firsts or block is first or block.ops:
-                block.add_op(scf.YieldOp(*yields))
+        for block, yields, is_exit in (
+            (first, join.firsts, exits[0]),
+            (second, join.seconds, exits[1]),
+        ):
+            if join.firsts or block is first or block.ops or is_exit:
+                end = scf.YieldOp(*yields)
+                block.add_op(end)
+                if is_exit:
+                    end.attributes[EXIT] = UNIT
         types = [value.type for value in join.firsts]
         otherwise = Region(second) if second.ops else None
         operation = scf.IfOp(self._condition.ssa, types, Region(first), otherwise)
         return list(builder.emit(operation).results)
+
+    def _exits(self, side: _Side) -> bool:
+        """Whether the thread is done at the end of a region: a kernel has returned there."""
+        return not self._frame.returns_value and side.values.get(ACTIVE) is False
 
     def _select(self, one: SSAValue, other: SSAValue) -> SSAValue:
         operation = arith.SelectOp(self._condition.ssa, one, other)

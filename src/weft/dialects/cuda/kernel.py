@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 SHARED_MEMORY_BYTES: Final = "weft.shared_memory_bytes"
 """Attribute of a kernel: bytes of its own shared arrays, i64, a multiple of 16; not there means none."""
 
+EXIT: Final = "weft.exit"
+"""Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows has no effect on it, and a
+target may let it leave at once; one whose barriers wait for every thread that has not left must."""
+
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
@@ -133,7 +137,7 @@ class KernelOp(IRDLOperation):
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """The end of a kernel's body: the thread exits."""
+    """The end of a kernel's body: the thread exits. See `EXIT` for a return before it."""
 
     name = "cuda.return"
     assembly_format = "attr-dict"

@@ -55,6 +55,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     listed = _print_parameters(printer, kernel)
     for axis, size in zip("xyz", block_size(kernel) or (), strict=False):
         printer.coordinates[f"block_dim.{axis}"] = str(size)
+    printer.exit_label = "exit"
     printer.print_block(kernel.body.block)
     attributes = "".join(f' "{key}"="{value}"' for key, value in launch_bounds(kernel).items())
     module.add_function(
@@ -164,6 +165,10 @@ def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:
 
 
 def _print_return(printer: FunctionPrinter, op: Operation) -> None:
+    """All that has returned before comes here too, straight from where it did."""
+    assert printer.exit_label is not None
+    printer.branch(printer.exit_label)
+    printer.start(printer.exit_label)
     printer.line("ret void")
 
 
