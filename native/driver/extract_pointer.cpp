@@ -18,7 +18,7 @@ int refuse_device(int32_t expected, int32_t received) {
 }
 
 // Managed memory and pinned host memory are reachable from every device.
-int check_tensor_device(const DLTensor& tensor, bool knows_device, const ExtractionContext& context) {
+int check_tensor_device(const DLTensor& tensor, const ExtractionContext& context) {
   const DLDevice device = tensor.device;
   if (device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged) return 0;
   if (device.device_type != kDLCUDA) {
@@ -26,9 +26,7 @@ int check_tensor_device(const DLTensor& tensor, bool knows_device, const Extract
                   context.device,
                   device.device_type == kDLCPU ? "host memory" : "memory of another kind of device");
   }
-  const auto address = reinterpret_cast<uint64_t>(tensor.data);
-  const int32_t ordinal = knows_device ? device.device_id : device_of_address(address);
-  if (ordinal >= 0 && ordinal != context.device) return refuse_device(context.device, ordinal);
+  if (device.device_id != context.device) return refuse_device(context.device, device.device_id);
   return 0;
 }
 
@@ -57,9 +55,8 @@ int read_address(PyObject* integer, uint64_t* address) {
   return refuse(PyExc_ValueError, "expected an address from 0 to 2**64 - 1, received %S", integer);
 }
 
-int read_view(const DLTensor& tensor, bool knows_device, const ExtractionContext& context,
-              uint64_t* address) {
-  if (context.check != kPointerOff && check_tensor_device(tensor, knows_device, context) != 0) return -1;
+int read_view(const DLTensor& tensor, const ExtractionContext& context, uint64_t* address) {
+  if (context.check != kPointerOff && check_tensor_device(tensor, context) != 0) return -1;
   *address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
   return 0;
 }
@@ -69,8 +66,7 @@ int read_array(PyObject* object, const TypeEntry& entry, const ExtractionContext
   Scratch scratch;
   TensorView view;
   if (read_tensor(object, entry, scratch, &view) != 0) return -1;
-  // The interface's dict does not tell the device.
-  return read_view(view.tensor, entry.family != Family::kCudaArray, context, address);
+  return read_view(view.tensor, context, address);
 }
 
 int read_data_ptr(PyObject* object, uint64_t* address) {
@@ -95,7 +91,7 @@ int find_address(PyObject* object, const ExtractionContext& context, uint64_t* a
   if (entry->kind == Kind::kTensor) return read_array(object, *entry, context, address);
   if (entry->kind == Kind::kObject) {
     TVMFFIObject* handle = reinterpret_cast<Object*>(object)->handle;
-    if (handle->type_index == kTVMFFITensor) return read_view(*tensor_of(handle), true, context, address);
+    if (handle->type_index == kTVMFFITensor) return read_view(*tensor_of(handle), context, address);
   }
   return read_data_ptr(object, address);
 }

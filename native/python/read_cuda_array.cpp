@@ -3,6 +3,9 @@
 // __cuda_array_interface__, versions 2 and 3: a dict with shape, typestr, data and byte strides.
 #include <cstring>
 
+#include "driver/devices.h"
+#include "driver/driver_library.h"
+#include "driver/extract_pointer.h"
 #include "python/readers.h"
 
 namespace weft {
@@ -60,10 +63,17 @@ int parse_data(PyObject* pair, TensorView* view) {
   return read_only < 0 ? -1 : 0;
 }
 
+// The interface does not tell the device. Where there are several the driver is asked about the address;
+// memory that it does not know counts as device 0.
+int32_t device_of_memory(const void* data) {
+  DriverError ignored;  // whoever uses the array learns that there is no driver
+  if (data == nullptr || !ensure_driver(&ignored) || device_count() <= 1) return 0;
+  const int32_t device = device_of_address(reinterpret_cast<uint64_t>(data));
+  return device < 0 ? 0 : device;
+}
+
 }  // namespace
 
-// The interface does not tell the device, so such arrays count as device 0; producers on several devices
-// offer DLPack, which is asked first.
 int read_cuda_array(PyObject* object, const TypeEntry&, Scratch& scratch, TensorView* view) {
   Reference interface(PyObject_GetAttr(object, g_names.__cuda_array_interface__));
   if (!interface) return -1;
@@ -87,7 +97,7 @@ int read_cuda_array(PyObject* object, const TypeEntry&, Scratch& scratch, Tensor
   PyObject* strides = field(interface.get(), "strides");
   if (strides != nullptr && parse_dims(strides, "strides", ndim, dims + ndim) != 0) return -1;
   if (parse_data(field(interface.get(), "data"), view) != 0) return -1;
-  tensor->device = {kDLCUDA, 0};
+  tensor->device = {kDLCUDA, device_of_memory(tensor->data)};
   tensor->byte_offset = 0;
   if (strides == nullptr) {
     if (copy_dims(scratch, dims, nullptr, static_cast<int32_t>(ndim), tensor) != 0) return -1;

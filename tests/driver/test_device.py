@@ -8,7 +8,9 @@ import types
 
 import pytest
 
+import weft
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from weft import _native
 from weft.driver.device import (
     current_device,
     device_count,
@@ -20,6 +22,7 @@ from weft.driver.device import (
     synchronize,
 )
 from weft.driver.library import driver_is_open
+from weft.driver.memory import empty
 from weft.driver.stream import is_capturing, stream_device, stream_handle
 from weft.errors import CudaError
 
@@ -124,3 +127,18 @@ def test_a_context_that_was_destroyed_while_current_is_an_error_in_words(fake: F
     fake.call("cuCtxDestroy_v2", ctypes.c_void_p(other))
     fake.set_current(context)
     assert current_device() == 0
+
+
+@on_fake(devices=2)
+def test_an_array_whose_interface_tells_no_device_is_found_on_its_own(fake: FakeCuda):
+    tensor = empty(4, weft.f32, 1)
+    address = ctypes.c_void_p.from_address(tensor.address + 24).value
+
+    class Array:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, object]:
+            return {"shape": (4,), "typestr": "<f4", "data": (address, False), "version": 3}
+
+    info = _native.tensor_info(Array())
+    assert info is not None
+    assert (info.device_type, info.device_id) == (2, 1)
