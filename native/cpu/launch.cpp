@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
 constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kMostShared = 2147483647;
+constexpr int64_t kMostShared = 227 * 1024;  // of sm_90; the kernel's own arrays are part of it
 constexpr char kAxes[] = "xyz";
 
 int32_t refuse(const weft_launch& launch, const std::string& what, int64_t received, int64_t least,
