@@ -22,7 +22,7 @@ native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h
 
 native_all := $(wildcard native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h tests/native/*.cpp tests/native/*.h tests/native/*.c tests/native/*/*.cpp tests/native/*/*.h)
 
-.PHONY: help venv native demo test check format docs bench gpu clean
+.PHONY: help venv native demo test sanitize check format docs bench gpu clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this 
 
 test: $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)  ## run the tests (TORCH=1: those with torch too)
 	@WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest $(ARGS)
+
+sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
+	@$(bin)/python tools/run_sanitized.py $(ARGS)
 
 check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, import-linter, clang-format
 	@failed=; \

@@ -41,6 +41,12 @@ bool check_elf(const std::string& code, const std::string& what, DriverError* er
     return error->value("the device code of " + what + " is an ELF file, but not for CUDA devices (machine " +
                         std::to_string(header.e_machine) + ", expected " + std::to_string(EM_CUDA) + ")");
   }
+  if ((header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr)) ||
+      (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr)) ||
+      header.e_shstrndx >= header.e_shnum) {
+    return error->value("the device code of " + what +
+                        " is damaged: its ELF header does not describe its tables");
+  }
   const uint64_t segments = end_of(header.e_phoff, header.e_phnum, sizeof(Elf64_Phdr));
   if (segments > code.size()) return truncated(code, what, "segment table", segments, error);
   const uint64_t sections = end_of(header.e_shoff, header.e_shnum, sizeof(Elf64_Shdr));

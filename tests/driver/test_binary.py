@@ -81,6 +81,10 @@ def test_every_truncation_and_random_bytes_are_refused_before_the_driver_reads_t
 @on_fake()
 def test_a_damaged_header_never_reaches_past_the_bytes(fake: FakeCuda):
     cubin = bytearray(assemble(ADD_ONE))
+    cubin[58] = 255  # the size of a section's header
+    with pytest.raises(ValueError, match="its ELF header does not describe its tables"):
+        load_binary("add_one_kernel", bytes(cubin))
+    cubin[58] = 64
     for offset in range(16, 64):
         for value in (0x00, 0x7F, 0xFF):
             damaged = bytes(cubin[:offset] + bytes([value]) + cubin[offset + 1 :])

@@ -55,7 +55,7 @@ struct Section {
 
 bool read_sections(View file, std::vector<Section>* sections) {
   Elf64_Ehdr header;
-  if (!read(file, 0, &header)) return false;
+  if (!read(file, 0, &header) || header.e_shentsize != sizeof(Elf64_Shdr)) return false;
   std::vector<Elf64_Shdr> headers(header.e_shnum);
   for (size_t index = 0; index < headers.size(); ++index) {
     if (!read(file, header.e_shoff + index * header.e_shentsize, &headers[index])) return false;
