@@ -5,7 +5,10 @@
 
 #include <dlfcn.h>
 
+#include <csignal>
+
 #include "module.h"
+#include "python/environment.h"
 
 namespace weft {
 
@@ -26,7 +29,11 @@ FfiLibrary g_ffi_library;
 
 std::string open_ffi_library(const char* path) {
   if (g_ffi_library.is_open) return {};
+  // The library takes over SIGSEGV when it is loaded, and with it the traceback that faulthandler would show.
+  struct sigaction before = {};
+  const bool known = sigaction(SIGSEGV, nullptr, &before) == 0;
   void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (known) sigaction(SIGSEGV, &before, nullptr);
   if (handle == nullptr) return std::string("cannot open libtvm_ffi: ") + dlerror();
   FfiLibrary library;
 #define WEFT_ROW(member, symbol)                                                       \
@@ -45,6 +52,7 @@ std::string open_ffi_library(const char* path) {
   }
   library.is_open = true;
   g_ffi_library = library;
+  prepare_environment();
   return {};
 }
 

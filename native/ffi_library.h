@@ -18,8 +18,9 @@ namespace weft {
   ROW(object_inc_ref, TVMFFIObjectIncRef)                                 \
   ROW(object_dec_ref, TVMFFIObjectDecRef)                                 \
   ROW(object_create_opaque, TVMFFIObjectCreateOpaque)                     \
-  ROW(type_key_to_index, TVMFFITypeKeyToIndex)                            \
+  ROW(type_get_or_alloc_index, TVMFFITypeGetOrAllocIndex)                 \
   ROW(get_type_info, TVMFFIGetTypeInfo)                                   \
+  ROW(get_type_attr_column, TVMFFIGetTypeAttrColumn)                      \
   ROW(function_create, TVMFFIFunctionCreate)                              \
   ROW(function_get_global, TVMFFIFunctionGetGlobal)                       \
   ROW(function_set_global, TVMFFIFunctionSetGlobal)                       \
@@ -41,7 +42,10 @@ namespace weft {
   ROW(data_type_to_string, TVMFFIDataTypeToString)                        \
   ROW(backtrace, TVMFFIBacktrace)                                         \
   ROW(env_set_stream, TVMFFIEnvSetStream)                                 \
-  ROW(env_get_stream, TVMFFIEnvGetStream)
+  ROW(env_get_stream, TVMFFIEnvGetStream)                                 \
+  ROW(env_set_allocator, TVMFFIEnvSetDLPackManagedTensorAllocator)        \
+  ROW(env_get_allocator, TVMFFIEnvGetDLPackManagedTensorAllocator)        \
+  ROW(env_register_c_api, TVMFFIEnvRegisterCAPI)
 
 struct FfiLibrary {
   bool is_open = false;

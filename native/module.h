@@ -11,16 +11,26 @@
 
 namespace weft {
 
-int add_ffi_library(PyObject* module);    // ffi_library.cpp
-int add_runtime_table(PyObject* module);  // module.cpp
-int add_cpu_pool(PyObject* module);       // cpu/python_pool.cpp
-int add_runtime(PyObject* module);        // runtime/python_code_image.cpp
-int add_argument_keys(PyObject* module);  // python/argument_key.cpp
-int add_call_plan(PyObject* module);      // python/call_plan.cpp
-int add_ffi_errors(PyObject* module);     // python/ffi_error.cpp
-int add_function(PyObject* module);       // python/function.cpp
-int add_object(PyObject* module);         // python/object.cpp
-int add_type_table(PyObject* module);     // python/type_table.cpp
+int add_any(PyObject* module);             // python/any.cpp
+int add_callback(PyObject* module);        // python/callback.cpp
+int add_environment(PyObject* module);     // python/environment.cpp
+int add_ffi_library(PyObject* module);     // ffi_library.cpp
+int add_runtime_table(PyObject* module);   // module.cpp
+int add_cpu_pool(PyObject* module);        // cpu/python_pool.cpp
+int add_runtime(PyObject* module);         // runtime/python_code_image.cpp
+int add_argument_keys(PyObject* module);   // python/argument_key.cpp
+int add_call_plan(PyObject* module);       // python/call_plan.cpp
+int add_error_values(PyObject* module);    // python/error_value.cpp
+int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
+int add_function(PyObject* module);        // python/function.cpp
+int add_object(PyObject* module);          // python/object.cpp
+int add_object_classes(PyObject* module);  // python/object_class.cpp
+int add_reflection(PyObject* module);      // python/reflection.cpp
+int add_registry(PyObject* module);        // python/registry.cpp
+int add_tensor(PyObject* module);          // python/tensor.cpp
+int add_tensor_view(PyObject* module);     // python/tensor_view.cpp
+int add_type_table(PyObject* module);      // python/type_table.cpp
+int add_value_classes(PyObject* module);   // python/value_class.cpp
 
 }  // namespace weft
 

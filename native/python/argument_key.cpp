@@ -11,6 +11,8 @@
 #include "python/interop.h"
 #include "python/object.h"
 #include "python/readers.h"
+#include "python/tensor_view.h"
+#include "python/value_class.h"
 
 namespace weft {
 namespace {
@@ -93,7 +95,8 @@ class Key {
 // The tensor behind an FFI object, or nullptr without an exception.
 const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
   TVMFFIObject* handle = nullptr;
-  if (kind == Kind::kObject) handle = reinterpret_cast<Object*>(object)->handle;
+  if (kind == Kind::kTensorView) return describe_tensor_view(object).tensor;
+  if (kind == Kind::kObject) handle = handle_of_object(object);
   if (kind == Kind::kForeignObject) handle = handle_of_foreign(object);
   if (handle == nullptr || handle->type_index != kTVMFFITensor) return nullptr;
   return reinterpret_cast<const DLTensor*>(handle + 1);
@@ -105,7 +108,7 @@ int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorVi
   const DLTensor* tensor = tensor_of_object(object, entry.kind);
   if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
   view->tensor = *tensor;
-  view->read_only = false;
+  view->read_only = is_object_type(Py_TYPE(object)) && describe_tensor(object).read_only;
   return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
 }
 
@@ -153,6 +156,7 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
       return 0;
     case Kind::kTuple:
     case Kind::kList:
+    case Kind::kShape:
       return add_sequence(object, *entry, scratch, key);
     case Kind::kAdapter:
       return add_adapted(object, *entry, scratch, key);
@@ -182,19 +186,6 @@ PyObject* argument_key(PyObject*, PyObject* arguments) {
     if (add_argument(PyTuple_GET_ITEM(arguments, index), scratch, key) != 0) return nullptr;
   }
   return key.to_bytes();
-}
-
-PyObject* dims_to_tuple(const int64_t* dims, int32_t count) {
-  PyObject* tuple = PyTuple_New(count);
-  for (int32_t axis = 0; tuple != nullptr && axis < count; ++axis) {
-    PyObject* dim = PyLong_FromLongLong(dims[axis]);
-    if (dim == nullptr) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, axis, dim);
-  }
-  return tuple;
 }
 
 PyTypeObject* g_tensor_info = nullptr;
@@ -252,6 +243,7 @@ const char* kind_name(Kind kind) {
     case Kind::kTensor:
       return "tensor";
     case Kind::kTuple:
+    case Kind::kShape:
       return "tuple";
     case Kind::kList:
       return "list";
@@ -265,6 +257,17 @@ const char* kind_name(Kind kind) {
       return "stream";
     case Kind::kAdapter:
       return "adapter";
+    case Kind::kTensorView:
+    case Kind::kAny:
+    case Kind::kDict:
+    case Kind::kDataType:
+    case Kind::kDevice:
+    case Kind::kIndex:
+    case Kind::kReal:
+    case Kind::kPointer:
+    case Kind::kProtocol:
+    case Kind::kException:
+    case Kind::kCallable:
     case Kind::kUnknown:
       break;
   }

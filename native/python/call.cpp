@@ -13,7 +13,7 @@
 
 namespace weft {
 
-thread_local bool t_called_with_gil __attribute__((tls_model("initial-exec"))) = false;
+thread_local const CallContext* t_call __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
@@ -63,29 +63,53 @@ inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t
 }
 
 // Everything that is set for the callee, and put back on every path. A callee may call Python again.
-inline int call_native(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
-                       Py_ssize_t count, TVMFFIAny* result) {
+inline int call_native(const Function* function, CallFrame& frame, const TVMFFIAny* values, Py_ssize_t count,
+                       TVMFFIAny* result) {
   void* previous_stream = nullptr;
   bool has_stream = frame.stream_device_type != 0;
   if (has_stream) {
     ffi().env_set_stream(frame.stream_device_type, frame.stream_device, frame.stream, &previous_stream);
   }
-  bool outer = t_called_with_gil;
+  const CallContext* outer = t_call;
+  t_call = &frame.context;
   int code;
   if (function->release_gil) {
-    t_called_with_gil = false;
+    frame.context.holds_gil = false;
     PyThreadState* thread = PyEval_SaveThread();
     code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
     PyEval_RestoreThread(thread);
   } else {
-    t_called_with_gil = true;
     code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
   }
-  t_called_with_gil = outer;
+  t_call = outer;
   if (has_stream && previous_stream != frame.stream) {
     ffi().env_set_stream(frame.stream_device_type, frame.stream_device, previous_stream, nullptr);
   }
   return code;
+}
+
+// A callee that returns an object it was given gives back the very argument: what counts is the handle, not
+// where a tensor's data is. nullptr where it is a new object.
+inline PyObject* same_argument(const Function* function, const TVMFFIAny& result, PyObject* const* arguments,
+                               const TVMFFIAny* values, Py_ssize_t count) {
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    if (values[index].v_obj != result.v_obj || values[index].type_index != result.type_index) continue;
+    if (result.type_index == kTVMFFITensor && !fits(arguments[index], function->policy)) return nullptr;
+    ffi().object_dec_ref(result.v_obj);
+    return Py_NewRef(arguments[index]);
+  }
+  return nullptr;
+}
+
+inline PyObject* convert_result(const Function* function, const CallFrame& frame, const TVMFFIAny& result,
+                                PyObject* const* arguments, const TVMFFIAny* values, Py_ssize_t count) {
+  if (result.type_index >= kTVMFFIStaticObjectBegin) {
+    PyObject* same = same_argument(function, result, arguments, values, count);
+    if (same != nullptr) return same;
+  }
+  ResultPolicy policy = function->policy;
+  if (policy.tensors == nullptr) policy.tensors = frame.context.tensors;
+  return result_to_python(result, policy);
 }
 
 inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_ssize_t count) {
@@ -93,6 +117,7 @@ inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_s
   drain_deferred();
   CallFrame frame;
   frame.owned_tensors = function->owned_tensors;
+  frame.any_value = function->any_value;
   TVMFFIAny inline_values[kInlineValues];
   TVMFFIAny* values = inline_values;
   if (WEFT_UNLIKELY(count > kInlineValues)) {
@@ -107,7 +132,7 @@ inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_s
   int code = call_native(function, frame, values, count, &result);
   if (WEFT_UNLIKELY(code != 0)) return raise_ffi_error(code);
   if (WEFT_LIKELY(result.type_index == kTVMFFINone)) Py_RETURN_NONE;
-  return result_to_python(result, frame.first_tensor);
+  return convert_result(function, frame, result, arguments, values, count);
 }
 
 // Keywords, defaults, or a wrong number of arguments.

@@ -111,14 +111,14 @@ int set_mask(CallPlan* plan, PyObject* mask, uint8_t flag, const char* name) {
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"name",          "signature_text",        "parameters",  "positional_count",
                                  "defaults",      "written_mask",          "stream_mask", "release_gil",
-                                 "owned_tensors", "positional_only_count", nullptr};
+                                 "owned_tensors", "positional_only_count", "foreign",     nullptr};
   PyObject *name, *signature, *parameters, *positional = Py_None, *defaults = nullptr;
   PyObject *written = nullptr, *streams = nullptr;
-  int release_gil = 0, owned_tensors = 0;
+  int release_gil = 0, owned_tensors = 0, foreign = 0;
   Py_ssize_t positional_only = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppn:CallPlan", const_cast<char**>(kNames),
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnp:CallPlan", const_cast<char**>(kNames),
                                    &name, &signature, &parameters, &positional, &defaults, &written, &streams,
-                                   &release_gil, &owned_tensors, &positional_only)) {
+                                   &release_gil, &owned_tensors, &positional_only, &foreign)) {
     return nullptr;
   }
   Reference self(type->tp_alloc(type, 0));
@@ -144,6 +144,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   if (plan->defaults == nullptr || plan->flags == nullptr) return PyErr_NoMemory();
   plan->release_gil = release_gil != 0;
   plan->owned_tensors = owned_tensors != 0;
+  plan->foreign = foreign != 0;
   if (set_defaults(plan, defaults) != 0 || set_mask(plan, written, kArgumentWritten, "written_mask") != 0 ||
       set_mask(plan, streams, kArgumentStream, "stream_mask") != 0) {
     return nullptr;
@@ -174,6 +175,7 @@ PyMemberDef kMembers[] = {
     {"positional_only_count", T_PYSSIZET, offsetof(CallPlan, positional_only_count), READONLY, nullptr},
     {"release_gil", T_BOOL, offsetof(CallPlan, release_gil), READONLY, nullptr},
     {"owned_tensors", T_BOOL, offsetof(CallPlan, owned_tensors), READONLY, nullptr},
+    {"foreign", T_BOOL, offsetof(CallPlan, foreign), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -184,11 +186,13 @@ PyGetSetDef kProperties[] = {
 
 const char kDoc[] =
     "CallPlan(name, signature_text, parameters, positional_count=None, defaults=None, written_mask=0,\n"
-    "         stream_mask=0, release_gil=False, owned_tensors=False, positional_only_count=0)\n\n"
+    "         stream_mask=0, release_gil=False, owned_tensors=False, positional_only_count=0,\n"
+    "         foreign=False)\n\n"
     "How a function is called: its parameters and policies, as plain data.\n\n"
     "`defaults` is a dict by name, or a tuple for the last positional parameters. Bit i of `written_mask`\n"
     "says that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
-    "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors.";
+    "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors,\n"
+    "`foreign` for those that take every kind of value.";
 
 PyType_Slot kSlots[] = {
     {Py_tp_doc, const_cast<char*>(kDoc)},

@@ -26,6 +26,7 @@ struct CallPlan {
   Py_ssize_t positional_only_count;  // the first ones, which have no keyword
   bool release_gil;
   bool owned_tensors;
+  bool foreign;  // takes every kind of value, as functions without a plan do
 };
 
 PyTypeObject* call_plan_type();

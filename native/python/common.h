@@ -23,10 +23,15 @@ namespace weft {
   NAME(__cuda_stream__)           \
   NAME(__dlpack__)                \
   NAME(__dlpack_c_exchange_api__) \
+  NAME(__dlpack_data_type__)      \
   NAME(__dlpack_device__)         \
   NAME(__name__)                  \
   NAME(__torch_dispatch__)        \
+  NAME(__tvm_ffi_float__)         \
+  NAME(__tvm_ffi_int__)           \
   NAME(__tvm_ffi_object__)        \
+  NAME(__tvm_ffi_opaque_ptr__)    \
+  NAME(__tvm_ffi_value__)         \
   NAME(_cdata)                    \
   NAME(add_note)                  \
   NAME(cuda_stream)               \

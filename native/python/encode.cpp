@@ -6,7 +6,10 @@
 #include <cstring>
 
 #include "ffi_library.h"
+#include "python/any.h"
+#include "python/callback.h"
 #include "python/ffi_error.h"
+#include "python/foreign_error.h"
 #include "python/function.h"
 #include "python/interop.h"
 #include "python/numpy_scalar.h"
@@ -14,24 +17,13 @@
 #include "python/readers.h"
 #include "python/stream.h"
 #include "python/tensor_cell.h"
+#include "python/tensor_view.h"
 
 namespace weft {
 namespace {
 
 void drop_object(void* object) { ffi().object_dec_ref(object); }
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
-
-void set_object(TVMFFIObject* object, TVMFFIAny* value) {
-  value->type_index = object->type_index;
-  value->zero_padding = 0;
-  value->v_obj = object;
-}
-
-// The value owns an object that must go when the call ends.
-int keep_owned(Scratch& scratch, const TVMFFIAny& value) {
-  if (value.type_index < kTVMFFIStaticObjectBegin) return 0;
-  return scratch.at_end(drop_object, value.v_obj);
-}
 
 int encode_text(PyObject* object, bool is_text, Scratch& scratch, TVMFFIAny* value) {
   Py_ssize_t size;
@@ -60,10 +52,10 @@ int encode_text(PyObject* object, bool is_text, Scratch& scratch, TVMFFIAny* val
   return keep_owned(scratch, *value);
 }
 
-WEFT_COLD int refuse_read_only() {
-  return refuse(PyExc_ValueError,
-                "expected writable memory, because a kernel writes to it, received a read-only "
-                "array");
+// What a kernel would write into a copy is lost, so a copy is no better than read-only memory.
+WEFT_COLD int refuse_unwritable(bool copied) {
+  return refuse(PyExc_ValueError, "expected writable memory, because a kernel writes to it, received %s",
+                copied ? "a copy that the array's library made" : "a read-only array");
 }
 
 bool has_streams(DLDevice device) {
@@ -89,8 +81,10 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
                   TVMFFIAny* value) {
   auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
   if (WEFT_UNLIKELY(view == nullptr) || read_tensor(object, entry, frame.scratch, view) != 0) return -1;
-  if (WEFT_UNLIKELY(view->read_only) && (flags & kArgumentWritten) != 0) return refuse_read_only();
-  if (frame.first_tensor == nullptr) frame.first_tensor = &entry;
+  if (WEFT_UNLIKELY(view->read_only || view->copied) && (flags & kArgumentWritten) != 0) {
+    return refuse_unwritable(view->copied);
+  }
+  if (frame.context.tensors == nullptr) frame.context.tensors = &entry;
   DLDevice device = view->tensor.device;
   if (WEFT_UNLIKELY(has_streams(device)) && !frame.stream_asked &&
       ask_stream(object, entry, device, frame) != 0) {
@@ -109,55 +103,28 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
   return 0;
 }
 
-// The registry's constructor of ffi.Array, looked up once.
-TVMFFIObject* array_constructor() {
-  static TVMFFIObject* constructor = nullptr;
-  if (constructor != nullptr) return constructor;
-  TVMFFIByteArray name{"ffi.Array", 9};
-  TVMFFIObjectHandle handle = nullptr;
-  int code = ffi().function_get_global(&name, &handle);
-  if (code != 0) raise_ffi_error(code);
-  if (code == 0 && handle == nullptr) PyErr_SetString(PyExc_SystemError, "libtvm_ffi has no ffi.Array");
-  constructor = static_cast<TVMFFIObject*>(handle);
-  return constructor;
-}
-
-// A tuple or list becomes an ffi.Array; tensors in it are objects, since an array owns its elements.
-int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
-  PyObject* items = PySequence_Tuple(object);  // a list may change while its elements are looked at
-  if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
-  Py_ssize_t count = PyTuple_GET_SIZE(items);
-  auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
-  TVMFFIObject* constructor = array_constructor();
-  if (values == nullptr || constructor == nullptr) return -1;
-  if (Py_EnterRecursiveCall(" while encoding nested sequences")) return -1;
-  bool owned_tensors = frame.owned_tensors;
-  frame.owned_tensors = true;
-  int failed = 0;
-  for (Py_ssize_t index = 0; index < count && failed == 0; ++index) {
-    PyObject* item = PyTuple_GET_ITEM(items, index);
-    const TypeEntry* entry = find_type(item);
-    failed = entry == nullptr ? -1 : encode_argument(item, *entry, flags, frame, &values[index]);
-  }
-  frame.owned_tensors = owned_tensors;
-  Py_LeaveRecursiveCall();
-  if (failed != 0) return -1;
-  value->type_index = kTVMFFINone;
-  value->zero_padding = 0;
-  value->v_int64 = 0;
-  int code = ffi().function_call(constructor, values, static_cast<int32_t>(count), value);
-  if (code != 0) {
-    raise_ffi_error(code);
-    return -1;
-  }
-  return keep_owned(frame.scratch, *value);
-}
-
 int encode_function(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   TVMFFIObject* handle = function_object(*reinterpret_cast<Function*>(object));
   if (handle == nullptr) return -1;
   set_object(handle, value);
   return keep_owned(frame.scratch, *value);
+}
+
+int encode_object(PyObject* object, uint8_t flags, TVMFFIAny* value) {
+  TVMFFIObject* handle = handle_of_object(object);
+  if (handle == nullptr) return -1;
+  if ((flags & kArgumentWritten) != 0 && is_read_only_cell(handle)) return refuse_unwritable(false);
+  set_object(handle, value);
+  return 0;
+}
+
+int encode_view(PyObject* object, uint8_t flags, TVMFFIAny* value) {
+  TensorDescription view = describe_tensor_view(object);
+  if (view.tensor == nullptr) return -1;
+  if ((flags & kArgumentWritten) != 0 && view.read_only) return refuse_unwritable(false);
+  *value = {kTVMFFIDLTensorPtr, {0}, {0}};
+  value->v_ptr = const_cast<DLTensor*>(view.tensor);
+  return 0;
 }
 
 int encode_foreign(PyObject* object, TVMFFIAny* value) {
@@ -186,13 +153,96 @@ int encode_adapted(PyObject* object, const TypeEntry& entry, uint8_t flags, Call
   return failed;
 }
 
+int encode_any(PyObject* object, TVMFFIAny* value) {
+  const TVMFFIAny* held = value_of_any(object);
+  if (held == nullptr) return -1;
+  *value = *held;
+  return 0;
+}
+
+int encode_index(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
+  Reference number(PyNumber_Index(object));
+  return number ? encode_int(number.get(), scratch, value) : -1;
+}
+
+int encode_real(PyObject* object, TVMFFIAny* value) {
+  *value = {kTVMFFIFloat, {0}, {0}};
+  value->v_float64 = PyFloat_AsDouble(object);
+  return value->v_float64 == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
+
+// ctypes.c_void_p
+int encode_pointer(PyObject* object, TVMFFIAny* value) {
+  Reference address(PyObject_GetAttrString(object, "value"));
+  if (!address) return -1;
+  *value = {kTVMFFIOpaquePtr, {0}, {0}};
+  value->v_ptr = address.get() == Py_None ? nullptr : PyLong_AsVoidPtr(address.get());
+  return value->v_ptr == nullptr && PyErr_Occurred() ? -1 : 0;
+}
+
+int encode_callable(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
+  TVMFFIObject* handle = make_callback(object, CallbackOptions());
+  if (handle == nullptr) return -1;
+  set_object(handle, value);
+  return keep_owned(frame.scratch, *value);
+}
+
+int encode_exception(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
+  TVMFFIObject* error = error_of_exception(object);
+  if (error == nullptr) return -1;
+  set_object(error, value);
+  return keep_owned(frame.scratch, *value);
+}
+
+// An object of no FFI type travels as itself, for callbacks that understand it.
+int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
+  TVMFFIObject* opaque = make_opaque(object);
+  if (opaque == nullptr) return -1;
+  set_object(opaque, value);
+  return keep_owned(frame.scratch, *value);
+}
+
 WEFT_COLD int refuse_type(PyObject* object) {
   return refuse(PyExc_TypeError,
                 "expected a tensor, number, string, stream, None, or a tuple of these, received %s",
                 Py_TYPE(object)->tp_name);
 }
 
+// What only foreign functions take.
+int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                     TVMFFIAny* value) {
+  switch (entry.kind) {
+    case Kind::kDict:
+      return encode_dict(object, flags, frame, value);
+    case Kind::kDataType:
+      return encode_data_type(object, value);
+    case Kind::kDevice:
+      return encode_device(object, value);
+    case Kind::kShape:
+      return encode_shape(object, frame.scratch, value);
+    case Kind::kIndex:
+      return encode_index(object, frame.scratch, value);
+    case Kind::kReal:
+      return encode_real(object, value);
+    case Kind::kPointer:
+      return encode_pointer(object, value);
+    case Kind::kProtocol:
+      return encode_protocol(object, entry, flags, frame, value);
+    case Kind::kException:
+      return encode_exception(object, frame, value);
+    case Kind::kCallable:
+      return encode_callable(object, frame, value);
+    default:
+      return encode_opaque(object, frame, value);
+  }
+}
+
 }  // namespace
+
+int keep_owned(Scratch& scratch, const TVMFFIAny& value) {
+  if (value.type_index < kTVMFFIStaticObjectBegin) return 0;
+  return scratch.at_end(drop_object, value.v_obj);
+}
 
 int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   value->type_index = kTVMFFIInt;
@@ -251,8 +301,11 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
     case Kind::kFunction:
       return encode_function(object, frame, value);
     case Kind::kObject:
-      set_object(reinterpret_cast<Object*>(object)->handle, value);
-      return 0;
+      return encode_object(object, flags, value);
+    case Kind::kTensorView:
+      return encode_view(object, flags, value);
+    case Kind::kAny:
+      return encode_any(object, value);
     case Kind::kForeignObject:
       return encode_foreign(object, value);
     case Kind::kForeignHolder:
@@ -261,10 +314,36 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
       return encode_stream(object, value);
     case Kind::kAdapter:
       return encode_adapted(object, entry, flags, frame, value);
-    case Kind::kUnknown:
+    case Kind::kShape:
+      if (!frame.any_value) return encode_sequence(object, flags, frame, value);
+      break;
+    default:
       break;
   }
-  return refuse_type(object);
+  return frame.any_value ? encode_any_value(object, entry, flags, frame, value) : refuse_type(object);
+}
+
+int encode_owned(PyObject* object, TVMFFIAny* value) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return -1;
+  CallFrame frame;
+  frame.owned_tensors = true;
+  frame.any_value = true;
+  TVMFFIAny view;
+  if (encode_argument(object, *entry, 0, frame, &view) != 0) return -1;
+  if (view.type_index < kTVMFFIStaticObjectBegin && view.type_index != kTVMFFIDLTensorPtr &&
+      view.type_index != kTVMFFIRawStr && view.type_index != kTVMFFIByteArrayPtr) {
+    *value = view;
+    return 0;
+  }
+  if (view.type_index == kTVMFFIDLTensorPtr) {
+    return refuse(PyExc_TypeError,
+                  "a TensorView is good for one call only and cannot be kept; keep a Tensor");
+  }
+  int code = ffi().any_view_to_owned_any(&view, value);
+  if (code == 0) return 0;
+  raise_ffi_error(code);
+  return -1;
 }
 
 }  // namespace weft

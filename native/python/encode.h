@@ -5,19 +5,21 @@
 #define WEFT_PYTHON_ENCODE_H_
 
 #include "python/call_plan.h"
+#include "python/gil.h"
 #include "python/type_table.h"
 
 namespace weft {
 
 // What one call gathers while its arguments are encoded.
 struct CallFrame {
+  CallContext context;
   Scratch scratch;
-  bool owned_tensors = false;      // tensors as reference-counted objects instead of DLTensor*
+  bool owned_tensors = false;  // tensors as reference-counted objects instead of DLTensor*
+  bool any_value = false;      // the callee is foreign: dicts, callables, dtypes and the rest are accepted
   int32_t stream_device_type = 0;  // 0: no stream was found
   int32_t stream_device = 0;
   void* stream = nullptr;
-  bool stream_asked = false;                // the first tensor on a device decides
-  const TypeEntry* first_tensor = nullptr;  // whose library results are made for
+  bool stream_asked = false;  // the first tensor on a device decides
 };
 
 // Every kind of argument; `flags` are ArgumentFlags. Returns 0, or -1 with an exception that does not name
@@ -25,8 +27,31 @@ struct CallFrame {
 int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value);
 
+// Any Python value as an FFI value that the caller owns. Returns 0, or -1 with an exception set.
+int encode_owned(PyObject* object, TVMFFIAny* value);
+
 // An int of any size: as an int where 64 bits hold it, else as an owned big integer.
 int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value);
+
+// encode_container.cpp: a tuple or list as ffi.Array, a dict as ffi.Map.
+int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value);
+int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value);
+int encode_shape(PyObject* object, Scratch& scratch, TVMFFIAny* value);
+
+// encode_type.cpp: element types, devices, and what tvm_ffi's protocols give.
+int encode_data_type(PyObject* object, TVMFFIAny* value);
+int encode_device(PyObject* object, TVMFFIAny* value);
+int encode_protocol(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                    TVMFFIAny* value);
+
+// Keeps the value's object, if it is one, until the call ends. Returns 0, or -1 with MemoryError.
+int keep_owned(Scratch& scratch, const TVMFFIAny& value);
+
+inline void set_object(TVMFFIObject* object, TVMFFIAny* value) {
+  value->type_index = object->type_index;
+  value->zero_padding = 0;
+  value->v_obj = object;
+}
 
 #if PY_VERSION_HEX >= 0x030C0000
 inline bool is_small_int(PyObject* object) {

@@ -9,16 +9,20 @@
 
 #include "ffi_library.h"
 #include "module.h"
+#include "python/object.h"
 #include "python/result.h"
 
 namespace weft {
 namespace {
 
-PyObject* g_kinds = nullptr;  // dict from kind to class
+PyObject* g_kinds = nullptr;    // dict from kind to class
+PyObject* g_classes = nullptr;  // dict from class to kind
 
 const TVMFFIErrorCell* cell_of(TVMFFIObjectHandle error) {
   return reinterpret_cast<const TVMFFIErrorCell*>(static_cast<const TVMFFIObject*>(error) + 1);
 }
+
+PyObject* build_exception(TVMFFIObjectHandle error, int depth);
 
 bool equals(const TVMFFIByteArray& text, const char* word) {
   return std::strlen(word) == text.size && std::memcmp(text.data, word, text.size) == 0;
@@ -49,7 +53,10 @@ PyObject* class_of_kind(const TVMFFIByteArray& kind) {
 PyObject* build_registered(const TVMFFIErrorCell& cell, PyObject* message) {
   auto* context = static_cast<TVMFFIObject*>(cell.extra_context);
   if (context == nullptr || context->type_index != kTVMFFIArray) return nullptr;
-  Reference values(borrowed_to_python(context));
+  TVMFFIAny value = {};
+  value.type_index = kTVMFFIArray;
+  value.v_obj = context;
+  Reference values(view_to_python(value, ResultPolicy()));
   if (!values || !PyTuple_Check(values.get()) || PyTuple_GET_SIZE(values.get()) == 0) return nullptr;
   PyObject* type = PyDict_GetItem(g_kinds, PyTuple_GET_ITEM(values.get(), 0));
   if (type == nullptr) return nullptr;
@@ -68,12 +75,42 @@ PyObject* original_exception(const TVMFFIErrorCell& cell) {
   return PyExceptionInstance_Check(object) ? Py_NewRef(object) : nullptr;
 }
 
+// The native frames, as a note below the Python traceback: libtvm_ffi stores the most recent call first.
+PyObject* note_of_backtrace(const TVMFFIByteArray& backtrace) {
+  Reference text(text_of(backtrace));
+  Reference lines(text ? PyUnicode_Splitlines(text.get(), 0) : nullptr);
+  if (!lines || PyList_Reverse(lines.get()) != 0) return nullptr;
+  Reference newline(PyUnicode_FromString("\n"));
+  Reference joined(newline ? PyUnicode_Join(newline.get(), lines.get()) : nullptr);
+  return joined ? PyUnicode_FromFormat("Foreign traceback (most recent call last):\n%U", joined.get())
+                : nullptr;
+}
+
+// The error itself, its native frames and its cause. What fails here is less than the error being raised.
+void add_details(PyObject* exception, TVMFFIObjectHandle error, int depth) {
+  const TVMFFIErrorCell& cell = *cell_of(error);
+  if (cell.backtrace.size == 0 && cell.cause_chain == nullptr && cell.extra_context == nullptr) return;
+  ffi().object_inc_ref(error);
+  Reference wrapped(own_object(static_cast<TVMFFIObject*>(error)));
+  if (wrapped) PyObject_SetAttrString(exception, "__ffi_error__", wrapped.get());
+  PyErr_Clear();
+  Reference note(cell.backtrace.size == 0 ? nullptr : note_of_backtrace(cell.backtrace));
+  Reference added(note ? PyObject_CallMethodOneArg(exception, g_names.add_note, note.get()) : nullptr);
+  PyErr_Clear();
+  constexpr int kMostCauses = 16;
+  if (cell.cause_chain == nullptr || depth >= kMostCauses) return;
+  PyObject* cause = build_exception(cell.cause_chain, depth + 1);
+  if (cause != nullptr) PyException_SetCause(exception, cause);  // takes over the reference
+  PyErr_Clear();
+}
+
 PyObject* register_error_kind(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !PyUnicode_Check(arguments[0]) || !PyExceptionClass_Check(arguments[1])) {
     PyErr_SetString(PyExc_TypeError, "register_error_kind takes a name and an exception class");
     return nullptr;
   }
   if (PyDict_SetItem(g_kinds, arguments[0], arguments[1]) != 0) return nullptr;
+  if (PyDict_SetItem(g_classes, arguments[1], arguments[0]) != 0) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -86,25 +123,32 @@ PyMethodDef kMethods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-}  // namespace
-
-PyObject* exception_of_error(TVMFFIObjectHandle error) {
+PyObject* build_exception(TVMFFIObjectHandle error, int depth) {
   const TVMFFIErrorCell& cell = *cell_of(error);
   PyObject* exception = original_exception(cell);
   if (exception != nullptr) return exception;
   Reference message(text_of(cell.message));
   if (!message) return nullptr;
   exception = cell.extra_context == nullptr ? nullptr : build_registered(cell, message.get());
-  if (exception != nullptr) return exception;
   PyErr_Clear();  // a context that the class does not understand must not hide the error
-  PyObject* type = class_of_kind(cell.kind);
-  if (type == nullptr) return nullptr;
-  exception = PyObject_CallOneArg(type, message.get());
-  if (exception == nullptr || cell.backtrace.size == 0) return exception;
-  Reference backtrace(text_of(cell.backtrace));
-  if (!backtrace || PyObject_SetAttrString(exception, "__ffi_backtrace__", backtrace.get()) != 0)
-    PyErr_Clear();
+  if (exception == nullptr) {
+    PyObject* type = class_of_kind(cell.kind);
+    exception = type == nullptr ? nullptr : PyObject_CallOneArg(type, message.get());
+  }
+  if (exception != nullptr) add_details(exception, error, depth);
   return exception;
+}
+
+}  // namespace
+
+PyObject* exception_of_error(TVMFFIObjectHandle error) { return build_exception(error, 0); }
+
+PyObject* kind_of_class(PyTypeObject* type) {
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(type->tp_mro); ++index) {
+    PyObject* kind = PyDict_GetItem(g_classes, PyTuple_GET_ITEM(type->tp_mro, index));
+    if (kind != nullptr) return kind;
+  }
+  return nullptr;
 }
 
 PyObject* raise_ffi_error(int code) {
@@ -152,8 +196,11 @@ void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter) {
 int add_ffi_errors(PyObject* module) {
   if (g_kinds == nullptr) {
     g_kinds = PyDict_New();
-    if (g_kinds == nullptr) return -1;
+    g_classes = PyDict_New();
+    if (g_kinds == nullptr || g_classes == nullptr) return -1;
     PyObject* builtin[] = {
+        PyExc_RuntimeError,        PyExc_ValueError,     PyExc_TypeError,         PyExc_SystemError,
+        PyExc_RecursionError,      PyExc_SystemExit,     PyExc_FileNotFoundError, PyExc_PermissionError,
         PyExc_IndexError,          PyExc_KeyError,       PyExc_AttributeError,    PyExc_MemoryError,
         PyExc_NotImplementedError, PyExc_AssertionError, PyExc_OverflowError,     PyExc_ZeroDivisionError,
         PyExc_StopIteration,       PyExc_ImportError,    PyExc_OSError,           PyExc_TimeoutError,
@@ -162,6 +209,7 @@ int add_ffi_errors(PyObject* module) {
     for (PyObject* type : builtin) {
       Reference name(PyObject_GetAttr(type, g_names.__name__));
       if (!name || PyDict_SetItem(g_kinds, name.get(), type) != 0) return -1;
+      if (PyDict_SetItem(g_classes, type, name.get()) != 0) return -1;
     }
   }
   return PyModule_AddFunctions(module, kMethods);

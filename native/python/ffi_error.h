@@ -16,6 +16,10 @@ WEFT_COLD PyObject* raise_ffi_error(int code);
 // error keeps its reference.
 PyObject* exception_of_error(TVMFFIObjectHandle error);
 
+// The kind under which an exception of this class is known elsewhere: its own where it is builtin or
+// registered, else that of its nearest base. Borrowed.
+PyObject* kind_of_class(PyTypeObject* type);
+
 // Puts "NAME(SIGNATURE): argument #INDEX 'PARAMETER': " before the message of the pending exception.
 WEFT_COLD void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter);
 

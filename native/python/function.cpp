@@ -7,7 +7,7 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/deferred.h"
+#include "python/callback.h"
 #include "python/ffi_error.h"
 #include "python/interop.h"
 
@@ -56,13 +56,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// libtvm_ffi is opened when the first function is made.
-int require_library() {
-  if (WEFT_LIKELY(ffi().is_open)) return 0;
-  Reference module(PyImport_ImportModule("weft.ffi.library"));
-  Reference opened(module ? PyObject_CallMethod(module.get(), "open_ffi_library", nullptr) : nullptr);
-  return opened ? 0 : -1;
-}
+bool g_release_gil = true;  // for foreign functions that say nothing else
 
 Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* plan, PyObject* details) {
   Function* function = as_function(g_type->tp_alloc(g_type, 0));
@@ -71,7 +65,10 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
   function->safe_call = safe_call;
   function->handle = handle;
   function->direct_count = kAnyCount;
-  function->owned_tensors = true;  // nothing is known of a foreign function: it may keep what it is given
+  // Nothing is known of a foreign function: it may keep what it is given, and may block.
+  function->owned_tensors = true;
+  function->any_value = true;
+  function->release_gil = g_release_gil;
   if (plan != nullptr && plan != Py_None) {
     function->plan = reinterpret_cast<CallPlan*>(Py_NewRef(plan));
     bool all_positional = function->plan->positional_count == function->plan->count;
@@ -79,9 +76,24 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
     function->argument_flags = function->plan->flags;
     function->release_gil = function->plan->release_gil;
     function->owned_tensors = function->plan->owned_tensors;
+    function->any_value = function->plan->foreign;
   }
   if (details != nullptr && details != Py_None) function->details = Py_NewRef(details);
   return function;
+}
+
+// Takes over the reference, also when it fails. A callback takes the GIL itself, so it is not released for
+// it.
+PyObject* new_function_of_object(TVMFFIObject* object, PyObject* plan, PyObject* details) {
+  auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
+  Function* function = new_function(cell->safe_call, object, plan, details);
+  if (function == nullptr) {
+    ffi().object_dec_ref(object);
+    return nullptr;
+  }
+  if (callable_of(object) != nullptr) function->release_gil = false;
+  function->object = object;
+  return &function->base;
 }
 
 int check_plan(PyObject* plan) {
@@ -123,12 +135,10 @@ PyObject* from_object(PyObject*, PyObject* arguments, PyObject* keywords) {
                  kTVMFFIFunction, object->type_index);
     return nullptr;
   }
-  auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
-  Function* function = new_function(cell->safe_call, object, plan, details);
-  if (function == nullptr) return nullptr;
   if (borrowed) ffi().object_inc_ref(object);
-  function->object = object;
-  return &function->base;
+  PyObject* function = new_function_of_object(object, plan, details);
+  if (function == nullptr && !borrowed) ffi().object_inc_ref(object);  // still the caller's
+  return function;
 }
 
 PyObject* to_object(PyObject* self, PyObject*) {
@@ -233,6 +243,48 @@ PyObject* get_safe_call(PyObject* self, void*) {
 
 PyObject* get_handle(PyObject* self, void*) { return PyLong_FromVoidPtr(as_function(self)->handle); }
 
+PyObject* get_release_gil(PyObject* self, void*) { return PyBool_FromLong(as_function(self)->release_gil); }
+
+int set_release_gil(PyObject* self, PyObject* value, void*) {
+  int truth = value == nullptr ? -1 : PyObject_IsTrue(value);
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "release_gil cannot be deleted");
+  if (truth < 0) return -1;
+  as_function(self)->release_gil = truth != 0;
+  return 0;
+}
+
+PyObject* get_tensor_type(PyObject* self, void*) {
+  const TypeEntry* entry = as_function(self)->policy.tensors;
+  if (entry == nullptr) Py_RETURN_NONE;
+  return Py_NewRef(reinterpret_cast<PyObject*>(entry->type));
+}
+
+int set_function_tensor_type(PyObject* self, PyObject* value, void*) {
+  return set_tensor_type(value, &as_function(self)->policy);
+}
+
+PyObject* get_objects(PyObject* self, void*) {
+  return PyUnicode_FromString(object_mode_name(as_function(self)->policy.objects));
+}
+
+int set_objects(PyObject* self, PyObject* value, void*) {
+  return set_object_mode(value, &as_function(self)->policy);
+}
+
+PyObject* set_release_gil_default(PyObject*, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  g_release_gil = truth != 0;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kFunctions[] = {
+    {"set_release_gil_default", set_release_gil_default, METH_O,
+     "set_release_gil_default(release: bool) -> None\n--\n\n"
+     "Whether foreign functions made from now on are called without the GIL."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyObject* repr(PyObject* self) {
   Function* function = as_function(self);
   if (function->plan == nullptr) return PyUnicode_FromFormat("<weft function at %p>", function->handle);
@@ -261,6 +313,14 @@ PyGetSetDef kProperties[] = {
     {"__qualname__", get_name, nullptr, nullptr, nullptr},
     {"__doc__", get_doc, nullptr, nullptr, nullptr},
     {"__signature__", get_signature, nullptr, nullptr, nullptr},
+    {"release_gil", get_release_gil, set_release_gil,
+     "Whether the GIL is released for a call: for code that blocks, or waits for other threads.", nullptr},
+    {"tensor_type", get_tensor_type, set_function_tensor_type,
+     "The class of the tensors that it returns; None follows the first tensor argument.", nullptr},
+    {"objects", get_objects, set_objects,
+     "How objects are returned: 'values' (containers as Python's own), 'objects' (as weft.ffi's) or\n"
+     "'tvm_ffi' (as that package's).",
+     nullptr},
     {"safe_call_address", get_safe_call, nullptr, "The address of the code.", nullptr},
     {"handle_address", get_handle, nullptr, "What the code is called with first.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -297,21 +357,22 @@ PyType_Spec kSpec = {"weft._native.Function", sizeof(Function), 0,
 
 PyTypeObject* function_type() { return g_type; }
 
+int require_library() {
+  if (WEFT_LIKELY(ffi().is_open)) return 0;
+  Reference module(PyImport_ImportModule("weft.ffi.library"));
+  Reference opened(module ? PyObject_CallMethod(module.get(), "open_ffi_library", nullptr) : nullptr);
+  return opened ? 0 : -1;
+}
+
 PyObject* function_of_object(TVMFFIObject* object) {
-  auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
-  Function* function = new_function(cell->safe_call, object, nullptr, nullptr);
-  if (function == nullptr) {
-    ffi().object_dec_ref(object);
-    return nullptr;
-  }
-  function->object = object;
-  return &function->base;
+  return new_function_of_object(object, nullptr, nullptr);
 }
 
 int add_function(PyObject* module) {
   if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
   if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(g_type));
+  if (PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(g_type)) != 0) return -1;
+  return PyModule_AddFunctions(module, kFunctions);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #define WEFT_PYTHON_FUNCTION_H_
 
 #include "python/call_plan.h"
+#include "python/result.h"
 #include "python/type_table.h"
 
 namespace weft {
@@ -21,6 +22,8 @@ struct Function {
   const uint8_t* argument_flags;  // of the plan, or nullptr
   bool release_gil;
   bool owned_tensors;
+  bool any_value;        // the code is foreign: it takes every kind of value
+  ResultPolicy policy;   // `policy.tensors` is nullptr where results follow the first tensor argument
   CallPlan* plan;        // or nullptr
   TVMFFIObject* object;  // owned, for functions made from an FFI object
   PyObject* owner;       // keeps the code alive, or nullptr
@@ -36,6 +39,9 @@ struct Function {
 };
 
 PyTypeObject* function_type();
+
+// libtvm_ffi is opened when the first function or object is made. 0, or -1 with ImportError.
+int require_library();
 
 // A function over an FFI function object, whose reference it takes over, also when it fails.
 PyObject* function_of_object(TVMFFIObject* object);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether generated code on this thread was called by Python with the GIL held. The CPU pool asks, so that
-// it can release the GIL while it waits and poll for signals; other callers come without Python.
+// What code that runs inside a call wants to know of it: whether Python's thread state is held, and which
+// library the tensors came from. The CPU pool asks, so that it can release the GIL while it waits and poll
+// for signals; callbacks and the tensor allocator ask. Other callers come without Python.
 #ifndef WEFT_PYTHON_GIL_H_
 #define WEFT_PYTHON_GIL_H_
 
@@ -9,12 +10,20 @@
 
 namespace weft {
 
-// Set by the marshaller around each call. The initial-exec model costs one instruction to read.
-extern thread_local bool t_called_with_gil __attribute__((tls_model("initial-exec")));
+struct TypeEntry;
+
+struct CallContext {
+  bool holds_gil = true;
+  const TypeEntry* tensors = nullptr;  // of the call's first tensor argument
+};
+
+// The innermost call of the marshaller on this thread, or nullptr. The initial-exec model costs one
+// instruction to read.
+extern thread_local const CallContext* t_call __attribute__((tls_model("initial-exec")));
 
 // True when the marshaller called with the GIL held and this thread still holds it: foreign code between
 // the two may have released it.
-inline bool caller_holds_gil() { return t_called_with_gil && PyGILState_Check(); }
+inline bool caller_holds_gil() { return t_call != nullptr && t_call->holds_gil && PyGILState_Check(); }
 
 }  // namespace weft
 

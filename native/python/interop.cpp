@@ -25,23 +25,33 @@ int adopt_object(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* re
   return 0;
 }
 
-// What a TVMFFIFunction of ours owns: the code's handle, and whoever keeps the code alive.
-struct Export {
+// A TVMFFIFunction over code of ours: a function object of the ABI with the code's handle, and whoever keeps
+// the code alive, behind it.
+struct CodeExport {
+  uint64_t allocator_words[2];  // libtvm_ffi's own allocator puts two words before an object
+  TVMFFIObject object;
+  TVMFFIFunctionCell cell;  // `cpp_call` stays NULL
   TVMFFISafeCallType safe_call;
   void* handle;
   PyObject* owner;
 };
+static_assert(offsetof(CodeExport, cell) == offsetof(CodeExport, object) + sizeof(TVMFFIObject),
+              "a function object is a header and its cell");
+
+CodeExport* export_of(void* object) {
+  return reinterpret_cast<CodeExport*>(static_cast<char*>(object) - offsetof(CodeExport, object));
+}
 
 int call_export(void* self, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
-  const Export* exported = static_cast<const Export*>(self);
+  const CodeExport* exported = export_of(self);
   return exported->safe_call(exported->handle, arguments, count, result);
 }
 
 // On any thread, with or without the GIL, also after the interpreter has ended.
-void delete_export(void* self) {
-  Export* exported = static_cast<Export*>(self);
-  drop_anywhere(exported->owner);
-  std::free(exported);
+void delete_export(void* self, int flags) {
+  CodeExport* exported = export_of(self);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) drop_anywhere(exported->owner);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) std::free(exported);
 }
 
 PyObject* g_adopter = nullptr;  // tvm_ffi's function over adopt_object
@@ -87,20 +97,19 @@ TVMFFIObject* function_object(const Function& function) {
     ffi().object_inc_ref(function.object);
     return function.object;
   }
-  auto* exported = static_cast<Export*>(std::malloc(sizeof(Export)));
+  auto* exported = static_cast<CodeExport*>(std::calloc(1, sizeof(CodeExport)));
   if (exported == nullptr) {
     PyErr_NoMemory();
     return nullptr;
   }
-  *exported = {function.safe_call, function.handle, Py_XNewRef(function.owner)};
-  TVMFFIObjectHandle handle = nullptr;
-  int code = ffi().function_create(exported, call_export, delete_export, &handle);
-  if (code != 0) {
-    delete_export(exported);
-    raise_ffi_error(code);
-    return nullptr;
-  }
-  return static_cast<TVMFFIObject*>(handle);
+  exported->object.combined_ref_count = (uint64_t{1} << 32) | 1;  // one strong, and the weak one it implies
+  exported->object.type_index = kTVMFFIFunction;
+  exported->object.deleter = delete_export;
+  exported->cell.safe_call = call_export;
+  exported->safe_call = function.safe_call;
+  exported->handle = function.handle;
+  exported->owner = Py_XNewRef(function.owner);
+  return &exported->object;
 }
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The owning wrapper of FFI objects that have no Python value of their own. Tensors offer DLPack, so that
-// any array library can take them.
+// The owning wrapper of FFI objects. What its classes add is written in weft.ffi; here is what must not go
+// wrong: every reference is given back once, by whichever thread drops the wrapper last.
 #include "python/object.h"
 
 #include <structmember.h>
@@ -9,6 +9,7 @@
 #include "ffi_library.h"
 #include "module.h"
 #include "python/ffi_error.h"
+#include "python/function.h"
 #include "python/interop.h"
 
 namespace weft {
@@ -16,101 +17,130 @@ namespace {
 
 PyTypeObject* g_type = nullptr;
 
-TVMFFIObject* handle_of(PyObject* self) { return reinterpret_cast<Object*>(self)->handle; }
+Object* as_object(PyObject* self) { return reinterpret_cast<Object*>(self); }
 
 void dealloc(PyObject* self) {
-  Object* object = reinterpret_cast<Object*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
+  Object* object = as_object(self);
   if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   if (object->handle != nullptr) ffi().object_dec_ref(object->handle);
-  PyTypeObject* type = Py_TYPE(self);
+  object->handle = nullptr;
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-PyObject* type_index(PyObject* self, void*) { return PyLong_FromLong(handle_of(self)->type_index); }
-
-PyObject* type_key(PyObject* self, void*) {
-  const TVMFFITypeInfo* info = ffi().get_type_info(handle_of(self)->type_index);
-  if (info == nullptr) return PyUnicode_FromFormat("type %d", handle_of(self)->type_index);
-  return PyUnicode_FromStringAndSize(info->type_key.data, static_cast<Py_ssize_t>(info->type_key.size));
+// `borrowed` has no default: whoever makes a wrapper of an address must know whose reference it is.
+PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  static const char* kNames[] = {"handle", "borrowed", nullptr};
+  PyObject* address;
+  int borrowed;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O$p:Object", const_cast<char**>(kNames), &address,
+                                   &borrowed)) {
+    return nullptr;
+  }
+  if (!PyLong_Check(address)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected an address as handle, received %s", type->tp_name,
+                 Py_TYPE(address)->tp_name);
+    return nullptr;
+  }
+  auto* handle = static_cast<TVMFFIObject*>(PyLong_AsVoidPtr(address));
+  if (handle == nullptr) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%s: the handle is null", type->tp_name);
+    return nullptr;
+  }
+  if (PyType_IsSubtype(type, tensor_type()) && handle->type_index != kTVMFFITensor) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a tensor (type index %d), received type index %d",
+                 type->tp_name, kTVMFFITensor, handle->type_index);
+    return nullptr;
+  }
+  if (require_library() != 0) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  if (borrowed) ffi().object_inc_ref(handle);
+  as_object(self)->handle = handle;
+  return self;
 }
 
-PyObject* address(PyObject* self, void*) { return PyLong_FromVoidPtr(handle_of(self)); }
+PyObject* get_type_index(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : PyLong_FromLong(handle->type_index);
+}
+
+PyObject* get_type_key(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : type_key_of_index(handle->type_index);
+}
+
+PyObject* get_address(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : PyLong_FromVoidPtr(handle);
+}
+
+PyObject* get_is_moved(PyObject* self, void*) { return PyBool_FromLong(as_object(self)->handle == nullptr); }
+
+PyObject* get_reference_count(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  if (handle == nullptr) return nullptr;
+  uint64_t count = __atomic_load_n(&handle->combined_ref_count, __ATOMIC_RELAXED);
+  return PyLong_FromUnsignedLong(static_cast<uint32_t>(count));
+}
+
+PyObject* release(PyObject* self, PyObject*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  if (handle == nullptr) return nullptr;
+  PyObject* address = PyLong_FromVoidPtr(handle);
+  if (address != nullptr) as_object(self)->handle = nullptr;
+  return address;
+}
+
+PyObject* same_as(PyObject* self, PyObject* other) {
+  if (!is_object_type(Py_TYPE(other))) Py_RETURN_FALSE;
+  return PyBool_FromLong(as_object(self)->handle == as_object(other)->handle);
+}
+
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  if ((operation != Py_EQ && operation != Py_NE) || !is_object_type(Py_TYPE(other))) Py_RETURN_NOTIMPLEMENTED;
+  bool same = as_object(self)->handle == as_object(other)->handle;
+  return PyBool_FromLong(same == (operation == Py_EQ));
+}
+
+Py_hash_t hash(PyObject* self) { return _Py_HashPointer(as_object(self)->handle); }
 
 PyObject* repr(PyObject* self) {
-  Reference key(type_key(self, nullptr));
-  return key ? PyUnicode_FromFormat("<weft.ffi object %U at %p>", key.get(), handle_of(self)) : nullptr;
+  TVMFFIObject* handle = as_object(self)->handle;
+  if (handle == nullptr) return PyUnicode_FromFormat("<%s, moved from>", Py_TYPE(self)->tp_name);
+  Reference key(type_key_of_index(handle->type_index));
+  return key ? PyUnicode_FromFormat("<weft.ffi object %U at %p>", key.get(), handle) : nullptr;
 }
 
-const DLTensor* require_tensor(PyObject* self) {
-  if (handle_of(self)->type_index == kTVMFFITensor) {
-    return reinterpret_cast<const DLTensor*>(handle_of(self) + 1);
-  }
-  PyErr_Format(PyExc_TypeError, "%R is not a tensor", self);
+PyObject* foreign_object(PyObject* self, PyObject*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : to_foreign_object(handle);
+}
+
+PyObject* refuse_pickle(PyObject* self, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "%s is a handle of this process and cannot be pickled or copied",
+               Py_TYPE(self)->tp_name);
   return nullptr;
 }
 
-PyObject* dlpack_device(PyObject* self, PyObject*) {
-  const DLTensor* tensor = require_tensor(self);
-  if (tensor == nullptr) return nullptr;
-  return Py_BuildValue("(ii)", static_cast<int>(tensor->device.device_type), tensor->device.device_id);
-}
-
-// A capsule that nobody consumed still owns what is in it.
-template <typename Managed>
-void delete_capsule(PyObject* capsule, const char* name) {
-  if (!PyCapsule_IsValid(capsule, name)) return;
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  if (managed->deleter != nullptr) managed->deleter(managed);
-}
-void delete_versioned_capsule(PyObject* capsule) {
-  delete_capsule<DLManagedTensorVersioned>(capsule, "dltensor_versioned");
-}
-void delete_legacy_capsule(PyObject* capsule) { delete_capsule<DLManagedTensor>(capsule, "dltensor"); }
-
-PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  static const char* kNames[] = {"stream", "max_version", "dl_device", "copy", nullptr};
-  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", const_cast<char**>(kNames),
-                                   &stream, &version, &device, &copy)) {
-    return nullptr;
-  }
-  if (require_tensor(self) == nullptr) return nullptr;
-  if (copy == Py_True) {
-    PyErr_SetString(PyExc_BufferError, "weft.ffi tensors are exported without a copy");
-    return nullptr;
-  }
-  long major = 0;
-  if (PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0) {
-    major = PyLong_AsLong(PyTuple_GET_ITEM(version, 0));
-    if (major == -1 && PyErr_Occurred()) return nullptr;
-  }
-  if (major >= 1) {
-    DLManagedTensorVersioned* managed = nullptr;
-    int code = ffi().tensor_to_dlpack_versioned(handle_of(self), &managed);
-    if (code != 0) return raise_ffi_error(code);
-    return PyCapsule_New(managed, "dltensor_versioned", delete_versioned_capsule);
-  }
-  DLManagedTensor* managed = nullptr;
-  int code = ffi().tensor_to_dlpack(handle_of(self), &managed);
-  if (code != 0) return raise_ffi_error(code);
-  return PyCapsule_New(managed, "dltensor", delete_legacy_capsule);
-}
-
-PyObject* foreign_object(PyObject* self, PyObject*) { return to_foreign_object(handle_of(self)); }
-
 PyMethodDef kMethods[] = {
-    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dlpack)),
-     METH_VARARGS | METH_KEYWORDS, "A DLPack capsule over the tensor's memory, without a copy."},
-    {"__dlpack_device__", dlpack_device, METH_NOARGS, "(DLPack device type, device id) of the tensor."},
+    {"release", release, METH_NOARGS,
+     "release() -> int\n--\n\n"
+     "Gives the object's reference to the caller, as its address. The wrapper is empty afterwards."},
+    {"same_as", same_as, METH_O, "same_as(other) -> bool\n--\n\nWhether both wrap the same FFI object."},
     {"__tvm_ffi_object__", foreign_object, METH_NOARGS, "The same object in the tvm_ffi package."},
+    {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef kProperties[] = {
-    {"type_index", type_index, nullptr, "The FFI type index.", nullptr},
-    {"type_key", type_key, nullptr, "The FFI type's registered name.", nullptr},
-    {"address", address, nullptr, "The object's address, borrowed.", nullptr},
+    {"type_index", get_type_index, nullptr, "The FFI type index.", nullptr},
+    {"type_key", get_type_key, nullptr, "The FFI type's registered name.", nullptr},
+    {"address", get_address, nullptr, "The object's address, borrowed from this wrapper.", nullptr},
+    {"is_moved", get_is_moved, nullptr, "Whether the reference was given away.", nullptr},
+    {"reference_count", get_reference_count, nullptr, "Strong references, for tests and diagnosis.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -119,11 +149,18 @@ PyMemberDef kMembers[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
+const char kDoc[] =
+    "Object(handle, *, borrowed)\n--\n\n"
+    "Owns one reference to the FFI object at an address. `borrowed=True` adds a reference of its own,\n"
+    "`borrowed=False` takes over the caller's.";
+
 PyType_Slot kSlots[] = {
-    {Py_tp_doc,
-     const_cast<char*>("An FFI object, owned. Made by calls; it can be passed to other functions.")},
+    {Py_tp_doc, const_cast<char*>(kDoc)},
+    {Py_tp_new, reinterpret_cast<void*>(create)},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(hash)},
     {Py_tp_methods, kMethods},
     {Py_tp_getset, kProperties},
     {Py_tp_members, kMembers},
@@ -131,20 +168,31 @@ PyType_Slot kSlots[] = {
 };
 
 PyType_Spec kSpec = {"weft._native.Object", sizeof(Object), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                     kSlots};
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
 
 }  // namespace
 
 PyTypeObject* object_type() { return g_type; }
 
+bool is_object_type(PyTypeObject* type) { return PyType_IsSubtype(type, g_type) != 0; }
+
+TVMFFIObject* handle_of_object(PyObject* object) {
+  TVMFFIObject* handle = as_object(object)->handle;
+  if (WEFT_UNLIKELY(handle == nullptr)) {
+    PyErr_Format(PyExc_ValueError, "this %s has been moved from and holds no object",
+                 Py_TYPE(object)->tp_name);
+  }
+  return handle;
+}
+
 PyObject* own_object(TVMFFIObject* handle) {
-  PyObject* self = g_type->tp_alloc(g_type, 0);
+  PyTypeObject* type = class_of_index(handle->type_index);
+  PyObject* self = type == nullptr ? nullptr : type->tp_alloc(type, 0);
   if (self == nullptr) {
     ffi().object_dec_ref(handle);
     return nullptr;
   }
-  reinterpret_cast<Object*>(self)->handle = handle;
+  as_object(self)->handle = handle;
   return self;
 }
 

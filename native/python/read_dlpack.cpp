@@ -20,13 +20,13 @@ void delete_legacy(void* managed) {
   if (tensor->deleter != nullptr) tensor->deleter(tensor);
 }
 
-// What the kernel would write into a copy is lost, so a copy counts as read-only.
 int read_flags(PyObject* object, uint64_t flags, TensorView* view) {
   if ((flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0) {
     return refuse(PyExc_TypeError, "expected packed elements, received %s with padded sub-byte elements",
                   Py_TYPE(object)->tp_name);
   }
-  view->read_only = (flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED)) != 0;
+  view->read_only = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  view->copied = (flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0;
   return 0;
 }
 
@@ -108,14 +108,16 @@ int open_capsule(PyObject* object, PyObject* capsule, Scratch& scratch, TensorVi
                     Py_TYPE(object)->tp_name, managed->version.major, DLPACK_MAJOR_VERSION);
     }
     if (PyCapsule_SetName(capsule, "used_dltensor_versioned") != 0) return -1;
-    if (scratch.at_end(delete_versioned, managed) != 0) return -1;
+    view->exported = scratch.keep(managed, delete_versioned);
+    if (view->exported == nullptr) return -1;
     if (read_flags(object, managed->flags, view) != 0) return -1;
     return take_tensor(object, managed->dl_tensor, scratch, view);
   }
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
     if (PyCapsule_SetName(capsule, "used_dltensor") != 0) return -1;
-    if (scratch.at_end(delete_legacy, managed) != 0) return -1;
+    view->exported = scratch.keep(managed, delete_legacy);
+    if (view->exported == nullptr) return -1;
     view->read_only = false;
     return take_tensor(object, managed->dl_tensor, scratch, view);
   }
@@ -148,9 +150,27 @@ int read_exchange(PyObject* object, const TypeEntry& entry, Scratch& scratch, Te
   }
   DLManagedTensorVersioned* managed = nullptr;
   if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return refuse_export(object);
-  if (scratch.at_end(delete_versioned, managed) != 0) return -1;
-  if (read_flags(object, managed->flags, view) != 0) return -1;
+  view->exported = scratch.keep(managed, delete_versioned);
+  if (view->exported == nullptr || read_flags(object, managed->flags, view) != 0) return -1;
   return take_tensor(object, managed->dl_tensor, scratch, view);
+}
+
+int read_capsule(PyObject* capsule, Scratch& scratch, TensorView* view) {
+  view->exported = nullptr;
+  view->copied = false;
+  return open_capsule(capsule, capsule, scratch, view);
+}
+
+bool export_for_keeping(PyObject* object, const TypeEntry& entry, Export* exported) {
+  const DLPackExchangeAPI* api = entry.exchange;
+  DLManagedTensorVersioned* managed = nullptr;
+  if (api == nullptr || api->managed_tensor_from_py_object_no_sync == nullptr ||
+      api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  *exported = {managed, delete_versioned};
+  return true;
 }
 
 int read_dlpack(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {

@@ -33,6 +33,10 @@ const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type);
 int read_exchange(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 int read_dlpack(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
+int read_capsule(PyObject* capsule, Scratch& scratch, TensorView* view);  // a capsule by itself
+// A managed tensor over the object's memory that outlives the call; false without an exception.
+bool export_for_keeping(PyObject* object, const TypeEntry& entry, Export* exported);
+
 // read_cuda_array.cpp and read_buffer.cpp.
 int read_cuda_array(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 int read_buffer(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);

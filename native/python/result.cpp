@@ -1,42 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results: plain values, strings, sequences, tensors in the caller's own library, functions, and an owning
-// wrapper for everything else.
+// Results: plain values, strings, containers, functions, and an owning wrapper for everything else. Tensors
+// and containers have files of their own.
 #include "python/result.h"
 
-#include "ffi_library.h"
+#include <cstring>
+
 #include "python/ffi_error.h"
 #include "python/function.h"
+#include "python/interop.h"
 #include "python/object.h"
-#include "python/tensor_cell.h"
+#include "python/owned_object.h"
+#include "python/value_class.h"
 
 namespace weft {
 namespace {
-
-// Drops an object's reference at the end of the scope.
-class OwnedObject {
- public:
-  explicit OwnedObject(TVMFFIObject* object) : object_(object) {}
-  ~OwnedObject() {
-    if (object_ != nullptr) ffi().object_dec_ref(object_);
-  }
-  OwnedObject(const OwnedObject&) = delete;
-  OwnedObject& operator=(const OwnedObject&) = delete;
-  TVMFFIObject* get() const { return object_; }
-  TVMFFIObject* release() {
-    TVMFFIObject* object = object_;
-    object_ = nullptr;
-    return object;
-  }
-
- private:
-  TVMFFIObject* object_;
-};
-
-template <typename Cell>
-const Cell* contents(const TVMFFIObject* object) {
-  return reinterpret_cast<const Cell*>(object + 1);
-}
 
 PyObject* integer_of_words(const TVMFFIAny& value) {
   TVMFFIByteArray words = ffi().big_int_content(&value);
@@ -44,70 +22,8 @@ PyObject* integer_of_words(const TVMFFIAny& value) {
                                /*little_endian=*/1, /*is_signed=*/1);
 }
 
-PyObject* shape_to_tuple(const TVMFFIObject* object) {
-  const auto* shape = contents<TVMFFIShapeCell>(object);
-  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(shape->size));
-  for (size_t axis = 0; tuple != nullptr && axis < shape->size; ++axis) {
-    PyObject* dim = PyLong_FromLongLong(shape->data[axis]);
-    if (dim == nullptr) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(axis), dim);
-  }
-  return tuple;
-}
-
-// ffi.Array becomes a tuple and ffi.List a list; the elements keep their own references.
-PyObject* sequence_to_python(const TVMFFIObject* object, const TypeEntry* like) {
-  const auto* sequence = contents<TVMFFISeqCell>(object);
-  bool is_tuple = object->type_index == kTVMFFIArray;
-  Reference values(is_tuple ? PyTuple_New(sequence->size) : PyList_New(sequence->size));
-  for (int64_t index = 0; values && index < sequence->size; ++index) {
-    TVMFFIAny item = static_cast<const TVMFFIAny*>(sequence->data)[index];
-    if (item.type_index >= kTVMFFIStaticObjectBegin) ffi().object_inc_ref(item.v_obj);
-    PyObject* value = result_to_python(item, like);
-    if (value == nullptr) return nullptr;
-    if (is_tuple) {
-      PyTuple_SET_ITEM(values.get(), index, value);
-    } else {
-      PyList_SET_ITEM(values.get(), index, value);
-    }
-  }
-  return values.release();
-}
-
-// A tensor for torch or another library with an exchange API, through its own import function.
-PyObject* import_tensor(TVMFFIObject* tensor, const DLPackExchangeAPI* api) {
-  DLManagedTensorVersioned* managed = nullptr;
-  int code = ffi().tensor_to_dlpack_versioned(tensor, &managed);
-  if (code != 0) return raise_ffi_error(code);
-  void* object = nullptr;
-  if (api->managed_tensor_to_py_object_no_sync(managed, &object) == 0) return static_cast<PyObject*>(object);
-  managed->deleter(managed);
-  return nullptr;
-}
-
-// The module whose from_dlpack makes tensors of this family.
-PyObject* importing_module(const TypeEntry* like, const DLTensor& tensor) {
-  if (like == nullptr) return nullptr;
-  if (like->family == Family::kTorch) return imported_module("torch");
-  if (like->family == Family::kNumpy && tensor.device.device_type == kDLCPU) return imported_module("numpy");
-  return nullptr;
-}
-
-PyObject* tensor_to_python(TVMFFIObject* object, const TypeEntry* like) {
-  OwnedObject tensor(object);
-  PyObject* source = source_of_cell(object);
-  if (source != nullptr) return Py_NewRef(source);
-  if (like != nullptr && like->exchange != nullptr &&
-      like->exchange->managed_tensor_to_py_object_no_sync != nullptr) {
-    return import_tensor(object, like->exchange);
-  }
-  PyObject* module = importing_module(like, *contents<DLTensor>(object));
-  Reference owner(own_object(tensor.release()));
-  if (!owner || module == nullptr) return owner.release();
-  return PyObject_CallMethodOneArg(module, g_names.from_dlpack, owner.get());
+void add_reference(const TVMFFIAny& value) {
+  if (value.type_index >= kTVMFFIStaticObjectBegin) ffi().object_inc_ref(value.v_obj);
 }
 
 PyObject* opaque_to_python(TVMFFIObject* object) {
@@ -123,48 +39,86 @@ PyObject* text_to_python(TVMFFIObject* object) {
                                           : PyBytes_FromStringAndSize(bytes->data, size);
 }
 
-PyObject* dtype_to_python(DLDataType dtype) {
-  TVMFFIAny text;
-  int code = ffi().data_type_to_string(&dtype, &text);
-  return code == 0 ? result_to_python(text, nullptr) : raise_ffi_error(code);
+// With the contents of containers copied into Python's own.
+PyObject* object_to_value(TVMFFIAny value, const ResultPolicy& policy) {
+  switch (value.type_index) {
+    case kTVMFFIArray:
+      return array_to_python(value.v_obj, policy);
+    case kTVMFFIMap:
+      return map_to_python(value.v_obj, policy);
+    case kTVMFFIShape: {
+      OwnedObject owned(value.v_obj);
+      const auto* shape = contents<TVMFFIShapeCell>(owned.get());
+      return shape_to_python(shape->data, static_cast<Py_ssize_t>(shape->size));
+    }
+    case kTVMFFIError: {
+      OwnedObject owned(value.v_obj);
+      return exception_of_error(owned.get());
+    }
+    default:
+      return own_object(value.v_obj);
+  }
 }
 
-PyObject* object_to_python(TVMFFIAny value, const TypeEntry* like) {
+PyObject* object_to_python(TVMFFIAny value, const ResultPolicy& policy) {
   switch (value.type_index) {
     case kTVMFFIStr:
     case kTVMFFIBytes:
       return text_to_python(value.v_obj);
     case kTVMFFITensor:
-      return tensor_to_python(value.v_obj, like);
-    case kTVMFFIArray:
-    case kTVMFFIList: {
-      OwnedObject owned(value.v_obj);
-      return sequence_to_python(owned.get(), like);
-    }
-    case kTVMFFIShape: {
-      OwnedObject owned(value.v_obj);
-      return shape_to_tuple(owned.get());
-    }
+      return tensor_to_python(value.v_obj, policy);
     case kTVMFFIBigInt: {
       OwnedObject owned(value.v_obj);
       return integer_of_words(value);
     }
     case kTVMFFIFunction:
       return function_of_object(value.v_obj);
-    case kTVMFFIError: {
-      OwnedObject owned(value.v_obj);
-      return exception_of_error(owned.get());
-    }
     case kTVMFFIOpaquePyObject:
       return opaque_to_python(value.v_obj);
     default:
-      return own_object(value.v_obj);
+      break;
   }
+  if (policy.objects == ObjectMode::kValues) return object_to_value(value, policy);
+  if (policy.objects == ObjectMode::kObjects) return own_object(value.v_obj);
+  OwnedObject owned(value.v_obj);
+  return to_foreign_object(owned.get());
 }
+
+// What a rvalue reference holds is moved out of the caller's slot, which is left empty.
+PyObject* move_from_slot(TVMFFIAny reference, const ResultPolicy& policy) {
+  auto* slot = static_cast<TVMFFIObject**>(reference.v_ptr);
+  TVMFFIAny value = {};
+  if (*slot == nullptr) {
+    PyErr_SetString(PyExc_ValueError, "a moved argument has been moved from already");
+    return nullptr;
+  }
+  value.type_index = (*slot)->type_index;
+  value.v_obj = *slot;
+  *slot = nullptr;
+  return result_to_python(value, policy);
+}
+
+constexpr const char* kModeNames[] = {"values", "objects", "tvm_ffi"};
 
 }  // namespace
 
-PyObject* result_to_python(TVMFFIAny value, const TypeEntry* like) {
+const char* object_mode_name(ObjectMode mode) { return kModeNames[static_cast<size_t>(mode)]; }
+
+int set_object_mode(PyObject* mode, ResultPolicy* policy) {
+  policy->objects = ObjectMode::kValues;
+  if (mode == nullptr || mode == Py_None) return 0;
+  uint8_t index = 0;
+  for (const char* name : kModeNames) {
+    if (PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, name) == 0) {
+      policy->objects = static_cast<ObjectMode>(index);
+      return 0;
+    }
+    ++index;
+  }
+  return refuse(PyExc_ValueError, "expected objects= as 'values', 'objects' or 'tvm_ffi', received %R", mode);
+}
+
+PyObject* result_to_python(TVMFFIAny value, const ResultPolicy& policy) {
   switch (value.type_index) {
     case kTVMFFINone:
       Py_RETURN_NONE;
@@ -177,9 +131,9 @@ PyObject* result_to_python(TVMFFIAny value, const TypeEntry* like) {
     case kTVMFFIOpaquePtr:
       return PyLong_FromVoidPtr(value.v_ptr);
     case kTVMFFIDataType:
-      return dtype_to_python(value.v_dtype);
+      return data_type_to_python(value.v_dtype);
     case kTVMFFIDevice:
-      return Py_BuildValue("(ii)", static_cast<int>(value.v_device.device_type), value.v_device.device_id);
+      return device_to_python(value.v_device);
     case kTVMFFISmallStr:
       return PyUnicode_DecodeUTF8(value.v_bytes, static_cast<Py_ssize_t>(value.small_str_len),
                                   "surrogateescape");
@@ -188,19 +142,24 @@ PyObject* result_to_python(TVMFFIAny value, const TypeEntry* like) {
     default:
       break;
   }
-  if (value.type_index >= kTVMFFIStaticObjectBegin) return object_to_python(value, like);
+  if (value.type_index >= kTVMFFIStaticObjectBegin) return object_to_python(value, policy);
   PyErr_Format(PyExc_SystemError, "a function returned a value of type index %d, which cannot be returned",
                value.type_index);
   return nullptr;
 }
 
-PyObject* borrowed_to_python(TVMFFIObject* object) {
-  ffi().object_inc_ref(object);
-  TVMFFIAny value;
-  value.type_index = object->type_index;
-  value.zero_padding = 0;
-  value.v_obj = object;
-  return result_to_python(value, nullptr);
+PyObject* view_to_python(const TVMFFIAny& value, const ResultPolicy& policy) {
+  if (value.type_index == kTVMFFIRawStr) {
+    return PyUnicode_DecodeUTF8(value.v_c_str, static_cast<Py_ssize_t>(std::strlen(value.v_c_str)),
+                                "surrogateescape");
+  }
+  if (value.type_index == kTVMFFIByteArrayPtr) {
+    const auto* bytes = static_cast<const TVMFFIByteArray*>(value.v_ptr);
+    return PyBytes_FromStringAndSize(bytes->data, static_cast<Py_ssize_t>(bytes->size));
+  }
+  if (value.type_index == kTVMFFIObjectRValueRef) return move_from_slot(value, policy);
+  add_reference(value);
+  return result_to_python(value, policy);
 }
 
 }  // namespace weft

@@ -7,6 +7,20 @@
 
 namespace weft {
 
+Export* Scratch::keep(void* managed, void (*release)(void*)) {
+  auto* exported = static_cast<Export*>(take(sizeof(Export)));
+  if (exported == nullptr) {
+    release(managed);
+    return nullptr;
+  }
+  *exported = {managed, release};
+  auto give_back = [](void* object) {
+    auto* held = static_cast<Export*>(object);
+    if (held->managed != nullptr) held->release(held->managed);
+  };
+  return at_end(give_back, exported) == 0 ? exported : nullptr;
+}
+
 // The block's own first bytes hold its entry in the undo list.
 void* Scratch::take_from_heap(size_t bytes) {
   constexpr size_t kHeader = (sizeof(Undo) + 15) & ~static_cast<size_t>(15);

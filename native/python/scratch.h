@@ -11,6 +11,12 @@
 
 namespace weft {
 
+// Memory that a DLPack producer handed out, with its deleter.
+struct Export {
+  void* managed;
+  void (*release)(void*);
+};
+
 class Scratch {
  public:
   Scratch() {}  // leaves the buffer uninitialised
@@ -35,6 +41,10 @@ class Scratch {
   T* take_array(size_t count) {
     return static_cast<T*>(take(sizeof(T) * count));
   }
+
+  // Takes over what a producer handed out; it is given back when the call ends unless somebody has taken it
+  // out of the Export by then. nullptr with MemoryError set; then it has been given back already.
+  Export* keep(void* managed, void (*release)(void*));
 
   // Calls `undo(object)` when the call ends, with the GIL held. Returns 0, or -1 with MemoryError set;
   // then `undo` has run already.

@@ -9,6 +9,7 @@
 
 #include "ffi_library.h"
 #include "python/deferred.h"
+#include "python/readers.h"
 
 namespace weft {
 namespace {
@@ -24,9 +25,12 @@ struct Cell {
   DLTensor tensor;
   PyObject* source;        // borrowed while the call lasts, owned once escaped
   const TypeEntry* entry;  // of the source
+  Export* exported;        // the call's, while it lasts
+  Export kept;             // what an escaped cell took over from a producer
   Cell* next;              // in the pool
   int32_t capacity;        // ranks that `dims` has room for
   bool escaped;
+  bool read_only;
   int64_t dims[];  // shape, then strides
 };
 static_assert(offsetof(Cell, tensor) == offsetof(Cell, object) + sizeof(TVMFFIObject),
@@ -40,12 +44,15 @@ Cell* cell_of(const void* object) {
   return reinterpret_cast<Cell*>(const_cast<char*>(start));
 }
 
-// Runs on any thread, for escaped cells only: those in use always have the call's own reference.
+// Runs on any thread, for escaped cells only: those in use always have the call's own reference. Once the
+// interpreter has begun to end, its objects and what their libraries handed out are left alone.
 void delete_cell(void* object, int flags) {
   Cell* cell = cell_of(object);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) {
     drop_anywhere(cell->source);
     cell->source = nullptr;
+    if (cell->kept.managed != nullptr && interpreter_is_usable()) cell->kept.release(cell->kept.managed);
+    cell->kept.managed = nullptr;
   }
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) std::free(cell);
 }
@@ -78,6 +85,40 @@ PyObject* keeper_of(PyObject* source, const TypeEntry& entry) {
   return Py_NewRef(source);
 }
 
+// Whoever handed the memory out for the call hands it to the cell; a producer that only lent it is asked
+// for an export that lasts.
+void escape(Cell* cell) {
+  PyObject* source = cell->source;
+  cell->escaped = true;
+  cell->source = nullptr;
+  if (cell->exported != nullptr) {
+    cell->kept = *cell->exported;
+    cell->exported->managed = nullptr;
+  } else if (cell->entry->family != Family::kExchange ||
+             !export_for_keeping(source, *cell->entry, &cell->kept)) {
+    cell->source = keeper_of(source, *cell->entry);
+  }
+}
+
+// Whether the NumPy array that keeps an escaped cell's memory is still what the cell says. Nothing else keeps
+// the array itself.
+bool still_describes(const Cell& cell) {
+  if (cell.source == nullptr || cell.entry->family != Family::kNumpy || cell.entry->check != nullptr)
+    return false;
+  Scratch scratch;
+  TensorView view;
+  if (read_tensor(cell.source, *cell.entry, scratch, &view) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const DLTensor& now = view.tensor;
+  const DLTensor& then = cell.tensor;
+  auto bytes = sizeof(int64_t) * static_cast<size_t>(then.ndim);
+  return now.data == then.data && now.ndim == then.ndim &&
+         std::memcmp(&now.dtype, &then.dtype, sizeof(DLDataType)) == 0 &&
+         std::memcmp(now.shape, then.shape, bytes) == 0 && std::memcmp(now.strides, then.strides, bytes) == 0;
+}
+
 void release_cell(void* object) {
   Cell* cell = static_cast<Cell*>(object);
   uint64_t count = __atomic_load_n(&cell->object.combined_ref_count, __ATOMIC_ACQUIRE);
@@ -92,8 +133,7 @@ void release_cell(void* object) {
     }
     return;
   }
-  cell->source = keeper_of(cell->source, *cell->entry);
-  cell->escaped = true;
+  escape(cell);
   ffi().object_dec_ref(&cell->object);
 }
 
@@ -111,6 +151,8 @@ TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorVi
   }
   cell->source = source;
   cell->entry = &entry;
+  cell->exported = view.exported;
+  cell->read_only = view.read_only;
   cell->tensor = view.tensor;
   cell->tensor.shape = cell->dims;
   cell->tensor.strides = cell->dims + rank;
@@ -122,10 +164,29 @@ TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorVi
   return &cell->object;
 }
 
+TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view) {
+  Scratch scratch;  // at its end the cell escapes, since it has a second reference
+  TVMFFIObject* cell = take_cell(source, entry, view, scratch);
+  if (cell != nullptr) ffi().object_inc_ref(cell);
+  return cell;
+}
+
+TVMFFIObject* make_tensor_of_capsule(PyObject* capsule) {
+  static const TypeEntry entry;
+  Scratch scratch;
+  TensorView view;
+  if (read_capsule(capsule, scratch, &view) != 0) return nullptr;
+  return make_tensor(capsule, entry, view);
+}
+
+bool is_read_only_cell(const TVMFFIObject* object) {
+  return object->deleter == delete_cell && cell_of(object)->read_only;
+}
+
 PyObject* source_of_cell(const TVMFFIObject* object) {
   if (object->deleter != delete_cell) return nullptr;
   const Cell* cell = cell_of(object);
-  return cell->escaped ? nullptr : cell->source;
+  return !cell->escaped || still_describes(*cell) ? cell->source : nullptr;
 }
 
 }  // namespace weft

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reference-counted tensors (type index 70) over the memory of an argument, for callees that keep or return
-// what they are given. Cells are pooled; one that is still referenced when the call ends has escaped, takes
-// a reference to its source and frees itself.
+// what they are given. Cells are pooled; one that is still referenced when the call ends has escaped: it
+// takes hold of its memory's owner and frees itself.
 #ifndef WEFT_PYTHON_TENSOR_CELL_H_
 #define WEFT_PYTHON_TENSOR_CELL_H_
 
@@ -14,11 +14,24 @@ namespace weft {
 // an exception set.
 TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorView& view, Scratch& scratch);
 
-// The argument that a tensor object stands for, if it is a cell of a call in progress; else nullptr.
-// Borrowed.
+// A tensor object that owns its hold on `source`, for values that are kept: the caller owns a reference.
+// nullptr with an exception set.
+TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view);
+
+// The same over a DLPack capsule, which it takes over.
+TVMFFIObject* make_tensor_of_capsule(PyObject* capsule);
+
+// The array that a tensor object stands for, borrowed: the argument of a call in progress, or the NumPy array
+// that an escaped cell keeps and that has not been changed in place. Else nullptr without an exception.
 PyObject* source_of_cell(const TVMFFIObject* object);
 
+// Whether the producer of a cell's memory forbids writing; false for objects that are no cells.
+bool is_read_only_cell(const TVMFFIObject* object);
+
 inline DLTensor* tensor_of(TVMFFIObject* object) { return reinterpret_cast<DLTensor*>(object + 1); }
+inline const DLTensor* tensor_of(const TVMFFIObject* object) {
+  return reinterpret_cast<const DLTensor*>(object + 1);
+}
 
 }  // namespace weft
 

@@ -5,13 +5,16 @@
 #include "python/type_table.h"
 
 #include <cstdlib>
+#include <initializer_list>
 #include <new>
 
 #include "module.h"
+#include "python/any.h"
 #include "python/function.h"
 #include "python/numpy_scalar.h"
 #include "python/object.h"
 #include "python/readers.h"
+#include "python/tensor_view.h"
 
 namespace weft {
 namespace {
@@ -94,7 +97,35 @@ Kind builtin_kind(PyTypeObject* type) {
   if (type == &PyUnicode_Type) return Kind::kStr;
   if (type == &PyBytes_Type) return Kind::kBytes;
   if (type == function_type()) return Kind::kFunction;
-  if (type == object_type()) return Kind::kObject;
+  if (is_object_type(type)) return Kind::kObject;
+  if (type == tensor_view_type()) return Kind::kTensorView;
+  if (PyType_IsSubtype(type, any_type()) || type == any_view_type()) return Kind::kAny;
+  if (type == &PyDict_Type) return Kind::kDict;
+  return Kind::kUnknown;
+}
+
+// Classes of small values. They are looked for in modules that are imported already: an instance of a class
+// whose module is not cannot have been passed.
+Kind value_kind(PyTypeObject* type) {
+  struct {
+    const char* module;
+    const char* name;
+    Kind kind;
+  } constexpr kRows[] = {
+      {"weft.ffi.shape", "Shape", Kind::kShape},
+      {"weft.ffi.device", "Device", Kind::kDevice},
+      {"weft.ffi.data_type", "DataType", Kind::kDataType},
+      {"weft.types.dtype", "DType", Kind::kDataType},
+      {"numpy", "dtype", Kind::kDataType},
+      {"torch", "dtype", Kind::kDataType},
+      {"tvm_ffi", "dtype", Kind::kDataType},
+      {"tvm_ffi.core", "DataType", Kind::kDataType},
+      {"torch", "device", Kind::kDevice},
+      {"ctypes", "c_void_p", Kind::kPointer},
+  };
+  for (const auto& row : kRows) {
+    if (is_subtype_of_imported(type, row.module, row.name)) return row.kind;
+  }
   return Kind::kUnknown;
 }
 
@@ -105,7 +136,37 @@ Kind derived_kind(PyTypeObject* type) {
   if (PyType_IsSubtype(type, &PyFloat_Type)) return Kind::kFloat;
   if (PyType_IsSubtype(type, &PyUnicode_Type)) return Kind::kStr;
   if (PyType_IsSubtype(type, &PyBytes_Type)) return Kind::kBytes;
+  if (PyType_IsSubtype(type, &PyDict_Type)) return Kind::kDict;
   return Kind::kUnknown;
+}
+
+bool is_real_number(PyTypeObject* type) {
+  Reference real(imported_attribute("numbers", "Real"));
+  int answer = real ? PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), real.get()) : 0;
+  if (answer < 0) PyErr_Clear();
+  return answer > 0;
+}
+
+// What is no tensor and no container but still means an FFI value.
+void resolve_other(TypeEntry* entry) {
+  PyTypeObject* type = entry->type;
+  for (PyObject* method :
+       {g_names.__tvm_ffi_opaque_ptr__, g_names.__dlpack_data_type__, g_names.__dlpack_device__,
+        g_names.__tvm_ffi_int__, g_names.__tvm_ffi_float__, g_names.__tvm_ffi_value__}) {
+    if (!has_attribute(type, method)) continue;
+    entry->kind = Kind::kProtocol;
+    entry->protocol = method;
+    return;
+  }
+  if (type->tp_as_number != nullptr && type->tp_as_number->nb_index != nullptr) {
+    entry->kind = Kind::kIndex;
+  } else if (is_real_number(type)) {
+    entry->kind = Kind::kReal;
+  } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    entry->kind = Kind::kException;
+  } else if (type->tp_call != nullptr) {
+    entry->kind = Kind::kCallable;
+  }
 }
 
 // The general rungs, for types that no library-specific reader serves.
@@ -168,7 +229,8 @@ void resolve(TypeEntry* entry) {
     resolve_numpy_scalar(entry);
     return;
   }
-  entry->kind = derived_kind(type);
+  entry->kind = value_kind(type);
+  if (entry->kind == Kind::kUnknown) entry->kind = derived_kind(type);
   if (entry->kind != Kind::kUnknown) return;
   if (has_attribute(type, g_names.__chandle__)) {
     entry->kind = Kind::kForeignObject;
@@ -184,6 +246,8 @@ void resolve(TypeEntry* entry) {
   } else if (has_attribute(type, g_names.__cuda_stream__) || has_attribute(type, g_names.cuda_stream) ||
              is_subtype_of_imported(type, "cupy.cuda", "Stream")) {
     entry->kind = Kind::kStream;
+  } else {
+    resolve_other(entry);
   }
 }
 
@@ -237,11 +301,13 @@ PyMethodDef kMethods[] = {
 
 }  // namespace
 
-const TypeEntry* find_type(PyObject* object) {
-  TypeEntry* entry = entry_of(Py_TYPE(object));
+const TypeEntry* entry_of_type(PyTypeObject* type) {
+  TypeEntry* entry = entry_of(type);
   if (WEFT_UNLIKELY(entry != nullptr && !entry->settled)) settle(entry);
   return entry;
 }
+
+const TypeEntry* find_type(PyObject* object) { return entry_of_type(Py_TYPE(object)); }
 
 int register_adapter(PyTypeObject* type, PyObject* adapter) {
   TypeEntry* entry = entry_of(type);

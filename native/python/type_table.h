@@ -29,6 +29,19 @@ enum class Kind : uint8_t {
   kForeignHolder,  // an object with __tvm_ffi_object__
   kStream,         // an object with __cuda_stream__
   kAdapter,        // a type registered with a function that gives its value
+  // The rest are arguments of foreign functions only; compiled functions refuse them.
+  kAny,         // weft._native.OwnedAny and AnyView
+  kTensorView,  // weft._native.TensorView, passed as DLTensor*
+  kDict,
+  kDataType,  // dtypes of weft, NumPy, torch and tvm_ffi
+  kDevice,    // weft.ffi.Device, torch.device
+  kShape,     // weft.ffi.Shape
+  kIndex,     // a number with __index__
+  kReal,      // a numbers.Real
+  kPointer,   // ctypes.c_void_p
+  kProtocol,  // an object with one of tvm_ffi's value protocols
+  kException,
+  kCallable,
 };
 
 // The array library that an argument came from, which is also what results are made of.
@@ -38,6 +51,8 @@ enum class Family : uint8_t { kNone, kNumpy, kTorch, kExchange, kDlpack, kCudaAr
 struct TensorView {
   DLTensor tensor;
   bool read_only;
+  bool copied;       // a copy that the producer made for this call
+  Export* exported;  // what a producer handed out for this call, or nullptr: the memory is the object's own
 };
 
 struct TypeEntry;
@@ -60,11 +75,15 @@ struct TypeEntry {
   TensorReader read = nullptr;
   const DLPackExchangeAPI* exchange = nullptr;
   PyObject* adapter = nullptr;
+  PyObject* protocol = nullptr;  // the method of Kind::kProtocol; interned
 };
 
 // The entry of an object's type, made when it is first seen. nullptr with an exception set when the look
 // at the type failed.
 const TypeEntry* find_type(PyObject* object);
+
+// The same for a type whose instances results are made of.
+const TypeEntry* entry_of_type(PyTypeObject* type);
 
 // Registers the function that gives the value marshalled in place of instances of `type`.
 int register_adapter(PyTypeObject* type, PyObject* adapter);
@@ -83,6 +102,8 @@ unsigned reader_rungs();
 
 // Reads any tensor argument by its entry: checks, then the fastest rung that serves its type.
 inline int read_tensor(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
+  view->exported = nullptr;
+  view->copied = false;
   if (WEFT_UNLIKELY(entry.check != nullptr) && entry.check(object) != 0) return -1;
   return entry.read(object, entry, scratch, view);
 }

@@ -134,6 +134,11 @@ class Config:
         "WEFT_NUM_THREADS",
         "How many threads share a grid on the CPU; 0: one per CPU that the process may use.",
     )
+    hold_gil = Switch(
+        "WEFT_HOLD_GIL",
+        "Foreign functions are called with the GIL held, which is faster and wrong for those that wait for a "
+        "Python thread.",
+    )
     libcuda = FilePath(
         "WEFT_LIBCUDA",
         "The driver library to open in place of `libcuda.so.1`.",

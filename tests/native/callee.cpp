@@ -102,6 +102,18 @@ CALLEE int echo(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* res
   return count == 0 ? 0 : TVMFFIAnyViewToOwnedAny(&arguments[0], result);
 }
 
+// A copy of the first argument, which must be an array, as a new object.
+CALLEE int echo_new(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {
+  TVMFFIByteArray name{"ffi.Array", 9};
+  TVMFFIObjectHandle constructor = nullptr;
+  TVMFFIFunctionGetGlobal(&name, &constructor);
+  auto* cell = reinterpret_cast<TVMFFISeqCell*>(arguments[0].v_obj + 1);
+  auto* items = static_cast<TVMFFIAny*>(cell->data);
+  int code = TVMFFIFunctionCall(constructor, items, static_cast<int32_t>(cell->size), result);
+  TVMFFIObjectDecRef(constructor);
+  return code;
+}
+
 // Keeps the first argument until `release_kept`; returns nothing.
 CALLEE int keep(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
   TVMFFIObjectIncRef(arguments[0].v_obj);
@@ -174,8 +186,12 @@ CALLEE int raise_original(void* handle, const TVMFFIAny*, int32_t, TVMFFIAny*) {
 }
 // Leaves a pending KeyboardInterrupt, told by the result code or by the error's kind.
 static void set_interrupt() {
+  auto take_gil = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Ensure"));
+  auto give_gil = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "PyGILState_Release"));
   auto set = reinterpret_cast<void (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyErr_SetString"));
+  int state = take_gil();
   set(*static_cast<void**>(dlsym(RTLD_DEFAULT, "PyExc_KeyboardInterrupt")), "pending");
+  give_gil(state);
 }
 CALLEE int raise_pending(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   set_interrupt();

@@ -17,7 +17,7 @@ from weft import _native
 def test_plain_results_are_python_values():
     assert foreign("nothing")() is None
     assert foreign("return_true")() is True
-    assert foreign("return_dtype")() == "float32"
+    assert foreign("return_dtype")() == (2, 32, 1)
     assert foreign("return_device")() == (2, 3)
 
 
@@ -30,8 +30,9 @@ def test_an_array_that_is_returned_is_the_same_object():
 def kept_values() -> list:
     kept = ctypes.c_void_p(library().callee_kept())
     assert kept.value
-    result = foreign("return_kept")()
-    return np.from_dlpack(result).tolist()
+    return_kept = foreign("return_kept")
+    return_kept.tensor_type = np.ndarray
+    return return_kept().tolist()
 
 
 def test_an_escaped_tensor_survives_the_deletion_of_its_source():
@@ -68,6 +69,7 @@ def test_an_escaped_bytearray_cannot_be_resized():
 def test_new_tensors_are_numpy_arrays_where_numpy_came_in():
     source = np.arange(4.0)
     foreign("keep")(source)
+    source.shape = (2, 2)
     result = foreign("return_kept")(np.zeros(1))
     assert isinstance(result, np.ndarray)
     assert np.shares_memory(result, source)
@@ -75,9 +77,18 @@ def test_new_tensors_are_numpy_arrays_where_numpy_came_in():
     library().release_kept()
 
 
-def test_new_tensors_are_exporting_objects_where_nothing_came_in():
-    source = np.arange(4, dtype="i4")
+def test_an_array_that_was_kept_comes_back_as_the_same_object():
+    source = np.arange(4.0)
     foreign("keep")(source)
+    assert foreign("return_kept")() is source
+    source.shape = (2, 2)  # no longer what was kept
+    assert foreign("return_kept")().shape == (4,)
+    library().release_kept()
+
+
+def test_new_tensors_are_exporting_objects_where_nothing_came_in():
+    source = bytearray(np.arange(4, dtype="i4"))
+    foreign("keep")(memoryview(source).cast("i"))
     result = foreign("return_kept")()
     library().release_kept()
     assert isinstance(result, _native.Object)

@@ -1,6 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TVM-FFI ABI seen from Python: finding its library, functions, objects, tensors, errors.
+"""The TVM-FFI ABI seen from Python: functions, objects, tensors, errors, each with one owner.
 
-In: handles and Python values. Out: the same values on the other side of the ABI, with one owner each.
-The work is done by `weft._native`; next room: `runtime`, which makes functions of compiled code.
+In: handles and Python values. Out: the same values on the other side of the ABI. Names are imported when they are
+first asked for. The work is done by `weft._native`; next room: `runtime`, which makes functions of compiled code.
 """
+
+from __future__ import annotations
+
+# Module → the public names that it defines.
+_PUBLIC = {
+    "weft.ffi.abi": ("TypeIndex",),
+    "weft.ffi.any": ("Any", "AnyView"),
+    "weft.ffi.container": ("Array", "Dict", "List", "Map"),
+    "weft.ffi.data_type": ("DataType",),
+    "weft.ffi.device": ("Device",),
+    "weft.ffi.dlpack": ("from_dlpack", "to_array", "to_dlpack"),
+    "weft.ffi.error": ("Error", "error_of", "register_error", "to_error"),
+    "weft.ffi.function": ("Function", "function_at", "name_parameters", "wrap_function"),
+    "weft.ffi.module": ("Module", "load_module", "system_library"),
+    "weft.ffi.object": ("Object", "register_object"),
+    "weft.ffi.reflection": ("TypeInfo", "create_object", "type_info"),
+    "weft.ffi.registry": (
+        "get_global",
+        "global_metadata",
+        "list_global",
+        "register_global",
+        "remove_global",
+    ),
+    "weft.ffi.shape": ("Shape",),
+    "weft.ffi.stream": ("current_stream", "use_stream"),
+    "weft.ffi.string": ("Bytes", "String"),
+    "weft.ffi.tensor": ("Tensor", "TensorView"),
+}
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import what `name` needs, once: afterwards it is an ordinary attribute of this module."""
+    if name == "__all__":
+        return sorted(_MODULE_OF)
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'weft.ffi' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

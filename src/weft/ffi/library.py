@@ -9,12 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from weft import _native
+from weft.config import config
 
 _INSTALL_HINT = "install it with: python -m pip install apache-tvm-ffi"
 
 
 def find_ffi_library() -> str:
-    """Path of libtvm_ffi in the installed apache-tvm-ffi package.
+    """Path of libtvm_ffi: `WEFT_LIBTVM_FFI`, else that in the installed apache-tvm-ffi package.
 
     The package is located, not imported: importing it loads NumPy or torch and replaces signal handlers.
 
@@ -25,6 +26,8 @@ def find_ffi_library() -> str:
         >>> find_ffi_library().endswith("libtvm_ffi.so")
         True
     """
+    if config.libtvm_ffi is not None:
+        return config.libtvm_ffi
     spec = find_spec("tvm_ffi")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"weft needs the package apache-tvm-ffi; {_INSTALL_HINT}")
@@ -47,3 +50,4 @@ def open_ffi_library() -> None:
     """
     if not _native.ffi_library_is_open():
         _native.open_ffi_library(find_ffi_library())
+        _native.set_release_gil_default(not config.hold_gil)

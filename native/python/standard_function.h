@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of libtvm_ffi's registry that make and read containers: the ABI says nothing of how those
+// are laid out.
+#ifndef WEFT_PYTHON_STANDARD_FUNCTION_H_
+#define WEFT_PYTHON_STANDARD_FUNCTION_H_
+
+#include "python/common.h"
+
+namespace weft {
+
+#define WEFT_STANDARD_FUNCTIONS(ROW) \
+  ROW(kArray, "ffi.Array")           \
+  ROW(kMap, "ffi.Map")               \
+  ROW(kShape, "ffi.Shape")           \
+  ROW(kMapSize, "ffi.MapSize")       \
+  ROW(kMapIterator, "ffi.MapForwardIterFunctor")
+
+enum class Standard : uint8_t {
+#define WEFT_ROW(name, text) name,
+  WEFT_STANDARD_FUNCTIONS(WEFT_ROW)
+#undef WEFT_ROW
+      kCount
+};
+
+// Calls one of them. 0 with an owned result, or -1 with an exception.
+int call_standard(Standard which, const TVMFFIAny* arguments, Py_ssize_t count, TVMFFIAny* result);
+
+// The same for any FFI function.
+int call_object(TVMFFIObject* function, const TVMFFIAny* arguments, Py_ssize_t count, TVMFFIAny* result);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_STANDARD_FUNCTION_H_

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers of the ABI as Python's own kinds: `Array` and `Map` cannot be changed, `List` and `Dict` can.
+
+In: sequences and mappings of any values. Out: objects that other languages share. Calls take tuples, lists and dicts
+as they are; these classes are for containers that must stay objects. Next: module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    Sequence,
+)
+from typing import Any, SupportsIndex, TypeVar, cast
+
+from weft import _native
+from weft.ffi.object import Object
+from weft.ffi.registry import standard_function
+
+_Self = TypeVar("_Self", bound=Object)
+
+
+def _construct(cls: type[_Self], constructor: str, values: Iterable[object]) -> _Self:
+    made = standard_function(constructor, "objects")(*values)
+    return _native.Object.__new__(cls, made.release(), borrowed=False)
+
+
+def _position(index: SupportsIndex, length: int, kind: str) -> int:
+    position = index.__index__()
+    if -length <= position < length:
+        return position % length if length else 0
+    raise IndexError(f"{kind} index {position} is out of range for {length} elements")
+
+
+def _equals(left: Sequence[Any], right: object) -> bool:
+    if not isinstance(right, Array | List | tuple | list):
+        return NotImplemented
+    right = cast("Sequence[Any]", right)
+    return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
+
+
+class Array(Object, Sequence[Any]):
+    """A sequence that cannot be changed. Results arrive as tuples unless the function's `objects` says otherwise.
+
+    Example:
+        >>> array = Array([1, "two", (3, 4)])
+        >>> array[1], array[-1], len(array), array == (1, "two", (3, 4))
+        ('two', (3, 4), 3, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, values: Iterable[object] = ()) -> Array:
+        return _construct(cls, "ffi.Array", values)
+
+    def __len__(self) -> int:
+        return standard_function("ffi.ArraySize")(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[position] for position in range(*index.indices(len(self))))
+        return standard_function("ffi.ArrayGetItem")(self, _position(index, len(self), "Array"))
+
+    def __eq__(self, other: object) -> bool:
+        return _equals(self, other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Array({list(self)!r})"
+
+
+class List(Object, MutableSequence[Any]):
+    """A sequence that all its holders see change, in any language.
+
+    Example:
+        >>> numbers = List([1, 2])
+        >>> numbers.append("three")
+        >>> numbers[0] = 10
+        >>> numbers, numbers == [10, 2, "three"]
+        (List([10, 2, 'three']), True)
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __new__(cls, values: Iterable[object] = ()) -> List:
+        return _construct(cls, "ffi.List", values)
+
+    def __len__(self) -> int:
+        return standard_function("ffi.ListSize")(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        return standard_function("ffi.ListGetItem")(self, _position(index, len(self), "List"))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            whole = list(self)
+            whole[index] = value
+            standard_function("ffi.ListReplaceSlice")(self, 0, len(self), List(whole))
+        else:
+            position = _position(index, len(self), "List")
+            standard_function("ffi.ListSetItem")(self, position, value)
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, slice):
+            for position in sorted(range(*index.indices(len(self))), reverse=True):
+                standard_function("ffi.ListErase")(self, position)
+        else:
+            standard_function("ffi.ListErase")(self, _position(index, len(self), "List"))
+
+    def insert(self, index: int, value: object) -> None:
+        """Puts a value before an index, as `list.insert` does."""
+        start, _, _ = slice(index, None).indices(len(self))
+        standard_function("ffi.ListInsert")(self, start, value)
+
+    def clear(self) -> None:
+        standard_function("ffi.ListClear")(self)
+
+    def __eq__(self, other: object) -> bool:
+        return _equals(self, other)
+
+    def __repr__(self) -> str:
+        return f"List({list(self)!r})"
+
+
+def _iterate(mapping: Object, iterator: str, size: int) -> Iterator[tuple[Any, Any]]:
+    cursor = standard_function(iterator)(mapping)
+    for _ in range(size):
+        yield cursor(0), cursor(1)
+        cursor(2)
+
+
+def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
+    pairs = dict(values).items()
+    return [part for pair in pairs for part in pair]
+
+
+class Map(Object, Mapping[Any, Any]):
+    """A mapping that cannot be changed. Results arrive as dicts unless the function's `objects` says otherwise.
+
+    Example:
+        >>> options = Map({"depth": 3})
+        >>> options["depth"], dict(options), options == {"depth": 3}
+        (3, {'depth': 3}, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Map:
+        return _construct(cls, "ffi.Map", _flatten(values))
+
+    def __len__(self) -> int:
+        return standard_function("ffi.MapSize")(self)
+
+    def __contains__(self, key: object) -> bool:
+        return standard_function("ffi.MapCount")(self, key) != 0
+
+    def __getitem__(self, key: object) -> Any:
+        if key not in self:
+            raise KeyError(key)
+        return standard_function("ffi.MapGetItem")(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in _iterate(self, "ffi.MapForwardIterFunctor", len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return dict(self) == dict(cast("Mapping[Any, Any]", other))
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.items()))
+
+    def __repr__(self) -> str:
+        return f"Map({dict(self)!r})"
+
+
+class Dict(Object, MutableMapping[Any, Any]):
+    """A mapping that all its holders see change, in any language.
+
+    Example:
+        >>> counts = Dict({"a": 1})
+        >>> counts["b"] = 2
+        >>> del counts["a"]
+        >>> counts
+        Dict({'b': 2})
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Dict:
+        return _construct(cls, "ffi.Dict", _flatten(values))
+
+    def __len__(self) -> int:
+        return standard_function("ffi.DictSize")(self)
+
+    def __contains__(self, key: object) -> bool:
+        return standard_function("ffi.DictCount")(self, key) != 0
+
+    def __getitem__(self, key: object) -> Any:
+        if key not in self:
+            raise KeyError(key)
+        return standard_function("ffi.DictGetItem")(self, key)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        standard_function("ffi.DictSetItem")(self, key, value)
+
+    def __delitem__(self, key: object) -> None:
+        if key not in self:
+            raise KeyError(key)
+        standard_function("ffi.DictErase")(self, key)
+
+    def clear(self) -> None:
+        standard_function("ffi.DictClear")(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        # Over the keys that are there now: a change on the way must not lead into freed memory.
+        pairs = list(_iterate(self, "ffi.DictForwardIterFunctor", len(self)))
+        return (key for key, _ in pairs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return dict(self) == dict(cast("Mapping[Any, Any]", other))
+
+    def __repr__(self) -> str:
+        return f"Dict({dict(self)!r})"

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types as values of the ABI: any DLPack triple, also those that no kernel of weft computes with.
+
+In: a name, a triple, or a dtype of weft, NumPy, torch or tvm_ffi. Out: a triple. Next: error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft import _native
+from weft.types.dtype import dtype_from_dlpack
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
+
+
+class DataType(tuple[int, int, int]):
+    """An element type: (DLDataTypeCode, bits, lanes). It equals the tuple of these numbers.
+
+    Args:
+        dtype: a name (``"float32"``, ``"int8x4"``, ``"float8_e4m3fn"``), the DLPack code, or a dtype.
+        bits: of one lane, with a code.
+        lanes: values in one element, with a code.
+
+    Raises:
+        ValueError: if libtvm_ffi knows no such name.
+        TypeError: if `dtype` is nothing of the above.
+
+    Example:
+        >>> DataType("bfloat16") == (4, 16, 1), DataType(2, 32).name, DataType("float32").weft
+        (True, 'float32', weft.f32)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, dtype: object, bits: int | None = None, lanes: int = 1) -> DataType:
+        if isinstance(dtype, int) and bits is not None:
+            return super().__new__(cls, (int(dtype), bits, lanes))
+        if bits is not None or lanes != 1:
+            raise TypeError("DataType: bits and lanes go with a DLPack code")
+        return super().__new__(cls, _native.data_type_triple(dtype))
+
+    @property
+    def code(self) -> int:
+        """DLDataTypeCode."""
+        return self[0]
+
+    @property
+    def bits(self) -> int:
+        """Bits of one lane."""
+        return self[1]
+
+    @property
+    def lanes(self) -> int:
+        """Values in one element."""
+        return self[2]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element, rounded up."""
+        return (self[1] * self[2] + 7) // 8
+
+    @property
+    def name(self) -> str:
+        """As libtvm_ffi writes it: ``"float32"``, ``"float8_e4m3fn"``, ``"int8x4"``."""
+        return _native.data_type_name(self[0], self[1], self[2])
+
+    @property
+    def weft(self) -> DType | None:
+        """The type that kernels know, or None where they have none."""
+        return dtype_from_dlpack(self[0], self[1], self[2])
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"DataType({self.name!r})"
+
+    def __getnewargs__(self) -> tuple[int, int, int]:
+        return (self[0], self[1], self[2])

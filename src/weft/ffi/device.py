@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices as values of the ABI: a DLPack device type and an index.
+
+In: a text such as `cuda:1`, a pair of numbers, or a device of another library. Out: a pair. Next: data_type.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft import _native
+from weft.types.device import device_name
+
+# Names of DLDeviceType that are accepted, with those of weft.types.device.
+_TYPES: Final = {
+    "cpu": 1,
+    "cuda": 2,
+    "gpu": 2,
+    "cuda_host": 3,
+    "opencl": 4,
+    "vulkan": 7,
+    "metal": 8,
+    "mps": 8,
+    "vpi": 9,
+    "rocm": 10,
+    "rocm_host": 11,
+    "ext_dev": 12,
+    "cuda_managed": 13,
+    "oneapi": 14,
+    "webgpu": 15,
+    "hexagon": 16,
+    "maia": 17,
+    "trn": 18,
+}
+
+
+class Device(tuple[int, int]):
+    """A device: (DLDeviceType, index). It equals the tuple of these numbers.
+
+    Args:
+        device: a name with or without an index, a DLDeviceType, or a device of torch or tvm_ffi.
+        index: the ordinal; 0 where neither says one.
+
+    Raises:
+        ValueError: if no device has that name, or the index is negative or given twice.
+        TypeError: if `device` is nothing of the above.
+
+    Example:
+        >>> Device("cuda:1"), Device("metal") == (8, 0), Device(2, 1).name
+        (Device('cuda:1'), True, 'cuda:1')
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, device: object, index: int | None = None) -> Device:
+        if isinstance(device, str):
+            name, colon, ordinal = device.partition(":")
+            if name not in _TYPES or (colon and not ordinal.isdecimal()):
+                known = ", ".join(_TYPES)
+                raise ValueError(
+                    f"no device {device!r}; expected one of {known}, with or without :index"
+                )
+            if colon and index is not None:
+                raise ValueError(f"the index of {device!r} is given twice")
+            pair = (_TYPES[name], int(ordinal) if colon else index or 0)
+        elif isinstance(device, int):
+            pair = (int(device), index or 0)
+        else:
+            pair = _native.device_pair(device)
+        if pair[0] < 0 or pair[1] < 0:
+            raise ValueError(f"there is no device {pair}")
+        return super().__new__(cls, pair)
+
+    @property
+    def type(self) -> str:
+        """The device type's name, such as ``"cuda"``."""
+        return device_name(self[0])
+
+    @property
+    def index(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The ordinal."""
+        return self[1]
+
+    @property
+    def name(self) -> str:
+        """``"cuda:1"``; the CPU has no index."""
+        return device_name(self[0], self[1])
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r})"
+
+    def __getnewargs__(self) -> tuple[int, int]:
+        return (self[0], self[1])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of the ABI and exceptions of Python, in both directions.
+
+In: an exception, or an error that foreign code raised. Out: the other. An exception that went through foreign code
+comes back as the same object. Next: object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weft import _native
+from weft.ffi.library import open_ffi_library
+from weft.ffi.object import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Error(Object):
+    """An FFI error: what it is, what it says, and where it came from.
+
+    The backtrace is decoded when it is asked for. An error that foreign code raises arrives as a Python
+    exception, whose `Error` `error_of` gives.
+
+    Example:
+        >>> error = to_error(ValueError("too long"))
+        >>> error.kind, error.message, error.exception()
+        ('ValueError', 'too long', ValueError('too long'))
+    """
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """The name of the exception's class, such as ``"ValueError"``."""
+        return _native.error_text(self, 0)
+
+    @property
+    def message(self) -> str:
+        """What went wrong."""
+        return _native.error_text(self, 1)
+
+    @property
+    def backtrace(self) -> str:
+        """The frames that it passed, the most recent first; empty where none were recorded."""
+        return _native.error_text(self, 2)
+
+    @property
+    def cause(self) -> Error | None:
+        """The error that led to this one."""
+        return _native.error_detail(self, False)
+
+    @property
+    def context(self) -> Any:
+        """What the raiser attached: for an error that Python raised, the exception itself."""
+        return _native.error_detail(self, True)
+
+    def exception(self) -> BaseException:
+        """The Python exception: the original where there is one, else of the class of its kind."""
+        return _native.exception_of_error(self)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi.Error {self.kind}: {self.message}>"
+
+
+def to_error(exception: BaseException) -> Error:
+    """An FFI error that carries an exception, its traceback and its causes.
+
+    Raises:
+        TypeError: if it is no exception.
+    """
+    open_ffi_library()
+    return _native.error_of_exception(exception)  # type: ignore[return-value]
+
+
+def error_of(exception: BaseException) -> Error | None:
+    """The FFI error that an exception was made of, or None where foreign code had nothing to add to it.
+
+    Example:
+        >>> error_of(ValueError("raised by Python")) is None
+        True
+    """
+    found = getattr(exception, "__ffi_error__", None)
+    return found if isinstance(found, Error) else None
+
+
+_Class = TypeVar("_Class", bound=type[BaseException])
+
+
+def register_error(kind: str) -> Callable[[_Class], _Class]:
+    """Makes an exception class the one that errors of a kind are raised as, and that has this kind elsewhere.
+
+    Errors of unknown kinds are raised as RuntimeError; exceptions of other classes have the kind of their
+    nearest registered base.
+
+    Example:
+        >>> @register_error("CalibrationError")
+        ... class CalibrationError(ValueError): ...
+        >>> to_error(CalibrationError("off by one")).kind
+        'CalibrationError'
+    """
+
+    def register(exception_class: _Class) -> _Class:
+        _native.register_error_kind(kind, exception_class)
+        return exception_class
+
+    return register

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a type of the ABI has registered of itself: fields, methods, constructor.
+
+In: a type key, an index or an object. Out: descriptions; the values of fields; bound methods; new objects.
+Next: tensor.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from weft import _native
+
+if TYPE_CHECKING:
+    from weft.ffi.object import Object
+
+# TVMFFIFieldFlagBitMask.
+_WRITABLE: Final = 1 << 0
+_HAS_DEFAULT: Final = 1 << 1
+_STATIC_METHOD: Final = 1 << 2
+
+
+class Field:
+    """A field of a type: where it is, and how it may be used."""
+
+    __slots__ = ("doc", "flags", "metadata", "name", "number", "offset", "size", "type_index")
+
+    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
+        self.type_index = type_index
+        self.number = number
+        self.name: str = row[0]
+        self.doc: str = row[1]
+        self.metadata: str = row[2]
+        self.flags: int = row[3]
+        self.offset: int = row[4]
+        self.size: int = row[5]
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be set."""
+        return bool(self.flags & _WRITABLE)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the constructor can do without it."""
+        return bool(self.flags & _HAS_DEFAULT)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi field {self.name!r}{'' if self.is_writable else ', read-only'}>"
+
+
+class Method:
+    """A method of a type."""
+
+    __slots__ = ("doc", "is_static", "metadata", "name", "number", "type_index")
+
+    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
+        self.type_index = type_index
+        self.number = number
+        self.name: str = row[0]
+        self.doc: str = row[1]
+        self.metadata: str = row[2]
+        self.is_static = bool(row[3] & _STATIC_METHOD)
+
+    def function(self) -> _native.Function:
+        """The method as a function; it takes the object first unless it is static."""
+        return _native.get_method(self.type_index, self.number)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi method {self.name!r}{', static' if self.is_static else ''}>"
+
+
+class TypeInfo:
+    """A type of the ABI, as it is registered now."""
+
+    __slots__ = ("ancestors", "doc", "fields", "index", "key", "methods", "size")
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self.index: int = row[0]
+        self.key: str = row[1]
+        self.doc: str = row[2]
+        self.ancestors: tuple[int, ...] = row[3]
+        self.fields = tuple(Field(self.index, n, field) for n, field in enumerate(row[4]))
+        self.methods = tuple(Method(self.index, n, method) for n, method in enumerate(row[5]))
+        self.size: int = row[6]
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi type {self.key}, {len(self.fields)} fields, {len(self.methods)} methods>"
+
+
+def type_info(type: int | str | _native.Object) -> TypeInfo:
+    """The description of a type.
+
+    Args:
+        type: its key, an index that an object had, or an object of it.
+
+    Raises:
+        KeyError: if no type has that key.
+
+    Example:
+        >>> type_info("ffi.Array").index
+        71
+    """
+    if isinstance(type, str):
+        index = _native.type_key_to_index(type)
+        if index is None:
+            raise KeyError(f"no FFI type is registered as {type!r}")
+        return TypeInfo(_native.type_info(index))
+    return TypeInfo(_native.type_info(type if isinstance(type, int) else type.type_index))
+
+
+def create_object(type_key: str, *arguments: object, **fields: object) -> Object:
+    """A new object of a registered type, by the constructor that it registered.
+
+    Args:
+        type_key: of the type.
+        arguments: what the constructor takes, in order.
+        fields: by name, for types whose constructor takes names.
+
+    Raises:
+        KeyError: if no type has that key.
+        TypeError: if the type has no constructor, or it takes other arguments.
+    """
+    info = type_info(type_key)
+    for method in info.methods:
+        if method.name == "__ffi_init__":
+            constructor = method.function()
+            break
+    else:
+        constructor = _native.type_attribute(info.index, "__ffi_init__")
+        if constructor is None:
+            raise TypeError(f"FFI type {type_key!r} has no constructor")
+    if not fields:
+        return constructor(*arguments)
+    from weft.ffi.registry import standard_function
+
+    marker = standard_function("ffi.GetKwargsObject", "objects")()
+    named = [part for pair in fields.items() for part in pair]
+    return constructor(*arguments, marker, *named)
+
+
+@cache
+def _find_member(type_index: int, name: str) -> Field | Method:
+    # Only what is found is remembered: a library that is loaded later may register more.
+    info = type_info(type_index)
+    for index in (type_index, *reversed(info.ancestors)):
+        owner = info if index == type_index else type_info(index)
+        for member in (*owner.fields, *owner.methods):
+            if member.name == name:
+                return member
+    raise AttributeError(f"FFI object of type {info.key!r} has no attribute {name!r}")
+
+
+def member_names(type_index: int) -> list[str]:
+    """The names of all fields and methods, those of ancestors too."""
+    info = type_info(type_index)
+    owners = (info, *(type_info(index) for index in info.ancestors))
+    return [member.name for owner in owners for member in (*owner.fields, *owner.methods)]
+
+
+def get_member(object: _native.Object, name: str) -> Any:
+    """The value of a field, or a method bound to the object.
+
+    Raises:
+        AttributeError: if the object's type has neither.
+    """
+    member = _find_member(object.type_index, name)
+    if isinstance(member, Field):
+        return _native.get_field(object, member.type_index, member.number)
+    return member.function() if member.is_static else partial(member.function(), object)
+
+
+def set_field(object: _native.Object, name: str, value: object) -> bool:
+    """Sets a field; False where the type has none of that name.
+
+    Raises:
+        AttributeError: if the field is read-only.
+    """
+    try:
+        member = _find_member(object.type_index, name)
+    except AttributeError:
+        return False
+    if isinstance(member, Method):
+        raise AttributeError(f"{name!r} is a method and cannot be set")
+    _native.set_field(object, member.type_index, member.number, value)
+    return True

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Global functions by name: one table with C++ programs and the tvm_ffi package.
+
+In: names, callables. Out: functions. Next: module.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weft import _native
+from weft.ffi.function import wrap_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def get_global(name: str) -> _native.Function:
+    """The global function of that name.
+
+    Raises:
+        KeyError: if there is none; the message lists names that are alike.
+
+    Example:
+        >>> get_global("ffi.Shape")(2, 3)
+        Shape((2, 3))
+    """
+    found = _native.get_global(name)
+    if found is not None:
+        return found
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list_global(), n=3)
+    hint = f"; there are {', '.join(near)}" if near else ""
+    raise KeyError(f"no global function {name!r}{hint}")
+
+
+def register_global(
+    name: str, function: Callable[..., Any] | None = None, *, override: bool = False
+) -> Any:
+    """Registers a callable under a name, for every user of the library; also as a decorator.
+
+    Args:
+        name: by convention with a prefix, ``"package.function"``.
+        function: a Python callable, which is wrapped, or a function of the ABI. None: decorate.
+        override: replaces a function of that name.
+
+    Returns:
+        The registered function, or the decorator, which returns the callable unchanged.
+
+    Raises:
+        ValueError: if the name is taken and `override` is False.
+
+    Example:
+        >>> _ = register_global("example.double", lambda x: 2 * x, override=True)
+        >>> get_global("example.double")(21)
+        42
+    """
+    if function is None:
+
+        def decorate(decorated: Callable[..., Any]) -> Callable[..., Any]:
+            register_global(name, decorated, override=override)
+            return decorated
+
+        return decorate
+    made = function if isinstance(function, _native.Function) else wrap_function(function)
+    if not override and _native.get_global(name) is not None:
+        raise ValueError(f"there is a global function {name!r}; override=True replaces it")
+    _native.set_global(name, made, override)
+    return made
+
+
+def list_global() -> list[str]:
+    """The names of all global functions, in order."""
+    names = standard_function("ffi.FunctionListGlobalNamesFunctor")()
+    return sorted(names(index) for index in range(names(-1)))
+
+
+def remove_global(name: str) -> None:
+    """Removes a global function; whoever holds it keeps it.
+
+    Raises:
+        KeyError: if there is none of that name.
+    """
+    if not standard_function("ffi.FunctionRemoveGlobal")(name):
+        raise KeyError(f"no global function {name!r}")
+
+
+def global_metadata(name: str) -> dict[str, Any]:
+    """What was registered with a global function: `type_schema` is its signature. Empty for most.
+
+    Raises:
+        KeyError: if there is none of that name.
+    """
+    get_global(name)
+    text = standard_function("ffi.GetGlobalFuncMetadata")(name)
+    return json.loads(text) if text else {}
+
+
+@cache
+def standard_function(name: str, objects: str = "values") -> _native.Function:
+    """A function that libtvm_ffi registers itself; short, so the GIL is held."""
+    found = get_global(name)
+    found.release_gil = False
+    found.objects = objects
+    return found
