@@ -118,36 +118,28 @@ Value combine(int operation, Value a, Value b) {
   }
 }
 
-// Combines over the butterfly 16, 8, 4, 2, 1; a lane outside the mask adds nothing. Rounded after each step
-// by `round`, so that the narrow floats get what their own arithmetic gives.
+// Combines neighbours among the lanes of the mask, then neighbours among the results, and so on; what has no
+// neighbour is kept. `round` after each step gives the narrow floats what their own arithmetic gives.
 template <typename Value, typename Load, typename Store, typename Round>
-void butterfly(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
+void combine_lanes(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
   Value values[kWarpSize];
-  bool present[kWarpSize];
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    present[lane] = (lanes >> lane & 1) != 0;
-    values[lane] = present[lane] ? load(warp[lane].value) : Value{};
-  }
-  for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
-    Value next[kWarpSize];
-    bool next_present[kWarpSize];
-    for (int lane = 0; lane < kWarpSize; ++lane) {
-      const int other = lane ^ distance;
-      next_present[lane] = present[lane] || present[other];
-      next[lane] = !present[other]  ? values[lane]
-                   : !present[lane] ? values[other]
-                                    : round(combine(operation, values[lane], values[other]));
+  int count = 0;
+  for_each_lane(lanes, [&](int lane) { values[count++] = load(warp[lane].value); });
+  while (count > 1) {
+    const int pairs = count / 2;
+    for (int pair = 0; pair < pairs; ++pair) {
+      values[pair] = round(combine(operation, values[2 * pair], values[2 * pair + 1]));
     }
-    std::memcpy(values, next, sizeof values);
-    std::memcpy(present, next_present, sizeof present);
+    if (count % 2 != 0) values[pairs] = values[count - 1];
+    count -= pairs;
   }
-  for_each_lane(lanes, [&](int lane) { warp[lane].result = store(values[lane]); });
+  for_each_lane(lanes, [&](int lane) { warp[lane].result = store(values[0]); });
 }
 
 template <typename Value>
 void reduce(const Warp& warp, uint32_t lanes, int operation) {
-  butterfly<Value>(warp, lanes, operation, value_of<Value>, bits_of<Value>,
-                   [](Value value) { return value; });
+  combine_lanes<Value>(warp, lanes, operation, value_of<Value>, bits_of<Value>,
+                       [](Value value) { return value; });
 }
 
 float float_of_bf16(uint64_t bits) { return value_of<float>(bits << 16); }
@@ -189,11 +181,11 @@ void reduce_any(const Warp& warp, uint32_t lanes, const weft_cooperative_site& s
   const int operation = site.operation;
   switch (site.value_type) {
     case WEFT_VALUE_F16:
-      return butterfly<float>(warp, lanes, operation, float_of_f16, f16_of_float,
-                              [](float value) { return float_of_f16(f16_of_float(value)); });
+      return combine_lanes<float>(warp, lanes, operation, float_of_f16, f16_of_float,
+                                  [](float value) { return float_of_f16(f16_of_float(value)); });
     case WEFT_VALUE_BF16:
-      return butterfly<float>(warp, lanes, operation, float_of_bf16, bf16_of_float,
-                              [](float value) { return float_of_bf16(bf16_of_float(value)); });
+      return combine_lanes<float>(warp, lanes, operation, float_of_bf16, bf16_of_float,
+                                  [](float value) { return float_of_bf16(bf16_of_float(value)); });
     case WEFT_VALUE_F32:
       return reduce<float>(warp, lanes, operation);
     case WEFT_VALUE_F64:

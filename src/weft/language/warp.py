@@ -74,7 +74,7 @@ def shfl_up(
     """The value of the lane `delta` lanes before this one; its own where there is none in its group.
 
     Every lane of `mask` calls it with the same mask. A lane that is read must be one of them: what another
-    one gives is an error on the CPU and undefined on a GPU.
+    one gives is undefined on a GPU; on the CPU it is the own value.
 
     Args:
         builder: where operations go; users leave it out.

@@ -78,7 +78,7 @@ class ShuffleOp(IRDLOperation):
     * `xor`: this lane ^ n, or itself where that is behind its group (one before it may be read);
     * `idx`: the group's first lane + n % width.
 
-    It must be in `mask`; what an absent lane gives is undefined on a GPU and an error on the CPU.
+    It must be in `mask`: what another one gives is undefined on a GPU and the lane's own value on the CPU.
     """
 
     name = "cuda.shuffle"
