@@ -3,7 +3,6 @@
 // Launching from Python: `launch` in the order of Triton's bridge, `launch_ex` with any attributes. Both
 // flatten the arguments, extract them into one buffer, call the hooks around, and launch.
 #include <cstring>
-#include <vector>
 
 #include "driver/binary.h"
 #include "driver/driver_library.h"
@@ -11,6 +10,7 @@
 #include "driver/gil.h"
 #include "driver/launch.h"
 #include "driver/python_module.h"
+#include "driver/small_vector.h"
 #include "python/ffi_error.h"
 #include "python/stream.h"
 
@@ -19,13 +19,14 @@ namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
 constexpr int64_t kWarp = 32;
+constexpr size_t kInlineParameters = 32;  // more than these are kept on the heap
 
 // One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
 struct PythonLaunch {
   cuda::CUfunction function = nullptr;
   void* stream = nullptr;
   weft_launch launch{};
-  weft_launch_attribute attributes[kMostAttributes] = {};
+  weft_launch_attribute attributes[kMostAttributes];  // set by add
   PyObject* metadata = Py_None;
   PyObject* enter_hook = Py_None;
   PyObject* exit_hook = Py_None;
@@ -38,7 +39,7 @@ struct PythonLaunch {
 
   weft_launch_attribute* add(uint32_t id) {
     weft_launch_attribute* added = &attributes[launch.attribute_count++];
-    added->id = id;
+    *added = {id, 0, {}};
     launch.attributes = attributes;
     return added;
   }
@@ -47,14 +48,15 @@ struct PythonLaunch {
 // The values of the parameters and the pointers to them that the driver takes.
 struct Parameters {
   alignas(128) char inline_buffer[2048];
-  std::vector<char> heap;
-  std::vector<PyObject*> objects;  // borrowed, flat
-  std::vector<void*> pointers;
+  SmallVector<char, 1> heap;
+  SmallVector<PyObject*, kInlineParameters> objects;  // borrowed, flat
+  SmallVector<void*, kInlineParameters> pointers;
+  SmallVector<ParameterType, kInlineParameters> types;
 };
 
 // Appends the objects that are passed to the kernel. An annotation is 0 (a constant, dropped), 1 (passed)
 // or a tuple of annotations for a tuple; None passes everything and flattens every tuple.
-int flatten(PyObject* arguments, PyObject* annotations, std::vector<PyObject*>* flat) {
+int flatten(PyObject* arguments, PyObject* annotations, SmallVector<PyObject*, kInlineParameters>* flat) {
   if (!PyTuple_Check(arguments)) {
     return refuse(PyExc_TypeError, "expected a tuple of arguments, received %s", Py_TYPE(arguments)->tp_name);
   }
@@ -77,8 +79,8 @@ int flatten(PyObject* arguments, PyObject* annotations, std::vector<PyObject*>* 
 }
 
 // The signature's types, and one pointer for each hidden parameter.
-int parameter_types(const PythonLaunch& launch, const std::vector<PyObject*>& flat,
-                    std::vector<ParameterType>* types) {
+int parameter_types(const PythonLaunch& launch, const SmallVector<PyObject*, kInlineParameters>& flat,
+                    SmallVector<ParameterType, kInlineParameters>* types) {
   if (!PyBytes_Check(launch.signature) || PyBytes_GET_SIZE(launch.signature) % sizeof(ParameterType) != 0) {
     return refuse(PyExc_TypeError, "expected a signature from build_signature_metadata, received %R",
                   launch.signature);
@@ -94,7 +96,8 @@ int parameter_types(const PythonLaunch& launch, const std::vector<PyObject*>& fl
 }
 
 // Counts and sizes against what the kernel's code says, where the driver can tell.
-int check_parameters(const Binary& binary, const std::vector<ParameterType>& types, size_t hidden) {
+int check_parameters(const Binary& binary, const SmallVector<ParameterType, kInlineParameters>& types,
+                     size_t hidden) {
   if (!binary.knows_parameters) return 0;
   const std::vector<size_t>& sizes = binary.parameter_bytes;
   bool counts = sizes.size() >= types.size() && sizes.size() <= types.size() + hidden;
@@ -123,7 +126,7 @@ int name_failed(const char* kernel, size_t index) {
 
 // Extracts everything; hidden pointers come last.
 int extract_all(const PythonLaunch& launch, const Binary& binary, Parameters* parameters) {
-  std::vector<ParameterType> types;
+  SmallVector<ParameterType, kInlineParameters>& types = parameters->types;
   if (flatten(launch.arguments, launch.annotations, &parameters->objects) != 0) return -1;
   if (parameter_types(launch, parameters->objects, &types) != 0) return -1;
   const size_t hidden = launch.scratch[0] == nullptr ? 0 : 2;

@@ -81,6 +81,8 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 def __getattr__(name: str) -> object:
     """Import what `name` needs, once: afterwards it is an ordinary attribute of this package."""
+    if name == "__all__":
+        return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'weft.driver' has no attribute {name!r}")
     from importlib import import_module
