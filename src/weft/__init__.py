@@ -103,6 +103,8 @@ def __getattr__(name: str) -> object:
         value: object = _public_names()
     elif name in _MODULE_OF:
         value = getattr(_import(_MODULE_OF[name]), name)
+    elif name == "profiler":
+        value = _import("weft.profiler")
     elif name in _LATER:
         raise AttributeError(f"weft.{name} is not available in this version")
     elif name.startswith("_"):

@@ -47,7 +47,7 @@ def test_every_family_in_the_table_is_a_file():
     families = set(LANGUAGE.values())
     assert families == {
         *("grid", "memory", "shared", "barrier", "warp", "timing"),
-        *("atomics", "debug", "control", "math"),
+        *("atomics", "debug", "control", "math", "profiler"),
     }
 
 

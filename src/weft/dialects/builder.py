@@ -26,7 +26,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Hashable
+    from collections.abc import Callable, Generator, Hashable
 
     from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import Attribute
@@ -52,6 +52,7 @@ class Builder:
     __slots__ = (
         "_attributes",
         "_constants",
+        "_endings",
         "_entry",
         "_last_in_entry",
         "_shared",
@@ -69,6 +70,7 @@ class Builder:
         self._shared: dict[Hashable, Operation] = {}
         self._last_in_entry: Operation | None = None
         self._attributes: dict[SourceLocation, Attribute] = {}
+        self._endings: list[Callable[[str], None]] = []
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
@@ -136,6 +138,15 @@ class Builder:
                 return
             self.block.detach_op(operation)
             operation.drop_all_references()
+
+    def at_end(self, ending: Callable[[str], None]) -> None:
+        """Calls `ending` with the function's name when all of it is traced; what it emits comes last."""
+        self._endings.append(ending)
+
+    def run_endings(self, name: str) -> None:
+        """Calls what `at_end` was given, in order, at the end of the entry block."""
+        for ending in self._endings:
+            ending(name)
 
     @property
     def entry(self) -> Block:

@@ -25,7 +25,7 @@ from weft.language.convert import convert
 from weft.language.functions import HostFunction, KernelFunction
 from weft.language.operation import Operation
 from weft.language.operators import binary
-from weft.language.values import Scalar, is_staged
+from weft.language.values import Scalar, StagedNamespace, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def _python_function(
         function = callee.__func__
         if isinstance(function, FunctionType):
             arguments = [callee.__self__, *arguments]
+    # A helper may be given a profiler and nothing staged.
+    staged = staged or any(isinstance(value, StagedNamespace) for value in arguments)
     if isinstance(function, FunctionType) and (staged or uses_language(function)):
         return frame.context.session.inline(frame, function, arguments, keywords)
     return constants.python(f"{callee.__name__}()", function, *arguments, **keywords)

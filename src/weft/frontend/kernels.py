@@ -250,6 +250,7 @@ class KernelTable:
             frame.scope.assign(name, rebuild(shape, inside), builder.location)
         Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
+        builder.run_endings(source.name)
         builder.emit(ReturnOp())
         tidy_entry(block)
         operation = KernelOp(

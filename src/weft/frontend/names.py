@@ -187,6 +187,9 @@ class NameAnalysis:
             )
             guards = _union(self.read(case.guard) for case in node.cases if case.guard)
             return live | cases | guards | self.read(node.subject)
+        if isinstance(node, ast.With):
+            body = self.live_before(node.body, live)
+            return body | _union(self.read(item) for item in node.items)
         if isinstance(node, ast.Assign):
             return (live - _plain_names(node.targets)) | self.read(node)
         if isinstance(node, ast.AnnAssign) and node.value is not None:

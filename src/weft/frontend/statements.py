@@ -25,7 +25,8 @@ from weft.frontend.structure import contains_staged
 from weft.language import access
 from weft.language.convert import materialize
 from weft.language.debug import emit_assert
-from weft.language.values import Scalar, Tensor, is_staged
+from weft.language.operation import Operation
+from weft.language.values import Scalar, StagedContext, Tensor, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -173,6 +174,28 @@ class Statements:
 
     def _for(self, node: ast.For, rest: Sequence[ast.stmt], live_out: Names) -> bool:
         for_loops.trace_for(self, node, self.live_behind(node, rest, live_out))
+        return False
+
+    def _with(self, node: ast.With, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        live = self.live_behind(node, rest, live_out)
+        entered: list[StagedContext] = []
+        for entry in node.items:
+            expression = entry.context_expr
+            # Anything else must not even be called: opening a file at compile time would be a surprise.
+            is_ours = not isinstance(expression, ast.Call) or isinstance(
+                self.expressions.evaluate(expression.func), Operation
+            )
+            context = self.expressions.evaluate(expression) if is_ours else None
+            if not isinstance(context, StagedContext):
+                raise refusal(node)
+            value = context.enter(self.frame.mark(entry.context_expr))
+            entered.append(context)
+            if entry.optional_vars is not None:
+                self.store(entry.optional_vars, value)
+        self.block(node.body, live)
+        # Control flow is structured: every path through the body, also one that returns, comes by here.
+        for context in reversed(entered):
+            context.leave(self.frame.mark(node))
         return False
 
     # ---- exits
@@ -357,6 +380,7 @@ _COMPOUND: Final[
     ast.While: Statements._while,
     ast.For: Statements._for,
     ast.Match: Statements._match,
+    ast.With: Statements._with,
 }
 
 _SIMPLE: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {

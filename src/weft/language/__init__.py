@@ -60,6 +60,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_exchange": "atomics",
     "atomic_cas": "atomics",
     "printf": "debug",
+    "profiler.CudaProfiler": "profiler",
     "static_range": "control",
     "static_assert": "control",
     "ceil_div": "control",

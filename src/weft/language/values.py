@@ -122,6 +122,20 @@ class StagedNamespace:
         raise AttributeError(name)
 
 
+class StagedContext:
+    """A compile-time object that `with` takes in compiled code, such as ``p.range(Event.LOAD)``."""
+
+    __slots__ = ()
+
+    def enter(self, builder: Builder) -> object:
+        """Emits what comes before the body; the value is what ``as`` binds."""
+        raise TypeError(f"{type(self).__name__} cannot be entered")
+
+    def leave(self, builder: Builder) -> None:
+        """Emits what comes behind the body, whichever way control leaves it."""
+        raise TypeError(f"{type(self).__name__} cannot be left")
+
+
 def is_staged(value: object) -> bool:
     """True for a value that is only known at run time.
 

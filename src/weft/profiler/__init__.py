@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profiler's host side: buffers of records in, tables and timelines out.
+
+Knows where each public name lives and imports nothing until one is asked for, as `weft` itself. The names
+that kernels use are `LanguageName`s. Next: decode, perfetto.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.language import LanguageName
+
+_PUBLIC = {
+    "weft.profiler.tirx": ("decode_tag", "decode_tirx", "export_to_perfetto_trace"),
+}
+_KERNEL = ("CudaProfiler",)
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+
+
+def _language_name(name: str) -> LanguageName:
+    from weft.language import language_name
+
+    return language_name(f"profiler.{name}")
+
+
+def __getattr__(name: str) -> object:
+    """Import what `name` needs, once."""
+    if name == "__all__":
+        return sorted([*_MODULE_OF, *_KERNEL])
+    if name in _KERNEL:
+        value: object = _language_name(name)
+    elif name in _MODULE_OF:
+        from importlib import import_module
+
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    else:
+        raise AttributeError(f"module 'weft.profiler' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_MODULE_OF, *_KERNEL])

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoded records: one NumPy row each, whatever the wire format was; and what was wrong with the buffer.
+
+In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill. Next: tirx, lane, spans.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.errors import ArgumentValueError, SignatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+RECORD: Final = np.dtype(
+    [
+        ("lane", np.uint32),  # index into Recording.lanes
+        ("kind", np.uint8),
+        ("event", np.uint16),
+        ("has_payload", np.bool_),
+        ("time", np.float64),  # nanoseconds after Recording.origin_ns
+        ("payload", np.uint32),
+    ]
+)
+LANE: Final = np.dtype(
+    [
+        ("block", np.uint32),
+        ("group", np.uint32),
+        ("sm", np.int32),  # -1 where the format does not say
+        ("warp", np.int32),
+        ("lost", np.uint64),  # records that did not fit
+        ("is_complete", np.bool_),
+    ]
+)
+BLOCK_LIMIT: Final = 1 << 31
+
+
+class Recording:
+    """What one launch recorded.
+
+    Attributes:
+        kernel: its name; empty where the format does not say.
+        records: rows of `RECORD`, lane by lane, each lane in the order of time.
+        lanes: rows of `LANE`, those that recorded anything or should have.
+        events: names by number.
+        groups: names by number.
+        origin_ns: nanoseconds on the clock of the machine that recorded; times count from there.
+        grid, block: of the launch; None where the format does not say.
+        tick_ns: how exact the times are.
+        problems: sentences about what is missing or wrong.
+    """
+
+    __slots__ = (
+        "block",
+        "events",
+        "grid",
+        "groups",
+        "kernel",
+        "lanes",
+        "origin_ns",
+        "problems",
+        "records",
+        "tick_ns",
+    )
+
+    def __init__(
+        self,
+        records: NDArray[Any],
+        lanes: NDArray[Any],
+        *,
+        events: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        kernel: str = "",
+        origin_ns: int = 0,
+        tick_ns: float = 32.0,
+        problems: Sequence[str] = (),
+    ) -> None:
+        self.records = records
+        self.lanes = lanes
+        self.events = list(events)
+        self.groups = list(groups)
+        self.kernel = kernel
+        self.origin_ns = origin_ns
+        self.tick_ns = tick_ns
+        self.problems = list(problems)
+        self.grid: tuple[int, int, int] | None = None
+        self.block: tuple[int, int, int] | None = None
+
+    def event_name(self, number: int) -> str:
+        """The event's name, or its number in words."""
+        return self.events[number] if number < len(self.events) else f"event {number}"
+
+    def group_name(self, number: int) -> str:
+        """The group's name, or its number in words."""
+        return self.groups[number] if number < len(self.groups) else f"group {number}"
+
+    def lane_name(self, index: int) -> str:
+        """A lane for messages: ``b3/g1``."""
+        lane = self.lanes[index]
+        return f"b{lane['block']}/g{lane['group']}"
+
+    def listed(self, indices: NDArray[Any]) -> str:
+        """Lanes for messages, the first three by name."""
+        names = [self.lane_name(int(index)) for index in indices[:3]]
+        more = len(indices) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def as_words(buffer: object) -> NDArray[np.uint64]:
+    """A profiler's buffer as u64 words on this machine; copied from a device if it lies on one.
+
+    Args:
+        buffer: an array of 8-byte integers (NumPy, torch, CuPy, anything with the buffer protocol or DLPack),
+            or bytes.
+
+    Raises:
+        SignatureError: for what is no array.
+        ArgumentValueError: for an array of other elements, or bytes that are no whole words.
+    """
+    if isinstance(buffer, bytes | bytearray):
+        data = bytes(buffer)
+        if len(data) % 8:
+            raise ArgumentValueError(
+                "PROFILER_BUFFER", f"{len(data)} bytes are no whole number of 8-byte words"
+            )
+        return np.frombuffer(data, np.uint64)
+    host: Any = buffer
+    for name in ("cpu", "get"):  # torch's and CuPy's ways to bring an array here
+        bring = getattr(host, name, None)
+        if callable(bring) and hasattr(host, "device"):
+            host = bring()
+            break
+    try:
+        array: NDArray[Any] = np.ascontiguousarray(np.asarray(host))
+    except Exception as error:
+        raise SignatureError(
+            "PROFILER_BUFFER", f"a {type(buffer).__name__} is no buffer of a profiler: {error}"
+        ) from error
+    if array.dtype.kind not in "iu" or array.dtype.itemsize != 8:
+        raise ArgumentValueError(
+            "PROFILER_BUFFER",
+            f"the buffer has {array.dtype} elements; a profiler's buffer holds 8-byte integers",
+        )
+    return array.reshape(-1).astype(array.dtype.newbyteorder("="), copy=False).view(np.uint64)
+
+
+def segments(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Where runs of equal keys begin, in an array that is sorted by them."""
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+
+
+def unwrapped(times: NDArray[Any], starts: NDArray[np.int64], bits: int = 32) -> NDArray[np.int64]:
+    """Times of `bits` bits as differences from the first of their run, for any number of wraps.
+
+    Neighbours must be less than one wrap apart. A step back of less than 1/4096 of a wrap is taken as one,
+    since a clock that is read by two threads is not always in order.
+
+    Args:
+        times: raw times, run by run.
+        starts: where the runs begin.
+        bits: of the clock.
+    """
+    count = len(times)
+    result = np.zeros(count, np.int64)
+    if not count:
+        return result
+    mask = (1 << bits) - 1
+    raw = times.astype(np.int64)
+    steps = np.zeros(count, np.int64)
+    steps[1:] = (raw[1:] - raw[:-1]) & mask
+    backward = steps > mask - (1 << (bits - 12))
+    steps[backward] -= mask + 1
+    steps[starts] = 0
+    total = np.cumsum(steps)
+    lengths = np.diff(np.r_[starts, count])
+    return total - np.repeat(total[starts], lengths)

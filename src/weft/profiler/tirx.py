@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers in the `tirx` format, which `CudaProfiler` writes: decoding, and TIRx's export function.
+
+In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wrong with the buffer. Next: spans.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.errors import ArgumentValueError
+from weft.profiler.records import LANE, RECORD, Recording, as_words, segments, unwrapped
+from weft.types import trace_format as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+_LOW: Final = 0xFFFFFFFF
+
+
+def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
+    """The low word of a record: block, group, event, kind (0 start, 1 end, 2 instant, 3 finalize).
+
+    Raises:
+        ArgumentValueError: if `num_groups` is below 1.
+
+    Example:
+        >>> decode_tag(5 << 12 | 7 << 2 | 1, num_groups=2)
+        (2, 1, 7, 1)
+    """
+    if num_groups < 1:
+        raise ArgumentValueError(
+            "PROFILER_GROUPS", f"num_groups is {num_groups}; expected at least 1"
+        )
+    lane = tag >> wire.TIRX_LANE_SHIFT
+    event = tag >> wire.TIRX_EVENT_SHIFT & wire.TIRX_MOST_EVENTS - 1
+    return lane // num_groups, lane % num_groups, event, tag & 3
+
+
+def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
+    """Reads what a kernel with `CudaProfiler` recorded.
+
+    Times are unwrapped to 64 bits: they are right while neighbouring records of a lane are less than 4.29 s
+    apart. What is missing or cannot be is described in the result's `problems`.
+
+    Args:
+        buffer: 8-byte integers; see `as_words`.
+        event_names: names by number.
+
+    Raises:
+        SignatureError, ArgumentValueError: for what is no buffer of a profiler at all.
+
+    Example:
+        ``recording = decode_tirx(prof, ["load", "compute", "store"]); print(recording.problems)``
+    """
+    words = as_words(buffer)
+    if not len(words):
+        raise ArgumentValueError("PROFILER_BUFFER", "the buffer is empty; word 0 is its header")
+    problems: list[str] = []
+    groups, blocks = _header(int(words[0]), problems)
+    slots = np.flatnonzero(words[1:]) + 1
+    lane = (words[slots] & _LOW) >> wire.TIRX_LANE_SHIFT
+    lanes = min(groups * blocks, wire.TIRX_MOST_LANES)
+    foreign = lane >= lanes
+    if lanes and foreign.any():
+        problems.append(
+            f"{int(foreign.sum())} records name lanes from {int(lane[foreign].min())} up, and the launch has "
+            f"{lanes}: the buffer was not zeroed, or other code wrote to it"
+        )
+        slots, lane = slots[~foreign], lane[~foreign]
+    order = np.argsort(lane, kind="stable")
+    slots, lane = slots[order], lane[order].astype(np.int64)
+    slots, lane = _without_leftovers(words, slots, lane, problems)
+    recording = _recording(words[slots], lane, groups, lanes, event_names)
+    recording.problems = problems
+    _check_lanes(recording, words, slots, lane, lanes)
+    return recording
+
+
+def _header(word: int, problems: list[str]) -> tuple[int, int]:
+    """Groups per block and blocks."""
+    refusal = word >> wire.TIRX_REFUSAL_SHIFT
+    if refusal:
+        reason = wire.REFUSALS.get(refusal, f"for a reason with the unknown number {refusal}")
+        problems.append(f"lanes of this launch recorded nothing: {reason}")
+    groups, blocks = word >> 32 & 0xFFFFFF, word & _LOW
+    if not groups or not blocks:
+        problems.append(
+            "the header (word 0) is empty: the kernel did not run, or thread 0 of block 0 never called init()"
+            if not word
+            else f"the header (word 0) is 0x{word:016x}, which is none: {groups} groups, {blocks} blocks"
+        )
+        return 1, wire.TIRX_MOST_LANES
+    return groups, blocks
+
+
+def _without_leftovers(
+    words: NDArray[np.uint64],
+    slots: NDArray[np.int64],
+    lane: NDArray[np.int64],
+    problems: list[str],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Drops what stands behind the first finalize of a lane."""
+    final = (words[slots] & 3) == wire.FINALIZE
+    before = np.cumsum(final) - final
+    starts = segments(lane)
+    lengths = np.diff(np.r_[starts, len(lane)])
+    behind = before - np.repeat(before[starts], lengths) > 0
+    if behind.any():
+        problems.append(
+            f"{int(behind.sum())} records stand behind the last one of their lane: the buffer was not zeroed "
+            "before the launch"
+        )
+    return slots[~behind], lane[~behind]
+
+
+def _recording(
+    words: NDArray[np.uint64],
+    lane: NDArray[np.int64],
+    groups: int,
+    lanes: int,
+    names: Sequence[str],
+) -> Recording:
+    starts = segments(lane)
+    raw = (words >> np.uint64(32)).astype(np.int64)
+    times = unwrapped(raw, starts)
+    origin = 0
+    if len(raw):
+        # Lanes begin less than half a wrap apart, so that their first times are one signed difference away.
+        first = raw[starts]
+        offsets = (first - first[0] + (1 << 31) & _LOW) - (1 << 31)
+        times += np.repeat(offsets, np.diff(np.r_[starts, len(raw)]))
+        origin = int(first[0]) + int(times.min())
+        times -= times.min()
+    numbers = lane[starts]
+    table = np.zeros(len(numbers), LANE)
+    table["block"], table["group"] = numbers // groups, numbers % groups
+    table["sm"] = table["warp"] = -1
+    records = np.zeros(len(words), RECORD)
+    records["lane"] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(words)]))
+    tags = words & np.uint64(_LOW)
+    records["kind"] = tags & np.uint64(3)
+    records["event"] = tags >> np.uint64(wire.TIRX_EVENT_SHIFT) & np.uint64(
+        wire.TIRX_MOST_EVENTS - 1
+    )
+    records["time"] = times
+    table["is_complete"][records["lane"][records["kind"] == wire.FINALIZE]] = True
+    return Recording(records, table, events=names, origin_ns=origin)
+
+
+def _check_lanes(
+    recording: Recording,
+    words: NDArray[np.uint64],
+    slots: NDArray[np.int64],
+    lane: NDArray[np.int64],
+    lanes: int,
+) -> None:
+    """Adds what is wrong within lanes."""
+    problems, table = recording.problems, recording.lanes
+    starts = segments(lane)
+    inner = np.ones(len(lane), bool)
+    inner[starts] = False
+    steps = np.diff(slots, prepend=slots[:1])[inner]
+    strides, counts = np.unique(steps, return_counts=True)
+    stride = int(strides[counts.argmax()]) if len(strides) else 0
+    if len(strides) > 1:
+        uneven = np.unique(recording.records["lane"][inner][steps != stride])
+        problems.append(
+            f"the records of lane {recording.listed(uneven)} are not {stride} words apart as the others: the "
+            "buffer was not zeroed, or other code wrote to it"
+        )
+    backward = np.zeros(len(lane), bool)
+    backward[1:] = np.diff(recording.records["time"]) < 0
+    backward[starts] = False
+    if backward.any():
+        found = np.unique(recording.records["lane"][backward])
+        problems.append(
+            f"time goes back within lane {recording.listed(found)}: two leaders record into one lane"
+        )
+    if words[0] and len(table) < lanes <= 1 << 24 and len(words) > 1:
+        problems.append(f"{lanes - len(table)} of {lanes} lanes have no records")
+    open_lanes = np.flatnonzero(~table["is_complete"])
+    if len(open_lanes):
+        ends = np.r_[starts[1:], len(lane)] - 1
+        full = (
+            open_lanes[slots[ends[open_lanes]] + stride >= len(words)] if len(lane) else open_lanes
+        )
+        unfinished = np.setdiff1d(open_lanes, full)
+        if len(full):
+            problems.append(
+                f"lane {recording.listed(full)} reached the end of the buffer ({len(words)} words) without a "
+                "finalize: later records are lost"
+            )
+        if len(unfinished):
+            problems.append(f"lane {recording.listed(unfinished)} has no finalize")
+
+
+def export_to_perfetto_trace(
+    profiler_buffer: object, file_name: str | PathLike[str], event_type_names: Sequence[str]
+) -> None:
+    """Writes a buffer of `CudaProfiler` as a trace for https://ui.perfetto.dev.
+
+    The signature is TIRx's. Problems of the buffer are logged by the logger ``weft`` and do not stop it.
+
+    Args:
+        profiler_buffer: the buffer after the launch.
+        file_name: is replaced.
+        event_type_names: names by the events' values.
+
+    Raises:
+        SignatureError, ArgumentValueError: for what is no buffer of a profiler.
+
+    Example:
+        ``export_to_perfetto_trace(prof, "run.perfetto-trace", ["load", "compute", "store"])``
+    """
+    import logging
+
+    from weft.profiler.perfetto import encode
+    from weft.profiler.timeline import lay_out
+
+    recording = decode_tirx(profiler_buffer, event_type_names)
+    for problem in recording.problems:
+        logging.getLogger("weft").warning("profiler buffer: %s", problem)
+    timeline: Any = lay_out([recording])
+    Path(file_name).write_bytes(encode(timeline))

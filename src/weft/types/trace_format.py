@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bits of the profiler's buffers, which kernels write and hosts read; nothing but numbers.
+
+In: nothing. Out: constants of the two wire formats, `tirx` and `lane`. Next: language.profiler, profiler.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ---- kinds of records, in both formats. Those above 3 exist in the lane format only.
+
+START: Final = 0
+END: Final = 1
+INSTANT: Final = 2
+FINALIZE: Final = 3
+COUNTER: Final = 4
+ASYNC_BEGIN: Final = 5
+ASYNC_END: Final = 6
+EXTENSION: Final = 7
+"""Follows a record and holds 32 more bits of its payload where a timestamp would be."""
+KIND_NAMES: Final = (
+    *("start", "end", "instant", "finalize"),
+    *("counter", "async begin", "async end", "extension"),
+)
+
+# ---- tirx: one stream of 64-bit words; lanes are interleaved with a stride that the user chooses.
+#
+#   word 0   63..32 groups per block    31..0 blocks
+#   record   63..32 nanoseconds, low 32 bits    31..12 lane    11..2 event    1..0 kind
+#
+# Where the launch was refused, the top byte of word 0 says why; a run that recorded has 0 there.
+
+TIRX_MOST_EVENTS: Final = 1 << 10
+TIRX_MOST_LANES: Final = 1 << 20
+TIRX_EVENT_SHIFT: Final = 2
+TIRX_LANE_SHIFT: Final = 12
+TIRX_REFUSAL_SHIFT: Final = 56
+
+REFUSED_LANES: Final = 1
+REFUSED_STRIDE: Final = 2
+REFUSED_GROUP: Final = 3
+REFUSED_SIZE: Final = 4
+REFUSALS: Final = {
+    REFUSED_LANES: "the grid has more than 2^20 lanes (blocks x num_groups), which the format cannot tell apart",
+    REFUSED_STRIDE: "write_stride is smaller than blocks x num_groups, so that lanes would overwrite each other",
+    REFUSED_GROUP: "a thread called init() with a group_id outside 0 .. num_groups - 1",
+    REFUSED_SIZE: "the buffer is too small",
+}
+
+# ---- lane: a prologue, then a header of 8 words per lane, then each lane's records side by side.
+
+LANE_MAGIC: Final = 0x31_66_72_70_74_66_65_77  # "weftprf1", read as bytes
+PROLOGUE_WORDS: Final = 16
+# What the host writes before a launch:
+WORD_MAGIC: Final = 0
+WORD_EPOCH: Final = 1
+"""Any number that differs from launch to launch; it tells this launch's headers from what lay there."""
+# What the first thread of the grid writes:
+WORD_ECHO: Final = 2
+"""The epoch again: the kernel has run."""
+WORD_LANES: Final = 3  # 63..32 groups per block    31..0 blocks
+WORD_LAYOUT: Final = 4  # 63..32 capacity of a lane in words    31..0 flags
+WORD_TEXT: Final = 5  # 63..32 bytes of the description    31..0 its first word
+WORD_HEADERS: Final = 6  # 63..32 first word of the records    31..0 first word of the headers
+WORD_NEEDED: Final = 7  # words that the buffer must have
+WORD_GRID_XY: Final = 8  # 63..32 grid_dim.y    31..0 grid_dim.x
+WORD_GRID_Z: Final = 9  # 63..32 block_dim.x    31..0 grid_dim.z
+WORD_BLOCK_YZ: Final = 10  # 63..32 block_dim.z    31..0 block_dim.y
+WORD_REFUSAL: Final = 11
+
+FLAG_WIDE: Final = 1  # records of two words
+FLAG_RING: Final = 2  # the last records are kept, and not the first
+FLAG_NANOSECONDS: Final = 4  # record times are nanoseconds and not cycles
+
+HEADER_WORDS: Final = 8
+HEADER_CLAIM: Final = 0  # the epoch, once a leader has taken the lane
+HEADER_BEGIN_NS: Final = 1
+HEADER_BEGIN_CLOCK: Final = 2  # 63..48 multiprocessor    47..0 clock
+HEADER_END_NS: Final = 3
+HEADER_END: Final = 4  # 63..32 clock    31..0 words that were attempted
+HEADER_DOUBLED: Final = 5  # the epoch, once a second leader has tried to take the lane
+HEADER_WARP: Final = 6
+HEADER_DONE: Final = 7  # the epoch, once the lane is final
+
+# A lane's record:  63..32 clock    31..16 payload    15..4 event    3..0 kind
+# A wide one:       clock, 64 bits; then 63..32 payload    31..16 zero    15..4 event    3..0 kind
+LANE_MOST_EVENTS: Final = 1 << 12
+LANE_EVENT_SHIFT: Final = 4
+LANE_PAYLOAD_SHIFT: Final = 16
+LANE_MOST_WORDS: Final = 1 << 31
