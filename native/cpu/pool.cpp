@@ -30,15 +30,20 @@
 namespace weft {
 namespace {
 
-constexpr int kSpins = 2000;  // about 30 us of pauses before a worker or the caller sleeps
-constexpr int64_t kChunksPerThread = 8;
+constexpr int kSpins = 2000;       // about 50 us of pauses before a worker or the caller sleeps
+constexpr int kOpenSpins = 20000;  // the same while others still work on the grid
+constexpr int64_t kSpinNanoseconds = 50'000;
 constexpr int64_t kTrialBlocks = 32;
 // What a grid must have left, by the time its first blocks took, to be worth sharing: with workers that are
 // still spinning, and with workers that must be woken (about 50 us until they work).
 constexpr int64_t kHotNanoseconds = 4'000;
 constexpr int64_t kColdNanoseconds = 100'000;
 constexpr int64_t kReleaseNanoseconds = 1'000'000;
-constexpr int64_t kChunkNanoseconds = 5'000'000;
+// Chunks of blocks: several for each thread, since some take longer than others; each long beside the 150 ns
+// that it costs to take one from another thread, and short enough for signals to be heard.
+constexpr double kChunksPerThread = 8;
+constexpr double kLeastChunkNanoseconds = 2'000;
+constexpr double kMostChunkNanoseconds = 5'000'000;
 constexpr size_t kScratchAlignment = 64;
 constexpr int32_t kMostThreads = 1024;
 constexpr timespec kWaitSlice = {0, 50'000'000};
@@ -134,8 +139,11 @@ struct Pool {
   std::atomic<Run*> open{nullptr};
   std::atomic<int32_t> sleepers{0};
   std::atomic<bool> caller_sleeps{false};
-  std::atomic_flag busy = ATOMIC_FLAG_INIT;
   std::atomic<int32_t> workers{0};
+  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  // Of whoever has made the pool busy.
+  double small_nanoseconds = 0;  // work of grids, one soon after the other, that was not shared
+  int64_t last_small = 0;        // when the last of them was done, by the estimate
 };
 
 std::atomic<Pool*> g_pool{nullptr};
@@ -189,8 +197,12 @@ void* worker_main(void* argument) {
   delete start;
   uint32_t seen = pool.generation.load();
   for (;;) {
-    for (int spins = 0; pool.generation.load(std::memory_order_acquire) == seen; ++spins) {
-      if (spins < kSpins) {
+    int spins = 0;
+    int open_spins = 0;
+    while (pool.generation.load(std::memory_order_acquire) == seen) {
+      // The caller may come with its next grid as soon as this one is closed.
+      const bool is_open = pool.open.load(std::memory_order_relaxed) != nullptr;
+      if (is_open ? ++open_spins < kOpenSpins : ++spins < kSpins) {
         _mm_pause();
         continue;
       }
@@ -254,28 +266,42 @@ void share(Pool& pool, Run& run, void* scratch, int32_t threads) {
   wait_for_workers(pool, run, watch);
 }
 
-int64_t chunk_for(int64_t blocks, int64_t threads, double per_block) {
-  const int64_t even = std::max<int64_t>(blocks / (threads * kChunksPerThread), 1);
-  const auto timely = static_cast<int64_t>(static_cast<double>(kChunkNanoseconds) / std::max(per_block, 0.1));
-  return std::clamp<int64_t>(even, 1, std::max<int64_t>(timely, 1));
+int64_t chunk_for(int64_t blocks, int32_t threads, double per_block) {
+  const double per_thread = per_block * static_cast<double>(blocks) / threads;
+  const auto chunks =
+      static_cast<int64_t>(std::clamp(per_thread / kLeastChunkNanoseconds, 1.0, kChunksPerThread));
+  const int64_t even = (blocks + threads * chunks - 1) / (threads * chunks);
+  const auto timely = static_cast<int64_t>(kMostChunkNanoseconds / std::max(per_block, 0.1));
+  return std::min(even, std::max<int64_t>(timely, 1));
+}
+
+// Whether work that takes so long is worth waking the workers for: by itself, or together with the grids
+// that came just before it, since more are likely to follow. The caller has made the pool busy.
+bool worth_waking(Pool& pool, double left, int64_t now) {
+  if (now - pool.last_small > kSpinNanoseconds) pool.small_nanoseconds = 0;
+  pool.small_nanoseconds += left;
+  pool.last_small = now + static_cast<int64_t>(left);
+  if (pool.small_nanoseconds < static_cast<double>(kColdNanoseconds)) return false;
+  pool.small_nanoseconds = 0;
+  return true;
 }
 
 // A grid of more than one block: its first blocks tell how long the others will take.
 int32_t run_many(const CpuGrid& grid, void* scratch) {
   const int64_t trial = std::clamp<int64_t>(grid.blocks / 64, 1, kTrialBlocks);
   const int64_t before = read_clock();
-  Run run(grid, trial, 1);
   if (grid.kernel(grid.parameters, grid.launch, 0, trial, scratch) != 0) return -1;
-  const double per_block = static_cast<double>(read_clock() - before) / static_cast<double>(trial);
+  const int64_t now = read_clock();
+  const double per_block = static_cast<double>(now - before) / static_cast<double>(trial);
   const double left = per_block * static_cast<double>(grid.blocks - trial);
   const int32_t threads = cpu_threads();
   if (threads > 1 && left >= static_cast<double>(kHotNanoseconds)) {
     Pool* pool = the_pool();
     if (pool != nullptr && !pool->busy.test_and_set(std::memory_order_acquire)) {
       const bool hot = pool->workers.load() >= threads - 1 && pool->sleepers.load() == 0;
-      const bool worth = hot || left >= static_cast<double>(kColdNanoseconds);
+      const bool worth = hot || worth_waking(*pool, left, now);
+      Run run(grid, trial, chunk_for(grid.blocks - trial, threads, per_block));
       if (worth) {
-        run.chunk = chunk_for(grid.blocks - trial, threads, per_block);
         share(*pool, run, scratch, threads);
         g_shared_grids.fetch_add(1, std::memory_order_relaxed);
       }
@@ -287,7 +313,7 @@ int32_t run_many(const CpuGrid& grid, void* scratch) {
   if (left < static_cast<double>(kReleaseNanoseconds)) {
     return grid.kernel(grid.parameters, grid.launch, trial, grid.blocks, scratch) == 0 ? 0 : -1;
   }
-  run.chunk = chunk_for(grid.blocks - trial, 1, per_block);
+  Run run(grid, trial, chunk_for(grid.blocks - trial, 1, per_block));
   {
     const bool watch = watches_signals();
     GilRelease released;
