@@ -115,6 +115,7 @@ int32_t device_enter(weft_call_frame* frame) {
   frame->must_restore = 0;
   frame->saved_context = nullptr;
   frame->driver_kernels = nullptr;
+  frame->entered_stream = frame->stream;
   auto* program = static_cast<DeviceProgram*>(frame->state->driver_state);
   if (program != nullptr && enter_quickly(frame, program)) return 0;
   DriverError error;

@@ -93,13 +93,21 @@ bool is_cooperative(const weft_launch& launch) {
   return value != 0;
 }
 
-std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream) {
-  char handle[32];
-  snprintf(handle, sizeof(handle), "0x%llx",
+namespace {
+
+std::string describe_stream(const void* stream) {
+  char text[32];
+  snprintf(text, sizeof(text), "0x%llx",
            static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)));
+  return text;
+}
+
+}  // namespace
+
+std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream) {
   std::string text = "grid=" + describe_triple(launch.grid) + ", block=" + describe_triple(launch.block) +
                      ", shared_memory_bytes=" + std::to_string(launch.shared_memory_bytes) +
-                     ", stream=" + handle;
+                     ", stream=" + describe_stream(stream);
   for (int64_t index = 0; index < launch.attribute_count; ++index) {
     const weft_launch_attribute& attribute = launch.attributes[index];
     int32_t first[3];
@@ -154,6 +162,29 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
   return true;
 }
 
+namespace {
+
+// A launch may name another stream than the one that the call was entered with; it must be of the same
+// device, and with modules of the same context.
+bool check_stream(const weft_call_frame& frame, const LoadedProgram& program, DriverError* error) {
+  auto stream = static_cast<cuda::CUstream>(frame.stream);
+  cuda::CUcontext context = nullptr;
+  const int32_t device = device_of_stream(stream, &context, error);
+  if (device < 0) return false;
+  const std::string name = describe_stream(stream);
+  if (device != program.device->ordinal) {
+    return error->value("stream " + name + " is on cuda:" + std::to_string(device) +
+                        ", expected one of cuda:" + std::to_string(program.device->ordinal) +
+                        ", where the work is");
+  }
+  if (program.module == nullptr || context == program.device->primary.load(std::memory_order_acquire))
+    return true;
+  return error->value("stream " + name + " is not of the primary context of cuda:" + std::to_string(device) +
+                      ", which the context executor needs; compile with --executor library");
+}
+
+}  // namespace
+
 int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters) {
   auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
   if (program == nullptr || kernel < 0 || static_cast<size_t>(kernel) >= program->kernel_count) {
@@ -163,6 +194,10 @@ int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* l
   }
   DriverError error;
   auto stream = static_cast<cuda::CUstream>(frame->stream);
+  if (frame->stream != frame->entered_stream && is_stream_handle(frame->stream) &&
+      !check_stream(*frame, *program, &error)) {
+    return set_ffi_error(error);
+  }
   if (launch_kernel(&program->kernels[kernel], *program->device, *launch, stream, parameters, &error))
     return 0;
   return set_ffi_error(error);

@@ -43,6 +43,23 @@ def add_one_on(
     add_one_kernel(a, b).launch(grid=weft.ceil_div(a.shape[0], 128), block=128, stream=stream)
 
 
+@weft.jit
+def add_one_twice(
+    a: weft.Tensor[weft.f32, ("n",)],
+    b: weft.Tensor[weft.f32, ("n",)],
+    first: weft.Stream,
+    second: weft.Stream,
+):
+    add_one_kernel(a, b).launch(grid=weft.ceil_div(a.shape[0], 128), block=128, stream=first)
+    add_one_kernel(b, b).launch(grid=weft.ceil_div(a.shape[0], 128), block=128, stream=second)
+
+
+@functools.cache
+def compiled_twice() -> Compiled:
+    vector = weft.fake_tensor(weft.f32, ("n",))
+    return Compiled(add_one_twice, vector, vector, weft.Stream(0), weft.Stream(0))
+
+
 @functools.cache
 def compiled(executor: str, with_stream: bool = False) -> Compiled:
     vector = weft.fake_tensor(weft.f32, ("n",))
@@ -60,6 +77,7 @@ def everything_is_compiled_before_the_first_fork():
         compiled(executor)
     for executor in ("context", "library"):
         compiled(executor, with_stream=True)
+    compiled_twice()
 
 
 def vectors(device: int, size: int = 10) -> tuple[_native.Object, _native.Object, np.ndarray]:
@@ -271,6 +289,23 @@ def test_work_follows_the_stream_and_both_must_agree(fake: FakeCuda):
     fake.destroy_stream(stream)
     with pytest.raises(CudaError, match="the stream does not exist, or was destroyed"):
         function(a, b, stream)
+    assert fake.current() is None
+
+
+@on_fake(devices=2)
+def test_every_launch_of_a_call_may_name_a_stream_of_the_same_device(fake: FakeCuda):
+    function = compiled_twice().register(fake)
+    streams = [fake.create_stream(fake.retain_primary(device)) for device in (1, 1, 0)]
+    a, b, result = vectors(1)
+    function(a, b, streams[0], streams[1])
+    assert result[0] == 2
+    assert [
+        f"stream={stream:#x}" in text
+        for stream, text in zip(streams, fake.launches(), strict=False)
+    ] == [True] * 2
+    with pytest.raises(ValueError, match=r"stream 0x.* is on cuda:0, expected one of cuda:1"):
+        function(a, b, streams[0], streams[2])
+    assert len(fake.launches()) == 3
     assert fake.current() is None
 
 

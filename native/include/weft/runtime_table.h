@@ -45,6 +45,7 @@ typedef struct weft_call_frame {
   void* saved_context;   // the caller's CUcontext, NULL where there was none
   int32_t must_restore;  // 1 when device_enter switched contexts
   int32_t reserved;
+  void* entered_stream;  // the stream that device_enter found to be of this device
 } weft_call_frame;
 
 // The layout of CUlaunchAttribute: an id and a value padded to 64 bytes, 8-byte aligned.

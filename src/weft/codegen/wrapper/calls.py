@@ -26,7 +26,7 @@ _DEVICE: Final = 20
 _DRIVER_KERNELS: Final = 24
 _SAVED_CONTEXT: Final = 32
 _MUST_RESTORE: Final = 40
-_FRAME_BYTES: Final = 48
+_FRAME_BYTES: Final = 56
 _CALLERS_DEVICE: Final = "-1"
 
 
