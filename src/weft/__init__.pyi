@@ -61,6 +61,7 @@ from weft.language.barrier import sync_threads_and as sync_threads_and
 from weft.language.barrier import sync_threads_count as sync_threads_count
 from weft.language.barrier import sync_threads_or as sync_threads_or
 from weft.language.barrier import sync_warp as sync_warp
+from weft.language.bitcast import bitcast as bitcast
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import select as select
 from weft.language.control import static_assert as static_assert
@@ -78,6 +79,8 @@ from weft.language.timing import clock32 as clock32
 from weft.language.timing import clock64 as clock64
 from weft.language.timing import globaltimer as globaltimer
 from weft.language.timing import sm_id as sm_id
+from weft.language.vectors import load_vector as load_vector
+from weft.language.vectors import store_vector as store_vector
 from weft.language.warp import all as all
 from weft.language.warp import any as any
 from weft.language.warp import ballot as ballot

@@ -8,6 +8,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tests.dialects.test_cuda_text import TEXT as OTHERS
 from tests.dialects.test_cuda_text import generic, parsed
+from tests.dialects.test_cuda_views_text import TEXT as VIEWS
 from weft.dialects.cuda import CUDA
 
 ARRAY = "!cuda.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
@@ -42,7 +43,7 @@ TEXT = f"""builtin.module {{
 
 
 def test_every_operation_of_the_dialect_occurs_in_a_text():
-    texts = f"{OTHERS} {TEXT}".replace("\n", " ")
+    texts = f"{OTHERS} {VIEWS} {TEXT}".replace("\n", " ")
     assert [op.name for op in CUDA.operations if f"{op.name} " not in texts] == []
 
 

@@ -22,7 +22,7 @@ def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch
     def broken(*_):
         raise KeyError("layout")
 
-    monkeypatch.setattr(attributes.access, "load", broken)
+    monkeypatch.setattr(attributes.views, "subscript", broken)
     with pytest.raises(InternalCompilerError) as caught:
         trace_kernel(kernel)
     error = caught.value

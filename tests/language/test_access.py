@@ -9,7 +9,6 @@ from tests.language.tracing import Trace
 from weft.errors import (
     NameResolutionError,
     TypeMismatchError,
-    UnavailableError,
     ValueRangeError,
 )
 from weft.language.access import attribute, dim, load, store, stride
@@ -126,10 +125,19 @@ def test_a_typed_constant_is_checked_as_an_index_too():
 
 
 @pytest.mark.parametrize("index", [slice(None), (0, slice(1, 2)), (..., 0), (None, 0)])
-def test_slices_are_not_available(index):
+def test_a_slice_is_no_element(index):
     trace = Trace()
-    with pytest.raises(UnavailableError, match="slicing a is not available in this version"):
-        load(trace.builder, trace.tensor(types.f32, (-1, -1)), index)
+    with pytest.raises(TypeMismatchError, match="a slice of a is no element") as caught:
+        store(trace.builder, trace.tensor(types.f32, (-1, -1)), index, 1.0)
+    assert caught.value.code == "INDEX_SLICE"
+
+
+def test_a_tensor_is_no_element():
+    trace = Trace()
+    row = trace.tensor(types.f32, (4,), name="row")
+    with pytest.raises(TypeMismatchError, match="row is a tensor of rank 1") as caught:
+        store(trace.builder, trace.tensor(types.f32), 0, row)
+    assert caught.value.hint == "read an element of it: row[i]"
 
 
 def test_a_store_converts_what_loses_nothing():

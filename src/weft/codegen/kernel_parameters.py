@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from weft.codegen.llvm_types import memory_type, size_in_bytes
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.cuda.types import DYNAMIC, TensorType
+from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
@@ -25,7 +26,15 @@ DIM: Final = "dim"
 STRIDE: Final = "stride"
 SCALAR: Final = "scalar"
 
-_ACCESSES: Final = (LoadOp, StoreOp, AtomicRmwOp, AtomicCasOp)
+_ACCESSES: Final = (
+    LoadOp,
+    StoreOp,
+    LoadVectorOp,
+    StoreVectorOp,
+    AtomicRmwOp,
+    AtomicCasOp,
+    ViewOp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,9 @@ class _Needs:
                 self.dims.update(range(1, rank))
             else:
                 for dimension in range(rank):
+                    self._add_stride(dimension)
+            if isinstance(operation, ViewOp):
+                for dimension, _ in operation.dimensions:
                     self._add_stride(dimension)
         elif isinstance(operation, DimOp):
             self.dims.add(operation.dimension.value.data)

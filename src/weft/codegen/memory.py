@@ -32,7 +32,7 @@ def print_load(printer: FunctionPrinter, op: Operation) -> None:
     pointer = printer.module.target.pointer(value.type.space.data)
     result = op.results[0]
     text = f"load {element}, {pointer} {address}, align {size_in_bytes(element)}"
-    if _is_bool(value.type):
+    if is_bool(value.type):
         byte = printer.let(text)
         printer.define(result, f"icmp ne i8 {byte}, 0")
     else:
@@ -46,7 +46,7 @@ def print_store(printer: FunctionPrinter, op: Operation) -> None:
     text = printer.values[stored]
     address = value.address(printer, indices)
     element = memory_type(value.type.element_type)
-    if _is_bool(value.type):
+    if is_bool(value.type):
         text = byte_of_bool(printer, text)
     pointer = printer.module.target.pointer(value.type.space.data)
     printer.line(f"store {element} {text}, {pointer} {address}, align {size_in_bytes(element)}")
@@ -59,7 +59,8 @@ def byte_of_bool(printer: FunctionPrinter, text: str) -> str:
     return printer.let(f"zext i1 {text} to i8")
 
 
-def _is_bool(tensor_type: TensorType) -> bool:
+def is_bool(tensor_type: TensorType) -> bool:
+    """Whether the elements are bools, a byte each in memory."""
     width = getattr(tensor_type.element_type, "width", None)
     return width is not None and width.data == 1
 

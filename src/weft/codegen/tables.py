@@ -17,7 +17,9 @@ from weft.codegen.host_function import HOST
 from weft.codegen.integer import INTEGER
 from weft.codegen.mathematics import MATHEMATICS
 from weft.codegen.memory import MEMORY, print_dim, print_stride
+from weft.codegen.views import VIEWS, print_view
 from weft.dialects.cuda.memory import DimOp, StrideOp
+from weft.dialects.cuda.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -32,11 +34,17 @@ SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
     **CONTROL_FLOW,
 }
 
-KERNEL: Final[dict[type[Operation], OperationPrinter]] = {**SCALAR, **MEMORY, **ATOMICS}
+KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
+    **SCALAR,
+    **MEMORY,
+    **VIEWS,
+    **ATOMICS,
+}
 
 HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
     **SCALAR,
     **HOST,
     DimOp: print_dim,
     StrideOp: print_stride,
+    ViewOp: print_view,
 }

@@ -16,7 +16,7 @@ from weft.frontend import constants
 from weft.frontend.context import HOST, BoundMethod
 from weft.frontend.scope import resolved
 from weft.frontend.structure import contains_staged, is_frozen_dataclass
-from weft.language import LANGUAGE, LanguageName, access
+from weft.language import LANGUAGE, LanguageName, access, views
 from weft.language.functions import KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
@@ -123,8 +123,9 @@ def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
         return _configured(visitor, value, node)
     index = visitor.evaluate(node.slice)
     if isinstance(value, Tensor):
-        refuse_elements(frame, value)
-        return access.load(frame.mark(node), value, index)
+        if not views.is_part(value, index):
+            refuse_elements(frame, value)
+        return views.subscript(frame.mark(node), value, index)
     return item(value, index)
 
 

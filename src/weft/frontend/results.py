@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.dialects.cuda.views import ViewOp
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import TypeMismatchError
 from weft.language.constants import default_dtype
@@ -46,7 +47,7 @@ class Results:
             return none_result()
         if isinstance(value, tuple | list):
             return tuple_result([self.tree(item) for item in value])  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and not isinstance(value.ssa.owner, ViewOp):
             self.has_tensors = True
             return argument_result(value.name)
         if isinstance(value, bool | int | float):

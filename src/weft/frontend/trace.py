@@ -26,6 +26,7 @@ from weft.frontend.names import RESULT
 from weft.frontend.parameters import host_parameters
 from weft.frontend.results import Results
 from weft.frontend.statements import Statements
+from weft.frontend.written import viewed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,5 +161,5 @@ def _written(block: Block, table: KernelTable, tensors: Sequence[Tensor]) -> fro
     for operation in block.walk():
         if isinstance(operation, LaunchExOp):
             for index in written_by[operation.kernel.string_value()]:
-                found.add(names[operation.args[index]])
+                found.add(names[viewed(operation.args[index])])
     return frozenset(found)

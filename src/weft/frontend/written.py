@@ -13,6 +13,7 @@ from xdsl.traits import MemoryWriteEffect
 from weft.dialects.cuda.memory import AllocaOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import TensorType
+from weft.dialects.cuda.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -33,13 +34,21 @@ def written_tensors(kernel: KernelOp) -> frozenset[int]:
         if operation is kernel or not operation.has_trait(MemoryWriteEffect):
             continue
         for operand in operation.operands:
-            if not isinstance(operand.type, TensorType) or _is_own(operand):
+            root = viewed(operand)
+            if not isinstance(root.type, TensorType) or _is_own(root):
                 continue
-            index = index_of.get(operand)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            index = index_of.get(root)  # pyright: ignore[reportArgumentType, reportCallIssue]
             if index is None:
                 return tensors
             found.add(index)
     return frozenset(found)
+
+
+def viewed(tensor: SSAValue) -> SSAValue:
+    """The tensor whose memory a view shows part of; the tensor itself where it is no view."""
+    while isinstance(tensor.owner, ViewOp):
+        tensor = tensor.owner.source
+    return tensor
 
 
 def _is_own(tensor: SSAValue) -> bool:

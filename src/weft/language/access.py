@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import IntegerType, i32, i64
 
 from weft.dialects.cuda.memory import DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.cuda.views import ViewOp
 from weft.errors import (
     NameResolutionError,
     TypeMismatchError,
-    UnavailableError,
     ValueRangeError,
 )
 from weft.language.constants import article
@@ -59,6 +59,12 @@ def store(builder: Builder, tensor: Tensor, indices: object, value: object) -> N
         ValueRangeError: as `load`; or if a constant does not fit.
     """
     places = index_values(builder, tensor, indices)
+    if isinstance(value, Tensor):
+        raise TypeMismatchError(
+            "STORE_TENSOR",
+            f"an element of {tensor.name} is one number, and {value.name} is a tensor of rank {value.rank}",
+            hint=f"read an element of it: {value.name}[{', '.join('ijklmnop'[: value.rank])}]",
+        )
     try:
         element = materialize(builder, value, tensor.dtype)
     except (TypeMismatchError, ValueRangeError) as error:
@@ -77,26 +83,54 @@ def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAV
     """
     parts = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
     if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
-        raise UnavailableError(
-            "LATER",
-            f"slicing {tensor.name} is not available in this version",
-            hint="give one integer per dimension",
+        raise TypeMismatchError(
+            "INDEX_SLICE",
+            f"a slice of {tensor.name} is no element, and only elements are written",
+            hint="give one integer per dimension; write a loop for several elements",
         )
     if len(parts) != tensor.rank:
-        raise TypeMismatchError(
-            "INDEX_COUNT",
-            f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
-            f"got {len(parts)} {'index' if len(parts) == 1 else 'indices'}",
-            hint=f"write {tensor.name}[{', '.join('ijklmnop'[: tensor.rank]) or '()'}]",
-        )
-    dims = tensor.type.dims
-    return [
-        _index(builder, tensor, dimension, part, dims[dimension])
-        for dimension, part in enumerate(parts)
-    ]
+        raise wrong_count(tensor, len(parts))
+    return [index_value(builder, tensor, dimension, part) for dimension, part in enumerate(parts)]
 
 
-def _index(builder: Builder, tensor: Tensor, dimension: int, part: object, dim: int) -> SSAValue:
+def wrong_count(tensor: Tensor, given: int) -> TypeMismatchError:
+    """The error for a number of indices that a tensor does not take."""
+    return TypeMismatchError(
+        "INDEX_COUNT",
+        f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
+        f"got {given} {'index' if given == 1 else 'indices'}",
+        hint=f"write {tensor.name}[{', '.join('ijklmnop'[: tensor.rank]) or '()'}]",
+    )
+
+
+def index_value(builder: Builder, tensor: Tensor, dimension: int, part: object) -> SSAValue:
+    """An index of one dimension as the IR takes it.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `load`.
+    """
+    return placed_index(builder, tensor, dimension, index_part(builder, tensor, dimension, part))
+
+
+def placed_index(
+    builder: Builder, tensor: Tensor, dimension: int, number: int | Scalar
+) -> SSAValue:
+    """What `index_part` found, as the IR takes it.
+
+    Raises:
+        ValueRangeError: as `load`.
+    """
+    if isinstance(number, Scalar):
+        return number.ssa
+    return _constant_index(builder, tensor, dimension, number, tensor.type.dims[dimension])
+
+
+def index_part(builder: Builder, tensor: Tensor, dimension: int, part: object) -> int | Scalar:
+    """An index, a bound of a slice or its step: a Python int where it is known, else an i32 or i64.
+
+    Raises:
+        TypeMismatchError: for what is no integer.
+    """
     try:
         number = operand(builder, part)
     except TypeMismatchError:
@@ -104,14 +138,14 @@ def _index(builder: Builder, tensor: Tensor, dimension: int, part: object, dim: 
     if not isinstance(number, Scalar):
         if isinstance(number, bool | float):
             raise _no_index(tensor, dimension, describe(number))
-        return _constant_index(builder, tensor, dimension, number, dim)
+        return number
     dtype = index_dtype(number.dtype)
     if dtype is None:
         raise _no_index(tensor, dimension, article(number.dtype))
     known = number.constant
     if known is not None:
-        return _constant_index(builder, tensor, dimension, int(known), dim)
-    return convert(builder, number, dtype).ssa
+        return int(known)
+    return convert(builder, number, dtype)
 
 
 def _constant_index(
@@ -198,7 +232,12 @@ def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
     dimension = _dimension(tensor, "shape", dimension)
     if dims[dimension] != DYNAMIC:
         return dims[dimension]
-    ssa = _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
+    owner = tensor.ssa.owner
+    ssa = (
+        owner.size(dimension)
+        if isinstance(owner, ViewOp)
+        else _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
+    )
     return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)
 
 
@@ -209,7 +248,7 @@ def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
         ValueRangeError: if the tensor has no such dimension.
     """
     dimension = _dimension(tensor, "strides", dimension)
-    fixed = _static_stride(tensor, dimension)
+    fixed = static_stride(tensor, dimension)
     if fixed is not None:
         return fixed
     ssa = _fact(builder, StrideOp, tensor, dimension, f"{tensor.name}_stride{dimension}")
@@ -239,7 +278,8 @@ def _dimension(tensor: Tensor, name: str, dimension: int) -> int:
     return dimension % tensor.rank
 
 
-def _static_stride(tensor: Tensor, dimension: int) -> int | None:
+def static_stride(tensor: Tensor, dimension: int) -> int | None:
+    """A stride that the type fixes, in elements; None where it is known at run time only."""
     layout, dims = tensor.type.layout.data, tensor.type.dims
     if layout == "strided":
         return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from weft.dialects.cuda.memory import AllocaOp
 from weft.dialects.cuda.types import MAX_RANK
+from weft.dialects.cuda.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.operation import operation
@@ -58,7 +59,10 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
             f"local({dims}, {dtype}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
             hint="every thread of the grid has its own; keep large arrays in a tensor argument",
         )
-    made = AllocaOp(ir_tensor_type(dtype, dims, space="local", offset_bits=32))
+    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else dtype.itemsize
+    made = AllocaOp(
+        ir_tensor_type(dtype, dims, space="local", offset_bits=32, alignment_bytes=alignment)
+    )
     return Tensor(builder.entry_operation(made, "local").result, dtype, "local")
 
 

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import i64
 
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import DYNAMIC, MAX_RANK
+from weft.dialects.cuda.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.convert import convert, expect_scalar
 from weft.language.ir_types import ir_tensor_type
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_SHARED_BYTES: Final = 227 * 1024
 """Most bytes of shared memory that a block of any GPU may have (sm_90, sm_100); the CPU has the same limit."""
-
-_VECTOR_BYTES: Final = 16
 
 
 @operation
@@ -64,7 +63,7 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
             f"shared({dims}, {element}) takes {total} bytes; a block has at most {MAX_SHARED_BYTES}",
             hint="use a smaller tile, or keep large arrays in a tensor argument",
         )
-    alignment = _VECTOR_BYTES if total >= _VECTOR_BYTES else element.itemsize
+    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
     made = SharedOp(
         ir_tensor_type(element, dims, space="shared", offset_bits=32, alignment_bytes=alignment)
     )

@@ -33,6 +33,7 @@ from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.timing import SmIdOp, TimerOp
 from weft.dialects.cuda.types import StreamType, TensorType
+from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.dialects.cuda.warp import (
     LaneIdOp,
     MatchOp,
@@ -57,6 +58,9 @@ CUDA: Final = Dialect(
         DimOp,
         StrideOp,
         AllocaOp,
+        ViewOp,
+        LoadVectorOp,
+        StoreVectorOp,
         AtomicRmwOp,
         AtomicCasOp,
         SharedOp,

@@ -42,7 +42,8 @@ def _tensor_type(value: SSAValue) -> TensorType:
     return value.type
 
 
-def _check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
+def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
+    """The tensor's type, once there is one i32 or i64 per dimension."""
     tensor_type = _tensor_type(tensor)
     if len(indices) != tensor_type.rank:
         raise VerifyException(f"{len(indices)} indices for a tensor of rank {tensor_type.rank}")
@@ -71,7 +72,7 @@ class LoadOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if _check_indices(self.tensor, self.indices).element_type != self.result.type:
+        if check_indices(self.tensor, self.indices).element_type != self.result.type:
             raise VerifyException("the result has another type than the elements")
 
 
@@ -95,7 +96,7 @@ class StoreOp(IRDLOperation):
         super().__init__(operands=[value, tensor, indices])
 
     def verify_(self) -> None:
-        if _check_indices(self.tensor, self.indices).element_type != self.value.type:
+        if check_indices(self.tensor, self.indices).element_type != self.value.type:
             raise VerifyException("the value has another type than the elements")
 
 
@@ -219,7 +220,7 @@ class AtomicRmwOp(IRDLOperation):
         if self.kind.data not in ATOMIC_KINDS:
             raise VerifyException(f"atomic {self.kind.data!r} is none of {ATOMIC_KINDS}")
         _check_order_and_scope(self.order.data, self.scope.data)
-        element = _check_indices(self.tensor, self.indices).element_type
+        element = check_indices(self.tensor, self.indices).element_type
         if element != self.value.type or element != self.result.type:
             raise VerifyException("value, elements and result have one type")
 
@@ -261,6 +262,6 @@ class AtomicCasOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data)
-        element = _check_indices(self.tensor, self.indices).element_type
+        element = check_indices(self.tensor, self.indices).element_type
         if {element, self.expected.type, self.value.type, self.result.type} != {element}:
             raise VerifyException("expected, value, elements and result have one type")

@@ -19,11 +19,14 @@ from weft.codegen.mathematics import MATHEMATICS
 from weft.dialects.cuda.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.memory import DimOp, StrideOp
+from weft.dialects.cuda.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-_PURE: Final = frozenset({*INTEGER, *CONVERSIONS, *FLOATING_POINT, *MATHEMATICS, DimOp, StrideOp})
+_PURE: Final = frozenset(
+    {*INTEGER, *CONVERSIONS, *FLOATING_POINT, *MATHEMATICS, DimOp, StrideOp, ViewOp}
+)
 # Growth beyond this would not fit the 64-bit arithmetic on bounds.
 _LARGEST_GROWTH: Final = 1 << 24
 

@@ -24,6 +24,7 @@ from weft.dialects.cuda.grid import ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
 from weft.dialects.cuda.types import TensorType
+from weft.dialects.cuda.views import StoreVectorOp
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from weft.backends.cpu.lowering.guard import Guard
     from weft.codegen.module_printer import ModulePrinter
 
-_EFFECTS: Final = (StoreOp, AtomicRmwOp, AtomicCasOp, PrintfOp, AssertOp)
+_EFFECTS: Final = (StoreOp, StoreVectorOp, AtomicRmwOp, AtomicCasOp, PrintfOp, AssertOp)
 _AXES: Final = ("x", "y", "z")
 
 
@@ -347,7 +348,7 @@ def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: R
         if not isinstance(operation, scf.IfOp) or operation is split:
             continue
         if analysis.varies(operation.cond) and any(
-            isinstance(inner, StoreOp) for inner in operation.walk()
+            isinstance(inner, StoreOp | StoreVectorOp) for inner in operation.walk()
         ):
             return True
     return False

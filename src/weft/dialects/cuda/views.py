@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of tensors: `cuda.view`, and neighbours in one access: `cuda.load_vector`, `cuda.store_vector`.
+
+In: a tensor, where the part begins, how large it is. Out: a tensor over the same memory; several elements.
+Next: debug.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.memory import check_indices
+from weft.dialects.cuda.types import DYNAMIC, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+VECTOR_BYTES = 16
+"""Most bytes of one access."""
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """A tensor over part of another one's memory; nothing is read.
+
+    `starts` is the element that the view begins with, one index per dimension of `source`. Dimension i of
+    the view runs along dimension `kept[i]` of `source`, `steps[i]` elements at a time; the others are gone.
+    `sizes` holds one integer for each `?` of the result's type.
+    """
+
+    name = "cuda.view"
+
+    source = operand_def(TensorType)
+    starts = var_operand_def()
+    sizes = var_operand_def()
+    kept = prop_def(DenseArrayBase.constr(i64))
+    steps = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$source `[` $starts `:` type($starts) `]` `keeps` $kept `steps` $steps "
+        "(`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict `:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        starts: Sequence[SSAValue],
+        sizes: Sequence[SSAValue],
+        kept: Sequence[int],
+        steps: Sequence[int],
+        result_type: TensorType,
+    ) -> None:
+        super().__init__(
+            operands=[source, starts, sizes],
+            properties={
+                "kept": DenseArrayBase.from_list(i64, kept),
+                "steps": DenseArrayBase.from_list(i64, steps),
+            },
+            result_types=[result_type],
+        )
+
+    @property
+    def dimensions(self) -> list[tuple[int, int]]:
+        """Per dimension of the view: the source's dimension, and the step along it."""
+        return list(zip(self.kept.get_values(), self.steps.get_values(), strict=True))
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand that says how large a dimension is that the type does not know."""
+        before = self.result_type.dims[:dimension]
+        return self.sizes[before.count(DYNAMIC)]
+
+    @property
+    def result_type(self) -> TensorType:
+        """The view's type."""
+        return self.result.type
+
+    def verify_(self) -> None:
+        source = check_indices(self.source, self.starts)
+        view = self.result_type
+        kept, steps = self.kept.get_values(), self.steps.get_values()
+        if len(kept) != view.rank or len(steps) != view.rank:
+            raise VerifyException(f"{len(kept)} dimensions and {len(steps)} steps for {view}")
+        if any(not 0 <= int(dimension) < source.rank for dimension in kept) or 0 in steps:
+            raise VerifyException(f"dimensions {kept} in steps of {steps} of {source}")
+        if view.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {view}")
+        wanted = i32 if view.dim_bits.data == 32 else i64
+        if any(size.type != wanted for size in self.sizes):
+            raise VerifyException(f"the sizes of {view} are {wanted}")
+        if (source.element_type, source.space) != (view.element_type, view.space):
+            raise VerifyException("a view has its source's elements and address space")
+
+
+def _check_vector(
+    tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
+) -> None:
+    tensor_type = check_indices(tensor, indices)
+    if len(values) not in (2, 4, 8, 16):
+        raise VerifyException(f"a vector of {len(values)} elements")
+    if any(value.type != tensor_type.element_type for value in values):
+        raise VerifyException("the values have another type than the elements")
+    if tensor_type.rank == 0 or tensor_type.layout.data == "strided":
+        raise VerifyException("a vector lies along a last dimension of stride 1")
+
+
+@irdl_op_definition
+class LoadVectorOp(IRDLOperation):
+    """Reads neighbours along the last dimension in one access, whose address is a multiple of its size."""
+
+    name = "cuda.load_vector"
+
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    elements = var_result_def()
+
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$tensor `[` $indices `:` type($indices) `]` attr-dict `:` type($tensor) `->` type($elements)"
+
+    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue], count: int) -> None:
+        element = cast("TensorType", tensor.type).element_type
+        super().__init__(operands=[tensor, indices], result_types=[[element] * count])
+
+    def verify_(self) -> None:
+        _check_vector(self.tensor, self.indices, self.elements)
+
+
+@irdl_op_definition
+class StoreVectorOp(IRDLOperation):
+    """Writes neighbours along the last dimension in one access, whose address is a multiple of its size."""
+
+    name = "cuda.store_vector"
+
+    elements = var_operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+
+    traits = traits_def(MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "`:` type($tensor)"
+    )
+
+    def __init__(
+        self, elements: Sequence[SSAValue], tensor: SSAValue, indices: Sequence[SSAValue]
+    ) -> None:
+        super().__init__(operands=[elements, tensor, indices])
+
+    def verify_(self) -> None:
+        _check_vector(self.tensor, self.indices, self.elements)

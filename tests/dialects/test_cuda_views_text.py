@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views and vectors as text: they print, parse again in both forms, refuse what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tests.dialects.test_cuda_text import generic, parsed
+
+T = "!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>"
+ROW = "!cuda.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>"
+PART = "!cuda.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
+TEXT = f"""builtin.module {{
+  cuda.kernel @k(%a: {T} {{weft.name = "a"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
+    %row = cuda.view %a[%i, %w : i32, i64] keeps [1] steps [1] : {T} -> {ROW}
+    %part = cuda.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
+    %0, %1 = cuda.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
+    cuda.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
+    cuda.return
+  }}
+}}"""
+
+
+def test_the_text_parses_and_prints_as_it_stands():
+    assert str(parsed(TEXT)) == TEXT
+
+
+def test_the_generic_form_parses_to_the_same():
+    assert str(parsed(generic(parsed(TEXT)))) == TEXT
+
+
+WRONG = [
+    ("keeps [1]", "keeps [2]", "of !cuda.tensor"),
+    ("keeps [1]", "keeps [0, 1]", "2 dimensions and 1 steps"),
+    ("steps [-2]", "steps [0]", "in steps of"),
+    (" sizes(%i : i32)", "", "0 sizes for"),
+    ("sizes(%i : i32)", "sizes(%w : i64)", "are i32"),
+    (f"-> {PART}", f"-> {PART.replace('f32', 'f64')}", "source's elements"),
+    ("%a[%i, %i : i32, i32] : ", "%a[%i : i32] : ", "1 indices for a tensor of rank 2"),
+    (" %0, %1 : f32, f32 ", " %0, %1, %0 : f32, f32, f32 ", "a vector of 3 elements"),
+    (f"%row[%i : i32] : {ROW}", f"%part[%i : i32] : {PART}", "last dimension of stride 1"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "words"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_refused(before, after, words):
+    assert before in TEXT
+    with pytest.raises((VerifyException, ParseError)) as caught:
+        parsed(TEXT.replace(before, after)).verify()
+    assert words in str(caught.value)
