@@ -17,6 +17,7 @@ import weft
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, in_child, on_fake, start
 from weft import _native
+from weft.driver.launch_attributes import Priority
 from weft.driver.library import prepare_driver
 from weft.driver.memory import empty
 from weft.errors import CudaError
@@ -427,3 +428,21 @@ def test_a_call_through_tvm_ffi_reports_a_runtime_error_with_the_same_text(fake:
     fake.fail("cuLaunchKernelEx", 701)
     with pytest.raises(RuntimeError, match="launching add_one_kernel on cuda:0"):
         foreign(tvm_ffi.from_dlpack(a), tvm_ffi.from_dlpack(b))
+
+
+PRIORITY = Priority(-2)
+
+
+@weft.jit
+def add_one_first(a: weft.Tensor[weft.f32, ("n",)], b: weft.Tensor[weft.f32, ("n",)]):
+    add_one_kernel(a, b).launch(
+        grid=4, block=128, cluster=2, cooperative=True, programmatic=True, attributes=(PRIORITY,)
+    )
+
+
+@on_fake()
+def test_launch_attributes_of_a_host_function_reach_the_driver(fake: FakeCuda):
+    a, b, result = vectors(0)
+    Compiled(add_one_first, a, b).register(fake)(a, b)
+    assert result[0] == 1
+    assert "attributes=[4:2,1,1 2:1,0,0 6:1,0,0 8:4294967294,0,0]" in fake.launches()[0]

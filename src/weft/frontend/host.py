@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
 
 from weft.dialects.cuda.kernel import UNIT, LaunchExOp, integer_attribute
-from weft.errors import CompileError, TypeMismatchError, UnavailableError, ValueRangeError
+from weft.driver.launch_attributes import LaunchAttribute
+from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher
 from weft.frontend.kernels import launch_missing
 from weft.frontend.structure import contains_staged
@@ -35,6 +36,7 @@ _MOST_THREADS: Final = 1024
 _BLOCK_LIMITS: Final = (1024, 1024, 64)
 _GRID_LIMITS: Final = ((1 << 31) - 1, 65535, 65535)
 _MOST_CLUSTER_BLOCKS: Final = 16
+_ATTRIBUTE_BYTES: Final = 64
 _PARAMETERS: Final = {
     "grid": None,
     "block": None,
@@ -294,13 +296,29 @@ def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attrib
     cluster = _cluster(kernel, options["cluster"])
     if cluster is not None:
         found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in cluster])
-    if not isinstance(options["attributes"], tuple | list) or options["attributes"]:
-        raise UnavailableError(
-            "LATER",
-            "launch attributes of your own are not available in this version",
-            hint="use cluster=, cooperative= and programmatic=",
-        )
+    others = _own_attributes(options["attributes"])
+    if others:
+        found["weft.launch_attributes"] = ArrayAttr(others)
     return found
+
+
+def _own_attributes(value: Any) -> list[Attribute]:
+    """Objects of `weft.driver.launch_attributes` as data: the driver's number and 64 bytes."""
+    received = describe(value)
+    items: tuple[Any, ...] = (*value,) if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(item, LaunchAttribute) for item in items):
+        raise TypeMismatchError(
+            "LAUNCH_ATTRIBUTES",
+            f"attributes is {received}; expected a tuple of launch attributes, known at compile time",
+            hint="make them outside the host function, such as "
+            "weft.driver.launch_attributes.Priority(-1)",
+        )
+    return [_attribute_row(item) for item in items]
+
+
+def _attribute_row(attribute: LaunchAttribute) -> Attribute:
+    value = attribute.pack().ljust(_ATTRIBUTE_BYTES, b"\0")
+    return DictionaryAttr({"id": integer_attribute(attribute.id), "value": StringAttr(value.hex())})
 
 
 def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:

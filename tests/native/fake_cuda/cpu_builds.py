@@ -48,7 +48,8 @@ class Compiled:
         self._builds = load_object(code.host_object, [_symbol(name) for name in self._names])
 
     def register(self, fake: FakeCuda) -> Any:
-        """Let launches of its kernels run on this fake; the function."""
+        """Let launches of its kernels run on this fake, which keeps the builds; the function."""
+        fake.kept.append(self)
         table = ctypes.c_void_p.from_address(self.function.details.image.state).value
         assert table
         for name in self._names:

@@ -54,9 +54,14 @@ def build() -> Path:
 
 
 class FakeCuda:
-    """Handle on the fake driver of this process."""
+    """Handle on the fake driver of this process.
+
+    Attributes:
+        kept: what must live as long as kernels may be launched.
+    """
 
     def __init__(self, devices: int = 1, version: int = 13000) -> None:
+        self.kept: list[object] = []
         self.path = build()
         self.library = ctypes.CDLL(str(self.path))
         self.library.fake_cuda_configure(devices, version)
