@@ -305,7 +305,8 @@ def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attrib
 def _own_attributes(value: Any) -> list[Attribute]:
     """Objects of `weft.driver.launch_attributes` as data: the driver's number and 64 bytes."""
     received = describe(value)
-    items: tuple[Any, ...] = (*value,) if isinstance(value, tuple | list) else (value,)
+    is_sequence: bool = type(value) in (tuple, list)
+    items: list[Any] = list(value) if is_sequence else [value]
     if not all(isinstance(item, LaunchAttribute) for item in items):
         raise TypeMismatchError(
             "LAUNCH_ATTRIBUTES",
