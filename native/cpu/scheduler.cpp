@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 #include "cpu/collectives.h"
 #include "cpu/pool.h"
@@ -18,18 +19,22 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kFrameAlignment = 32;  // as the kernels' llvm.coro.id says
 constexpr int kRoundsPerPoll = 64;
 constexpr int64_t kMostThreads = 1024;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
-int64_t frame_bytes(const weft_cooperative_kernel& kernel) {
-  return aligned(
-      reinterpret_cast<int64_t>(kernel.start(nullptr, nullptr, nullptr, 0, 0, 0, nullptr, nullptr)));
+// From one thread's slot to the next: threads lie close together, so that a block fits the first cache.
+int64_t thread_bytes(const weft_cooperative_kernel& kernel) {
+  const auto frame =
+      reinterpret_cast<int64_t>(kernel.start(nullptr, nullptr, nullptr, 0, 0, 0, nullptr, nullptr));
+  static_assert(sizeof(weft_thread_slot) % kFrameAlignment == 0);
+  return static_cast<int64_t>(sizeof(weft_thread_slot)) + ((frame + kFrameAlignment - 1) & -kFrameAlignment);
 }
 
 int64_t block_bytes(int64_t stride, int64_t threads, int64_t shared) {
-  return aligned(shared) + threads * stride;
+  return aligned(shared) + aligned(threads * stride);
 }
 
 void resume(void* frame) {
@@ -80,9 +85,12 @@ class Block {
     for (;;) {
       const Pass pass = kernel_.uses_collectives != 0 ? warps_pass() : threads_pass();
       if (pass != Pass::kWaits) return pass;
-      if (exited_ + at_grid_ == threads_) return Pass::kWaits;
-      if (exited_ + at_barrier_ != threads_) return stuck("threads wait for each other and none can go on");
-      if (!open_barrier()) return Pass::kFailed;
+      if (seen_.exited + seen_.at_grid == threads_) return Pass::kWaits;
+      if (seen_.exited + seen_.at_barrier != threads_) {
+        return stuck("threads wait for each other and none can go on");
+      }
+      if (seen_.different_barriers) return stuck("threads wait at different barriers");
+      open_barrier();
     }
   }
 
@@ -97,7 +105,7 @@ class Block {
     return Pass::kFailed;
   }
 
-  int32_t at_grid() const { return at_grid_; }
+  int32_t at_grid() const { return seen_.at_grid; }
 
  private:
   weft_thread_slot& slot(int32_t thread) const {
@@ -105,49 +113,87 @@ class Block {
   }
   void* frame(int32_t thread) const { return slots_ + thread * stride_ + sizeof(weft_thread_slot); }
 
+  // Where the threads are after a pass.
+  struct Seen {
+    int32_t at_barrier = 0;
+    int32_t at_grid = 0;
+    int32_t exited = 0;
+    int32_t ready = 0;
+    int32_t barrier_site = -1;  // of the first thread at a block barrier
+    bool different_barriers = false;
+
+    void add(const weft_thread_slot& own) {
+      if (own.state == WEFT_THREAD_BARRIER) {
+        ++at_barrier;
+        if (barrier_site < 0) barrier_site = own.site;
+        different_barriers |= own.site != barrier_site;
+      } else if (own.state == WEFT_THREAD_EXITED) {
+        ++exited;
+      } else if (own.state == WEFT_THREAD_GRID) {
+        ++at_grid;
+      } else if (own.state == WEFT_THREAD_READY) {
+        ++ready;
+      }
+    }
+  };
+
+  // Whether a thread can run at the beginning of a pass: it gave way, or its barrier has been opened.
+  bool can_run(const weft_thread_slot& own, bool opened) const {
+    static_assert(WEFT_THREAD_READY == 0 && WEFT_THREAD_BARRIER == 1);
+    return own.state <= (opened ? WEFT_THREAD_BARRIER : WEFT_THREAD_READY);
+  }
+
   // Without collectives: every thread that can run does, once.
   Pass threads_pass() {
-    int32_t counts[WEFT_THREAD_FAILED + 1] = {};
+    const bool opened = std::exchange(opened_, false);
+    Seen seen;
     for (int32_t thread = 0; thread < threads_; ++thread) {
       weft_thread_slot& own = slot(thread);
-      if (own.state == WEFT_THREAD_READY) resume(frame(thread));
-      ++counts[own.state];
+      if (can_run(own, opened)) resume(frame(thread));
       if (own.state == WEFT_THREAD_FAILED) return Pass::kFailed;
+      seen.add(own);
     }
-    return conclude(counts);
+    return conclude(seen);
   }
 
   // With collectives: each warp goes on as long as one of its collectives can be computed.
   Pass warps_pass() {
-    int32_t counts[WEFT_THREAD_FAILED + 1] = {};
+    const bool opened = std::exchange(opened_, false);
+    Seen seen;
     for (int32_t first = 0; first < threads_; first += kWarpSize) {
       const int32_t lanes = std::min(threads_ - first, kWarpSize);
-      if (!run_warp(first, lanes)) return Pass::kFailed;
-      for (int32_t lane = 0; lane < lanes; ++lane) ++counts[slot(first + lane).state];
+      if (!run_warp(first, lanes, opened)) return Pass::kFailed;
+      for (int32_t lane = 0; lane < lanes; ++lane) seen.add(slot(first + lane));
     }
-    return conclude(counts);
+    return conclude(seen);
   }
 
-  Pass conclude(const int32_t* counts) {
-    at_barrier_ = counts[WEFT_THREAD_BARRIER];
-    at_grid_ = counts[WEFT_THREAD_GRID];
-    exited_ = counts[WEFT_THREAD_EXITED];
-    if (exited_ == threads_) return Pass::kExited;
-    return counts[WEFT_THREAD_READY] != 0 ? Pass::kAgain : Pass::kWaits;
+  Pass conclude(const Seen& seen) {
+    seen_ = seen;
+    if (seen.exited == threads_) return Pass::kExited;
+    return seen.ready != 0 ? Pass::kAgain : Pass::kWaits;
   }
 
-  bool run_warp(int32_t first, int32_t lanes) {
+  bool run_warp(int32_t first, int32_t lanes, bool opened) {
     const uint32_t present = lanes == kWarpSize ? ~0U : (1U << lanes) - 1;
-    uint32_t runnable = present;
+    uint32_t runnable = 0;
+    uint32_t waiting = 0;
+    uint32_t exited = 0;
+    for (int32_t lane = 0; lane < lanes; ++lane) {
+      const weft_thread_slot& own = slot(first + lane);
+      runnable |= uint32_t{can_run(own, opened)} << lane;
+      waiting |= uint32_t{own.state == WEFT_THREAD_COLLECTIVE} << lane;
+      exited |= uint32_t{own.state == WEFT_THREAD_EXITED} << lane;
+    }
     for (;;) {
-      uint32_t waiting = 0;
-      uint32_t exited = 0;
-      for (int32_t lane = 0; lane < lanes; ++lane) {
-        weft_thread_slot& own = slot(first + lane);
-        if (own.state == WEFT_THREAD_READY && (runnable >> lane & 1) != 0) resume(frame(first + lane));
+      waiting &= ~runnable;
+      for (uint32_t left = runnable; left != 0; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const weft_thread_slot& own = slot(first + lane);
+        resume(frame(first + lane));
+        if (own.state == WEFT_THREAD_FAILED) return false;
         waiting |= uint32_t{own.state == WEFT_THREAD_COLLECTIVE} << lane;
         exited |= uint32_t{own.state == WEFT_THREAD_EXITED} << lane;
-        if (own.state == WEFT_THREAD_FAILED) return false;
       }
       // Lanes that gave way run again in the next pass, after the other warps.
       runnable = 0;
@@ -155,7 +201,7 @@ class Block {
         const int lane = __builtin_ctz(left);
         const uint32_t mask = slot(first + lane).mask & present;
         if (!check_mask(lane, mask, exited)) return false;
-        left &= ~(mask | 1U << lane);
+        left &= ~mask;
         if ((mask & waiting) != mask) continue;
         if (!compute(first, mask)) return false;
         runnable |= mask;
@@ -183,48 +229,37 @@ class Block {
     const weft_cooperative_site& site = kernel_.sites[lowest.site];
     for (uint32_t left = mask; left != 0; left &= left - 1) {
       const weft_thread_slot& own = warp[__builtin_ctz(left)];
-      const weft_cooperative_site& other = kernel_.sites[own.site];
-      if (own.mask != lowest.mask || other.operation != site.operation || other.width != site.width ||
-          other.value_type != site.value_type) {
-        stuck("lanes of one mask call different warp collectives, or with different masks");
-        return false;
-      }
+      if (own.mask == lowest.mask && (own.site == lowest.site || alike(kernel_.sites[own.site], site)))
+        continue;
+      stuck("lanes of one mask call different warp collectives, or with different masks");
+      return false;
     }
     compute_collective(warp, mask, site);
-    for (uint32_t left = mask; left != 0; left &= left - 1) {
-      warp[__builtin_ctz(left)].state = WEFT_THREAD_READY;
-    }
     return true;
   }
 
-  // Every thread that has not exited is at a block barrier; it must be one and the same.
-  bool open_barrier() {
-    const weft_cooperative_site* site = nullptr;
-    int32_t index = -1;
+  static bool alike(const weft_cooperative_site& one, const weft_cooperative_site& other) {
+    return one.operation == other.operation && one.width == other.width && one.value_type == other.value_type;
+  }
+
+  // Every thread that has not exited is at one block barrier: the next pass takes them on.
+  void open_barrier() {
+    opened_ = true;
+    const int32_t operation = kernel_.sites[seen_.barrier_site].operation;
+    if (operation == WEFT_COOPERATIVE_barrier) return;
     int32_t count = 0;
+    for_each_at_barrier([&](weft_thread_slot& own) { count += own.value != 0 ? 1 : 0; });
+    auto result = static_cast<uint64_t>(count);
+    if (operation == WEFT_COOPERATIVE_barrier_and) result = count == seen_.at_barrier ? 1 : 0;
+    if (operation == WEFT_COOPERATIVE_barrier_or) result = count != 0 ? 1 : 0;
+    for_each_at_barrier([&](weft_thread_slot& own) { own.result = result; });
+  }
+
+  template <typename Visit>
+  void for_each_at_barrier(Visit visit) {
     for (int32_t thread = 0; thread < threads_; ++thread) {
-      const weft_thread_slot& own = slot(thread);
-      if (own.state != WEFT_THREAD_BARRIER) continue;
-      if (site == nullptr) {
-        index = own.site;
-        site = &kernel_.sites[index];
-      } else if (own.site != index) {
-        stuck("threads wait at different barriers");
-        return false;
-      }
-      count += own.value != 0 ? 1 : 0;
+      if (slot(thread).state == WEFT_THREAD_BARRIER) visit(slot(thread));
     }
-    uint64_t result = static_cast<uint64_t>(count);
-    if (site->operation == WEFT_COOPERATIVE_barrier_and) result = count == at_barrier_ ? 1 : 0;
-    if (site->operation == WEFT_COOPERATIVE_barrier_or) result = count != 0 ? 1 : 0;
-    const bool answers = site->operation != WEFT_COOPERATIVE_barrier;
-    for (int32_t thread = 0; thread < threads_; ++thread) {
-      weft_thread_slot& own = slot(thread);
-      if (own.state != WEFT_THREAD_BARRIER) continue;
-      own.state = WEFT_THREAD_READY;
-      if (answers) own.result = result;
-    }
-    return true;
   }
 
   const weft_cooperative_kernel& kernel_;
@@ -233,9 +268,8 @@ class Block {
   int32_t threads_;
   char* slots_;
   weft_cpu_block block_{};
-  int32_t at_barrier_ = 0;
-  int32_t at_grid_ = 0;
-  int32_t exited_ = 0;
+  Seen seen_;
+  bool opened_ = false;  // the block barrier, for the next pass
   bool failed_ = false;
 };
 
@@ -302,7 +336,7 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
     if (launch->grid[axis] < 0 || launch->grid[axis] > INT32_MAX) return 0;
   }
   if (launch->shared_memory_bytes < 0 || launch->shared_memory_bytes > INT32_MAX) return 0;
-  const int64_t stride = static_cast<int64_t>(sizeof(weft_thread_slot)) + frame_bytes(*kernel);
+  const int64_t stride = thread_bytes(*kernel);
   const int64_t threads = launch->block[0] * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   if (kernel->uses_grid_barriers == 0) return bytes;
@@ -316,7 +350,7 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
 
 int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* parameters,
                         weft_cpu_launch* launch, int64_t first, int64_t last, void* scratch) {
-  const int64_t stride = static_cast<int64_t>(sizeof(weft_thread_slot)) + frame_bytes(*kernel);
+  const int64_t stride = thread_bytes(*kernel);
   auto* memory = static_cast<char*>(scratch);
   if (kernel->uses_grid_barriers != 0) {
     return run_grid_together(*kernel, parameters, launch, last, memory, stride);

@@ -54,7 +54,7 @@ typedef struct weft_cooperative_site {
   int32_t padding;
 } weft_cooperative_site;
 
-// One thread: 64 bytes, then its frame.
+// One thread: 32 bytes, then its frame.
 typedef struct weft_thread_slot {
   int32_t state;    // enum weft_thread_state
   int32_t site;     // index of the kernel's sites
@@ -62,7 +62,6 @@ typedef struct weft_thread_slot {
   int32_t lane;     // shuffles: distance, bit mask or lane
   uint64_t value;   // the thread's own value, zero-extended; a predicate is 0 or 1
   uint64_t result;  // what it gets, in the low bits
-  uint8_t padding[32];
 } weft_thread_slot;
 
 // One block, while it runs.

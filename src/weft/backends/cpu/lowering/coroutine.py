@@ -32,7 +32,7 @@ _BLOCK_LINEAR: Final = 16
 _BLOCK_SHARED: Final = 24
 
 _BEGIN: Final = """\
-  %id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
+  %id = call token @llvm.coro.id(i32 32, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()
   %asked = icmp eq ptr %frame, null
   br i1 %asked, label %tell_size, label %begin
