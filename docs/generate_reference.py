@@ -42,7 +42,10 @@ PAGES = (
         (
             "weft.arguments.tensor_spec",
             "weft.arguments.constant",
+            "weft.arguments.shape",
+            "weft.arguments.pointer",
             "weft.arguments.stream",
+            "weft.arguments.registered",
             "weft.types.dims",
         ),
     ),

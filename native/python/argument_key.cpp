@@ -7,6 +7,7 @@
 
 #include "ffi_library.h"
 #include "module.h"
+#include "python/constant_key.h"
 #include "python/encode.h"
 #include "python/interop.h"
 #include "python/object.h"
@@ -77,12 +78,25 @@ class Key {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
     for (size_t index = 0; index < sizeof(T); ++index) add(bytes[index]);
   }
+  // What a record's compile-time field holds is part of the key.
+  int add_constant(PyObject* value) {
+    Reference key(constant_key(value));
+    if (!constants_) constants_.reset(PyList_New(0));
+    return key && constants_ ? PyList_Append(constants_.get(), key.get()) : -1;
+  }
+  // The bytes, or (bytes, constants) where there are constants.
+  PyObject* to_object() const {
+    Reference bytes(to_bytes());
+    if (WEFT_LIKELY(!constants_)) return bytes.release();
+    Reference constants(PyList_AsTuple(constants_.get()));
+    return bytes && constants ? PyTuple_Pack(2, bytes.get(), constants.get()) : nullptr;
+  }
+
+ private:
   PyObject* to_bytes() const {
     if (WEFT_LIKELY(heap_.empty())) return PyBytes_FromStringAndSize(inline_, static_cast<Py_ssize_t>(size_));
     return PyBytes_FromStringAndSize(heap_.data(), static_cast<Py_ssize_t>(heap_.size()));
   }
-
- private:
   void spill(uint8_t byte) {
     if (heap_.empty()) heap_.assign(inline_, size_);
     heap_.push_back(static_cast<char>(byte));
@@ -90,6 +104,7 @@ class Key {
   size_t size_ = 0;
   char inline_[240];
   std::string heap_;
+  Reference constants_;
 };
 
 // The tensor behind an FFI object, or nullptr without an exception.
@@ -114,22 +129,38 @@ int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorVi
 
 int add_argument(PyObject* object, Scratch& scratch, Key& key);
 
-int add_sequence(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
-  Reference items(PySequence_Tuple(object));
-  if (!items) return -1;
-  key.add_value(entry.serial);  // a named tuple is not a tuple
-  key.add_value(static_cast<uint32_t>(PyTuple_GET_SIZE(items.get())));
+int add_items(PyObject* items, Scratch& scratch, Key& key) {
   if (Py_EnterRecursiveCall(" while looking at nested sequences")) return -1;
   int failed = 0;
-  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(items.get()) && failed == 0; ++index) {
-    failed = add_argument(PyTuple_GET_ITEM(items.get(), index), scratch, key);
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(items) && failed == 0; ++index) {
+    failed = add_argument(PyTuple_GET_ITEM(items, index), scratch, key);
   }
   Py_LeaveRecursiveCall();
   return failed;
 }
 
+int add_sequence(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  Reference items(PySequence_Tuple(object));
+  if (!items) return -1;
+  key.add_value(entry.serial);  // a named tuple is not a tuple
+  key.add_value(static_cast<uint32_t>(PyTuple_GET_SIZE(items.get())));
+  return add_items(items.get(), scratch, key);
+}
+
+int add_record(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  key.add_value(entry.serial);
+  Reference constants(field_values(object, entry.constants));
+  Reference items(constants ? field_values(object, entry.fields) : nullptr);
+  if (!items) return -1;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(constants.get()); ++index) {
+    if (key.add_constant(PyTuple_GET_ITEM(constants.get(), index)) != 0) return -1;
+  }
+  return add_items(items.get(), scratch, key);
+}
+
 int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
-  Reference adapted(PyObject_CallOneArg(entry.adapter, object));
+  Reference adapter(Py_NewRef(entry.adapter));
+  Reference adapted(PyObject_CallOneArg(adapter.get(), object));
   if (!adapted) return -1;
   key.add_value(entry.serial);
   if (Py_EnterRecursiveCall(" while adapting an argument")) return -1;
@@ -150,6 +181,7 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
     case Kind::kStr:
     case Kind::kBytes:
     case Kind::kStream:
+    case Kind::kPointer:
       return 0;
     case Kind::kNumpyScalar:
       key.add_value(entry->dtype);
@@ -160,6 +192,8 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
       return add_sequence(object, *entry, scratch, key);
     case Kind::kAdapter:
       return add_adapted(object, *entry, scratch, key);
+    case Kind::kRecord:
+      return add_record(object, *entry, scratch, key);
     default:
       break;
   }
@@ -185,7 +219,7 @@ PyObject* argument_key(PyObject*, PyObject* arguments) {
   for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(arguments); ++index) {
     if (add_argument(PyTuple_GET_ITEM(arguments, index), scratch, key) != 0) return nullptr;
   }
-  return key.to_bytes();
+  return key.to_object();
 }
 
 PyTypeObject* g_tensor_info = nullptr;
@@ -257,6 +291,10 @@ const char* kind_name(Kind kind) {
       return "stream";
     case Kind::kAdapter:
       return "adapter";
+    case Kind::kRecord:
+      return "record";
+    case Kind::kPointer:
+      return "pointer";
     case Kind::kTensorView:
     case Kind::kAny:
     case Kind::kDict:
@@ -264,7 +302,6 @@ const char* kind_name(Kind kind) {
     case Kind::kDevice:
     case Kind::kIndex:
     case Kind::kReal:
-    case Kind::kPointer:
     case Kind::kProtocol:
     case Kind::kException:
     case Kind::kCallable:
@@ -289,12 +326,18 @@ PyObject* describe(PyObject*, PyObject* object) {
   return Py_BuildValue("(sO)", kind_name(entry->kind), Py_None);
 }
 
+PyObject* constant_key_method(PyObject*, PyObject* value) { return constant_key(value); }
+
 PyMethodDef kMethods[] = {
     {"argument_key", argument_key, METH_O,
-     "argument_key(arguments: tuple) -> bytes\n--\n\n"
+     "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
      "The types of a call's arguments: Python types, dtypes, ranks, device types and layout classes, never\n"
      "a value, a dimension or an address. TypeError names a type that cannot be an argument. Valid in this\n"
-     "process only."},
+     "process only. A tuple, with the values of compile-time fields, where records have such."},
+    {"constant_key", constant_key_method, METH_O,
+     "constant_key(value) -> tuple\n--\n\n"
+     "Equal for compile-time values that compile to the same code, and only for these: 1, 1.0 and True\n"
+     "differ, 0.0 and -0.0 too, NaN is itself."},
     {"tensor_info", tensor_info, METH_O,
      "tensor_info(value) -> TensorInfo | None\n--\n\n"
      "Where a tensor's memory is and how it is laid out, strides in elements; None for what is no tensor.\n"

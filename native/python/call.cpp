@@ -29,14 +29,21 @@ inline const TypeEntry* entry_of(Function* function, Py_ssize_t index, PyObject*
   return find_type(argument);
 }
 
-WEFT_COLD void blame_argument(Function* function, Py_ssize_t index) {
+WEFT_COLD void blame_argument(Function* function, Py_ssize_t index, const CallFrame& frame) {
   CallPlan* plan = function->plan;
   if (plan == nullptr) {
     Reference name(PyUnicode_FromString("function"));
     if (name) name_argument(name.get(), index, nullptr);
     return;
   }
-  name_argument(plan->signature, index, PyTuple_GET_ITEM(plan->parameters, index));
+  PyObject* parameter = PyTuple_GET_ITEM(plan->parameters, index);
+  if (frame.failed_item == nullptr) return name_argument(plan->signature, index, parameter);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Reference path(PyUnicode_Concat(parameter, frame.failed_item));
+  if (!path) PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  name_argument(plan->signature, index, path ? path.get() : parameter);
 }
 
 inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t count, CallFrame& frame,
@@ -54,9 +61,12 @@ inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t
         value->v_int64 = small_int_value(argument);
         continue;
       }
+      if (WEFT_UNLIKELY((flags & kArgumentItems) != 0)) {
+        frame.items = PyTuple_GET_ITEM(function->plan->items, index);
+      }
       if (WEFT_LIKELY(encode_argument(argument, *entry, flags, frame, value) == 0)) continue;
     }
-    blame_argument(function, index);
+    blame_argument(function, index, frame);
     return -1;
   }
   return 0;

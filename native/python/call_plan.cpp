@@ -20,6 +20,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   for (Py_ssize_t index = 0; plan->defaults != nullptr && index < plan->count; ++index) {
     Py_VISIT(plan->defaults[index]);
   }
+  Py_VISIT(plan->items);
   return 0;
 }
 
@@ -28,6 +29,7 @@ int clear(PyObject* self) {
   for (Py_ssize_t index = 0; plan->defaults != nullptr && index < plan->count; ++index) {
     Py_CLEAR(plan->defaults[index]);
   }
+  Py_CLEAR(plan->items);
   return 0;
 }
 
@@ -108,17 +110,48 @@ int set_mask(CallPlan* plan, PyObject* mask, uint8_t flag, const char* name) {
   return 0;
 }
 
+bool is_item_plan(PyObject* plan) {
+  if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) != 2) return false;
+  PyObject* children = PyTuple_GET_ITEM(plan, 0);
+  if (!PyTuple_Check(children) || !PyTuple_Check(PyTuple_GET_ITEM(plan, 1))) return false;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(children); ++index) {
+    PyObject* child = PyTuple_GET_ITEM(children, index);
+    if (!PyLong_Check(child) && !is_item_plan(child)) return false;
+  }
+  return true;
+}
+
+int set_items(CallPlan* plan, PyObject* items) {
+  if (items == nullptr || items == Py_None) return 0;
+  if (!PyTuple_Check(items) || PyTuple_GET_SIZE(items) != plan->count) {
+    return refuse(PyExc_TypeError, "CallPlan: expected items as a tuple of %zd, received %R", plan->count,
+                  items);
+  }
+  for (Py_ssize_t index = 0; index < plan->count; ++index) {
+    PyObject* item = PyTuple_GET_ITEM(items, index);
+    if (item == Py_None) continue;
+    if (!is_item_plan(item)) {
+      return refuse(PyExc_TypeError, "CallPlan: expected (children, constants) as items[%zd], received %R",
+                    index, item);
+    }
+    plan->flags[index] = static_cast<uint8_t>(plan->flags[index] | kArgumentItems);
+  }
+  plan->items = Py_NewRef(items);
+  return 0;
+}
+
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"name",          "signature_text",        "parameters",  "positional_count",
                                  "defaults",      "written_mask",          "stream_mask", "release_gil",
-                                 "owned_tensors", "positional_only_count", "foreign",     nullptr};
+                                 "owned_tensors", "positional_only_count", "foreign",     "items",
+                                 nullptr};
   PyObject *name, *signature, *parameters, *positional = Py_None, *defaults = nullptr;
-  PyObject *written = nullptr, *streams = nullptr;
+  PyObject *written = nullptr, *streams = nullptr, *items = nullptr;
   int release_gil = 0, owned_tensors = 0, foreign = 0;
   Py_ssize_t positional_only = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnp:CallPlan", const_cast<char**>(kNames),
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpO:CallPlan", const_cast<char**>(kNames),
                                    &name, &signature, &parameters, &positional, &defaults, &written, &streams,
-                                   &release_gil, &owned_tensors, &positional_only, &foreign)) {
+                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items)) {
     return nullptr;
   }
   Reference self(type->tp_alloc(type, 0));
@@ -146,7 +179,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   plan->owned_tensors = owned_tensors != 0;
   plan->foreign = foreign != 0;
   if (set_defaults(plan, defaults) != 0 || set_mask(plan, written, kArgumentWritten, "written_mask") != 0 ||
-      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0) {
+      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0) {
     return nullptr;
   }
   return self.release();
@@ -187,10 +220,12 @@ PyGetSetDef kProperties[] = {
 const char kDoc[] =
     "CallPlan(name, signature_text, parameters, positional_count=None, defaults=None, written_mask=0,\n"
     "         stream_mask=0, release_gil=False, owned_tensors=False, positional_only_count=0,\n"
-    "         foreign=False)\n\n"
+    "         foreign=False, items=None)\n\n"
     "How a function is called: its parameters and policies, as plain data.\n\n"
     "`defaults` is a dict by name, or a tuple for the last positional parameters. Bit i of `written_mask`\n"
     "says that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
+    "`items` holds None per parameter, or (children, constants) for a container: a child is the flags of an\n"
+    "item (1: written, 2: a stream) or such a pair, constants are what its compile-time fields had to be.\n"
     "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors,\n"
     "`foreign` for those that take every kind of value.";
 

@@ -12,6 +12,7 @@ namespace weft {
 enum ArgumentFlag : uint8_t {
   kArgumentWritten = 1,  // a kernel writes through it: read-only memory is refused
   kArgumentStream = 2,   // passed as an opaque pointer
+  kArgumentItems = 4,    // a container whose items differ: see CallPlan::items
 };
 
 struct CallPlan {
@@ -24,6 +25,10 @@ struct CallPlan {
   Py_ssize_t count;
   Py_ssize_t positional_count;       // the rest are keyword-only
   Py_ssize_t positional_only_count;  // the first ones, which have no keyword
+  // Per parameter None, or what holds for the items of a container: (children, constants). A child is the
+  // flags of an item, or such a pair itself. Constants are the values that a record's compile-time fields
+  // had. A nullptr where no parameter has one.
+  PyObject* items;
   bool release_gil;
   bool owned_tensors;
   bool foreign;  // takes every kind of value, as functions without a plan do

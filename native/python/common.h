@@ -21,6 +21,7 @@ namespace weft {
   NAME(__chandle__)               \
   NAME(__cuda_array_interface__)  \
   NAME(__cuda_stream__)           \
+  NAME(__dataclass_params__)      \
   NAME(__dlpack__)                \
   NAME(__dlpack_c_exchange_api__) \
   NAME(__dlpack_data_type__)      \
@@ -33,6 +34,7 @@ namespace weft {
   NAME(__tvm_ffi_opaque_ptr__)    \
   NAME(__tvm_ffi_value__)         \
   NAME(_cdata)                    \
+  NAME(_fields)                   \
   NAME(add_note)                  \
   NAME(cuda_stream)               \
   NAME(detach)                    \

@@ -141,18 +141,6 @@ int encode_holder(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return encode_foreign(held, value);
 }
 
-int encode_adapted(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
-                   TVMFFIAny* value) {
-  PyObject* adapted = PyObject_CallOneArg(entry.adapter, object);
-  if (adapted == nullptr || frame.scratch.at_end(drop_reference, adapted) != 0) return -1;
-  const TypeEntry* adapted_entry = find_type(adapted);
-  if (adapted_entry == nullptr) return -1;
-  if (Py_EnterRecursiveCall(" while adapting an argument")) return -1;
-  int failed = encode_argument(adapted, *adapted_entry, flags, frame, value);
-  Py_LeaveRecursiveCall();
-  return failed;
-}
-
 int encode_any(PyObject* object, TVMFFIAny* value) {
   const TVMFFIAny* held = value_of_any(object);
   if (held == nullptr) return -1;
@@ -171,8 +159,8 @@ int encode_real(PyObject* object, TVMFFIAny* value) {
   return value->v_float64 == -1.0 && PyErr_Occurred() ? -1 : 0;
 }
 
-// ctypes.c_void_p
-int encode_pointer(PyObject* object, TVMFFIAny* value) {
+int encode_pointer(PyObject* object, const TypeEntry& entry, CallFrame& frame, TVMFFIAny* value) {
+  if (entry.protocol != nullptr) return encode_protocol(object, entry, 0, frame, value);
   Reference address(PyObject_GetAttrString(object, "value"));
   if (!address) return -1;
   *value = {kTVMFFIOpaquePtr, {0}, {0}};
@@ -224,12 +212,13 @@ int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, Ca
       return encode_index(object, frame.scratch, value);
     case Kind::kReal:
       return encode_real(object, value);
-    case Kind::kPointer:
-      return encode_pointer(object, value);
     case Kind::kProtocol:
       return encode_protocol(object, entry, flags, frame, value);
     case Kind::kException:
       return encode_exception(object, frame, value);
+    case Kind::kRecord:
+      if (Py_TYPE(object)->tp_call == nullptr) return encode_opaque(object, frame, value);
+      return encode_callable(object, frame, value);
     case Kind::kCallable:
       return encode_callable(object, frame, value);
     default:
@@ -272,7 +261,9 @@ int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
 
 int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value) {
-  if (WEFT_UNLIKELY((flags & kArgumentStream) != 0)) return encode_stream(object, value);
+  if (WEFT_UNLIKELY((flags & kArgumentStream) != 0) && entry.kind != Kind::kPointer) {
+    return encode_stream(object, value);
+  }
   switch (entry.kind) {
     case Kind::kTensor:
       return encode_tensor(object, entry, flags, frame, value);
@@ -314,6 +305,13 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
       return encode_stream(object, value);
     case Kind::kAdapter:
       return encode_adapted(object, entry, flags, frame, value);
+    case Kind::kPointer:
+      return encode_pointer(object, entry, frame, value);
+    case Kind::kRecord:
+      // Foreign functions get a named tuple whole, and any other object as itself.
+      if (!frame.any_value) return encode_record(object, entry, flags, frame, value);
+      if (PyTuple_Check(object)) return encode_sequence(object, flags, frame, value);
+      break;
     case Kind::kShape:
       if (!frame.any_value) return encode_sequence(object, flags, frame, value);
       break;

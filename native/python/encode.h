@@ -19,7 +19,9 @@ struct CallFrame {
   int32_t stream_device_type = 0;  // 0: no stream was found
   int32_t stream_device = 0;
   void* stream = nullptr;
-  bool stream_asked = false;  // the first tensor on a device decides
+  bool stream_asked = false;        // the first tensor on a device decides
+  PyObject* items = nullptr;        // borrowed: the plan of the container that is encoded now
+  PyObject* failed_item = nullptr;  // borrowed: the path to the item that failed, such as "[1].x"
 };
 
 // Every kind of argument; `flags` are ArgumentFlags. Returns 0, or -1 with an exception that does not name
@@ -33,10 +35,19 @@ int encode_owned(PyObject* object, TVMFFIAny* value);
 // An int of any size: as an int where 64 bits hold it, else as an owned big integer.
 int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value);
 
-// encode_container.cpp: a tuple or list as ffi.Array, a dict as ffi.Map.
+// encode_container.cpp: a tuple or list as ffi.Array, a dict as ffi.Map; a named tuple or frozen dataclass as
+// an ffi.Array of the fields that are passed, while the others are compared with what was compiled for; what
+// the adapter of a registered type gives. `frame.failed_item` says where an item fails.
 int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value);
+int encode_record(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                  TVMFFIAny* value);
+int encode_adapted(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                   TVMFFIAny* value);
 int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value);
 int encode_shape(PyObject* object, Scratch& scratch, TVMFFIAny* value);
+
+// The values of an object's attributes with these names, as a new tuple.
+PyObject* field_values(PyObject* object, PyObject* names);
 
 // encode_type.cpp: element types, devices, and what tvm_ffi's protocols give.
 int encode_data_type(PyObject* object, TVMFFIAny* value);

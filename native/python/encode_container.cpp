@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Python containers as FFI objects. A container owns its elements, so tensors in it are objects.
+#include "python/constant_key.h"
 #include "python/encode.h"
 #include "python/standard_function.h"
 
@@ -16,32 +17,122 @@ int construct(Standard constructor, const TVMFFIAny* values, Py_ssize_t count, S
   return keep_owned(scratch, *value);
 }
 
-// Encodes `count` items, tensors among them as objects.
-int encode_items(PyObject* const* items, Py_ssize_t count, uint8_t flags, CallFrame& frame,
+// Puts the label of an item, `[1]` or `.x`, in front of the path to what failed inside it.
+WEFT_COLD int blame_item(CallFrame& frame, PyObject* names, Py_ssize_t index) {
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyObject* label = names != nullptr ? PyUnicode_FromFormat(".%U", PyTuple_GET_ITEM(names, index))
+                                     : PyUnicode_FromFormat("[%zd]", index);
+  PyObject* path = label == nullptr || frame.failed_item == nullptr
+                       ? Py_XNewRef(label)
+                       : PyUnicode_Concat(label, frame.failed_item);
+  Py_XDECREF(label);
+  if (path != nullptr && frame.scratch.at_end(drop_reference, path) == 0) frame.failed_item = path;
+  if (PyErr_Occurred()) PyErr_Clear();
+  PyErr_Restore(type, error, traceback);
+  return -1;
+}
+
+// Encodes `count` items, tensors among them as objects. `names` labels them in messages, or is nullptr.
+int encode_items(PyObject* const* items, Py_ssize_t count, PyObject* names, uint8_t flags, CallFrame& frame,
                  TVMFFIAny* values) {
+  PyObject* plan = (flags & kArgumentItems) != 0 ? PyTuple_GET_ITEM(frame.items, 0) : nullptr;
+  if (plan != nullptr && PyTuple_GET_SIZE(plan) != count) plan = nullptr;  // the callee refuses the size
   if (Py_EnterRecursiveCall(" while encoding nested containers")) return -1;
   bool owned_tensors = frame.owned_tensors;
   frame.owned_tensors = true;
   int failed = 0;
   for (Py_ssize_t index = 0; index < count && failed == 0; ++index) {
+    auto item_flags = static_cast<uint8_t>(flags & ~kArgumentItems);
+    if (plan != nullptr) {
+      PyObject* child = PyTuple_GET_ITEM(plan, index);
+      bool is_container = PyTuple_Check(child);
+      item_flags = is_container ? uint8_t{kArgumentItems} : static_cast<uint8_t>(PyLong_AsLong(child));
+      if (is_container) frame.items = child;
+    }
     const TypeEntry* entry = find_type(items[index]);
-    failed = entry == nullptr ? -1 : encode_argument(items[index], *entry, flags, frame, &values[index]);
+    failed = entry == nullptr ? -1 : encode_argument(items[index], *entry, item_flags, frame, &values[index]);
+    if (WEFT_UNLIKELY(failed != 0)) blame_item(frame, names, index);
   }
   frame.owned_tensors = owned_tensors;
   Py_LeaveRecursiveCall();
   return failed;
 }
 
+// The items of a tuple that lives until the call ends, as an ffi.Array.
+int encode_tuple(PyObject* items, PyObject* names, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
+  Py_ssize_t count = PyTuple_GET_SIZE(items);
+  auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
+  if (values == nullptr) return -1;
+  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, names, flags, frame, values) != 0) return -1;
+  return construct(Standard::kArray, values, count, frame.scratch, value);
+}
+
+// The compile-time fields of a record must be what the function was compiled for: nothing else looks at them.
+int check_constants(PyObject* object, const TypeEntry& entry, PyObject* expected) {
+  Py_ssize_t count = PyTuple_GET_SIZE(entry.constants);
+  if (count != PyTuple_GET_SIZE(expected)) {
+    return refuse(PyExc_TypeError, "expected an instance of the class that it was compiled for, received %s",
+                  entry.type->tp_name);
+  }
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyObject* name = PyTuple_GET_ITEM(entry.constants, index);
+    PyObject* wanted = PyTuple_GET_ITEM(expected, index);
+    Reference given(PyObject_GetAttr(object, name));
+    if (!given) return -1;
+    int same = is_same_constant(given.get(), wanted);
+    if (same < 0) return -1;
+    if (same == 0) {
+      return refuse(
+          PyExc_ValueError,
+          "its compile-time field '%U' is %R, but the function was compiled for %R; compile it again", name,
+          given.get(), wanted);
+    }
+  }
+  return 0;
+}
+
 }  // namespace
+
+PyObject* field_values(PyObject* object, PyObject* names) {
+  Py_ssize_t count = PyTuple_GET_SIZE(names);
+  Reference values(PyTuple_New(count));
+  for (Py_ssize_t index = 0; values && index < count; ++index) {
+    PyObject* value = PyObject_GetAttr(object, PyTuple_GET_ITEM(names, index));
+    if (value == nullptr) return nullptr;
+    PyTuple_SET_ITEM(values.get(), index, value);
+  }
+  return values.release();
+}
 
 int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   PyObject* items = PySequence_Tuple(object);  // a list may change while its elements are looked at
   if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
-  Py_ssize_t count = PyTuple_GET_SIZE(items);
-  auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
-  if (values == nullptr) return -1;
-  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, flags, frame, values) != 0) return -1;
-  return construct(Standard::kArray, values, count, frame.scratch, value);
+  return encode_tuple(items, nullptr, flags, frame, value);
+}
+
+int encode_record(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                  TVMFFIAny* value) {
+  if ((flags & kArgumentItems) != 0 &&
+      check_constants(object, entry, PyTuple_GET_ITEM(frame.items, 1)) != 0) {
+    return -1;
+  }
+  PyObject* items = field_values(object, entry.fields);
+  if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
+  return encode_tuple(items, entry.fields, flags, frame, value);
+}
+
+int encode_adapted(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                   TVMFFIAny* value) {
+  Reference adapter(Py_NewRef(entry.adapter));  // it may register another one for its own type
+  PyObject* adapted = PyObject_CallOneArg(adapter.get(), object);
+  if (adapted == nullptr || frame.scratch.at_end(drop_reference, adapted) != 0) return -1;
+  const TypeEntry* adapted_entry = find_type(adapted);
+  if (adapted_entry == nullptr) return -1;
+  if (Py_EnterRecursiveCall(" while adapting an argument")) return -1;
+  int failed = encode_argument(adapted, *adapted_entry, flags, frame, value);
+  Py_LeaveRecursiveCall();
+  return failed;
 }
 
 int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
@@ -57,7 +148,8 @@ int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* va
   }
   auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
   if (values == nullptr) return -1;
-  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, flags, frame, values) != 0) return -1;
+  flags = static_cast<uint8_t>(flags & ~kArgumentItems);
+  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, nullptr, flags, frame, values) != 0) return -1;
   return construct(Standard::kMap, values, count, frame.scratch, value);
 }
 

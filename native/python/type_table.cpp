@@ -147,6 +147,23 @@ bool is_real_number(PyTypeObject* type) {
   return answer > 0;
 }
 
+// Python's half of the package knows what the annotations of the fields mean. A class that it cannot read is
+// no record; whoever compiles for an instance says why.
+bool resolve_record(TypeEntry* entry) {
+  Reference module(PyImport_ImportModule("weft.arguments.records"));
+  Reference fields(module ? PyObject_CallMethod(module.get(), "passed_fields", "O", entry->type) : nullptr);
+  PyObject *passed, *constants;
+  if (!fields || fields.get() == Py_None ||
+      !PyArg_ParseTuple(fields.get(), "O!O!", &PyTuple_Type, &passed, &PyTuple_Type, &constants)) {
+    PyErr_Clear();
+    return false;
+  }
+  entry->fields = Py_NewRef(passed);
+  entry->constants = Py_NewRef(constants);
+  entry->kind = Kind::kRecord;
+  return true;
+}
+
 // What is no tensor and no container but still means an FFI value.
 void resolve_other(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
@@ -154,7 +171,7 @@ void resolve_other(TypeEntry* entry) {
        {g_names.__tvm_ffi_opaque_ptr__, g_names.__dlpack_data_type__, g_names.__dlpack_device__,
         g_names.__tvm_ffi_int__, g_names.__tvm_ffi_float__, g_names.__tvm_ffi_value__}) {
     if (!has_attribute(type, method)) continue;
-    entry->kind = Kind::kProtocol;
+    entry->kind = method == g_names.__tvm_ffi_opaque_ptr__ ? Kind::kPointer : Kind::kProtocol;
     entry->protocol = method;
     return;
   }
@@ -231,6 +248,9 @@ void resolve(TypeEntry* entry) {
   }
   entry->kind = value_kind(type);
   if (entry->kind == Kind::kUnknown) entry->kind = derived_kind(type);
+  if (entry->kind == Kind::kTuple && type != &PyTuple_Type && has_attribute(type, g_names._fields)) {
+    resolve_record(entry);
+  }
   if (entry->kind != Kind::kUnknown) return;
   if (has_attribute(type, g_names.__chandle__)) {
     entry->kind = Kind::kForeignObject;
@@ -246,7 +266,7 @@ void resolve(TypeEntry* entry) {
   } else if (has_attribute(type, g_names.__cuda_stream__) || has_attribute(type, g_names.cuda_stream) ||
              is_subtype_of_imported(type, "cupy.cuda", "Stream")) {
     entry->kind = Kind::kStream;
-  } else {
+  } else if (!has_attribute(type, g_names.__dataclass_params__) || !resolve_record(entry)) {
     resolve_other(entry);
   }
 }
@@ -285,6 +305,33 @@ PyObject* register_adapter_method(PyObject*, PyObject* const* arguments, Py_ssiz
   Py_RETURN_NONE;
 }
 
+PyObject* find_adapter(PyObject*, PyObject* type) {
+  if (!PyType_Check(type)) {
+    PyErr_Format(PyExc_TypeError, "find_adapter takes a type, received %s", Py_TYPE(type)->tp_name);
+    return nullptr;
+  }
+  TypeEntry* entry = entry_of(reinterpret_cast<PyTypeObject*>(type));
+  if (entry == nullptr) return nullptr;
+  return Py_NewRef(entry->kind == Kind::kAdapter ? entry->adapter : Py_None);
+}
+
+// Whether compiled functions take instances of a type only through an adapter.
+bool is_adaptable(Kind kind) {
+  switch (kind) {
+    case Kind::kUnknown:
+    case Kind::kAdapter:
+    case Kind::kRecord:
+    case Kind::kIndex:
+    case Kind::kReal:
+    case Kind::kProtocol:
+    case Kind::kException:
+    case Kind::kCallable:
+      return true;
+    default:
+      return false;
+  }
+}
+
 PyMethodDef kMethods[] = {
     {"set_reader_rungs", set_reader_rungs, METH_O,
      "set_reader_rungs(mask: int) -> None\n--\n\n"
@@ -295,7 +342,10 @@ PyMethodDef kMethods[] = {
     {"register_adapter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(register_adapter_method)),
      METH_FASTCALL,
      "register_adapter(type: type, adapter) -> None\n--\n\n"
-     "Instances of exactly `type` are passed as adapter(instance), for example a tuple of their fields."},
+     "Instances of exactly `type` are passed as adapter(instance), for example a tuple of their fields.\n"
+     "ValueError for a type whose instances are arguments as they are."},
+    {"find_adapter", find_adapter, METH_O,
+     "find_adapter(type: type) -> adapter | None\n--\n\nWhat register_adapter registered for a type."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -312,6 +362,10 @@ const TypeEntry* find_type(PyObject* object) { return entry_of_type(Py_TYPE(obje
 int register_adapter(PyTypeObject* type, PyObject* adapter) {
   TypeEntry* entry = entry_of(type);
   if (entry == nullptr) return -1;
+  if (!entry->settled) settle(entry);
+  if (!is_adaptable(entry->kind)) {
+    return refuse(PyExc_ValueError, "instances of %s are arguments as they are", type->tp_name);
+  }
   Py_INCREF(adapter);
   Py_XSETREF(entry->adapter, adapter);
   entry->kind = Kind::kAdapter;

@@ -29,6 +29,8 @@ enum class Kind : uint8_t {
   kForeignHolder,  // an object with __tvm_ffi_object__
   kStream,         // an object with __cuda_stream__
   kAdapter,        // a type registered with a function that gives its value
+  kRecord,         // a named tuple or a frozen dataclass, passed as the tuple of its run-time fields
+  kPointer,        // ctypes.c_void_p, or an object with __tvm_ffi_opaque_ptr__
   // The rest are arguments of foreign functions only; compiled functions refuse them.
   kAny,         // weft._native.OwnedAny and AnyView
   kTensorView,  // weft._native.TensorView, passed as DLTensor*
@@ -38,7 +40,6 @@ enum class Kind : uint8_t {
   kShape,     // weft.ffi.Shape
   kIndex,     // a number with __index__
   kReal,      // a numbers.Real
-  kPointer,   // ctypes.c_void_p
   kProtocol,  // an object with one of tvm_ffi's value protocols
   kException,
   kCallable,
@@ -75,7 +76,9 @@ struct TypeEntry {
   TensorReader read = nullptr;
   const DLPackExchangeAPI* exchange = nullptr;
   PyObject* adapter = nullptr;
-  PyObject* protocol = nullptr;  // the method of Kind::kProtocol; interned
+  PyObject* protocol = nullptr;   // the method of Kind::kProtocol, or of kPointer; interned
+  PyObject* fields = nullptr;     // of a record: the names of those that are passed
+  PyObject* constants = nullptr;  // of a record: the names of those that are fixed when compiling
 };
 
 // The entry of an object's type, made when it is first seen. nullptr with an exception set when the look
@@ -85,7 +88,8 @@ const TypeEntry* find_type(PyObject* object);
 // The same for a type whose instances results are made of.
 const TypeEntry* entry_of_type(PyTypeObject* type);
 
-// Registers the function that gives the value marshalled in place of instances of `type`.
+// Registers the function that gives the value marshalled in place of instances of `type`. ValueError for a
+// type whose instances are arguments as they are.
 int register_adapter(PyTypeObject* type, PyObject* adapter);
 
 // The rungs of the ladder that may be used, a mask of the values below. All of them by default.

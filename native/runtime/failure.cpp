@@ -117,6 +117,10 @@ std::string sentence(const weft_failure_site& site, int64_t received, int64_t wa
       return item("strides", site) + got + ", expected a multiple of " + want;
     case WEFT_FAILURE_integer_range:
       return "value is " + got + ", expected" + tail(site);
+    case WEFT_FAILURE_item_count:
+      return "it has " + got + (received == 1 ? " item" : " items") + ", expected " + want + tail(site);
+    case WEFT_FAILURE_address_alignment:
+      return "address is " + address_text(received) + ", expected a multiple of " + want;
     case WEFT_FAILURE_float_range:
       return "value is " + describe_float(double_of_bits(received)) + ", expected at most " +
              describe_float(double_of_bits(wanted)) + " in magnitude (" + site.expected + ")";
@@ -136,6 +140,8 @@ std::string sentence(const weft_failure_site& site, const TVMFFIAny& received) {
              std::to_string(site.index);
     case WEFT_FAILURE_integer_range:
       return "value is " + describe_big_int(received) + ", expected" + tail(site);
+    case WEFT_FAILURE_shape_item:
+      return item("shape", site) + describe_any(received) + ", expected an int";
     case WEFT_FAILURE_returned_view:
       return "it is returned, so it must be passed as a tensor object; received a DLTensor*";
     default:

@@ -12,6 +12,7 @@
 #include "runtime/array.h"
 #include "runtime/failure.h"
 #include "runtime/scalar.h"
+#include "runtime/shape.h"
 
 namespace {
 

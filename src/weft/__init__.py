@@ -38,6 +38,9 @@ _PUBLIC = {
     ),
     "weft.arguments.tensor_spec": ("Tensor", "fake_tensor"),
     "weft.arguments.constant": ("Constexpr",),
+    "weft.arguments.pointer": ("Pointer",),
+    "weft.arguments.registered": ("register_argument",),
+    "weft.arguments.shape": ("Shape",),
     "weft.arguments.stream": ("Stream", "environment_stream"),
     "weft.types.dims": ("sym",),
     "weft.types.dtype": (
@@ -76,8 +79,6 @@ _PUBLIC = {
         "WeftError",
     ),
 }
-# What the design has and this version has not.
-_LATER = ("Pointer", "Shape", "register_argument")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -105,8 +106,6 @@ def __getattr__(name: str) -> object:
         value = getattr(_import(_MODULE_OF[name]), name)
     elif name == "profiler":
         value = _import("weft.profiler")
-    elif name in _LATER:
-        raise AttributeError(f"weft.{name} is not available in this version")
     elif name.startswith("_"):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     else:

@@ -5,6 +5,9 @@ from weft.api import compile as compile
 from weft.api import jit as jit
 from weft.api import kernel as kernel
 from weft.arguments.constant import Constexpr as Constexpr
+from weft.arguments.pointer import Pointer as Pointer
+from weft.arguments.registered import register_argument as register_argument
+from weft.arguments.shape import Shape as Shape
 from weft.arguments.stream import Stream as Stream
 from weft.arguments.stream import environment_stream as environment_stream
 from weft.arguments.tensor_spec import Tensor as Tensor

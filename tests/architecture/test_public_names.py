@@ -54,8 +54,3 @@ def test_every_name_of_the_kernel_language_is_documented():
 
 def test_no_name_is_documented_that_does_not_exist():
     assert documented() - set(NAMES) - set(language.LANGUAGE) == set()
-
-
-def test_a_name_of_a_later_version_says_so():
-    with pytest.raises(AttributeError, match="not available in this version"):
-        _ = weft.register_argument

@@ -12,7 +12,7 @@ from tests.arguments.inferring import X, infer, refused
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.arguments.constant import Constexpr
 from weft.arguments.signature import ARGUMENT_KINDS, Signature, infer_signature
-from weft.arguments.stream import Stream, environment_stream
+from weft.arguments.stream import environment_stream
 from weft.arguments.tensor_spec import Tensor
 from weft.errors import SignatureError
 from weft.types import dtype as types
@@ -119,22 +119,3 @@ def test_a_signature_is_checked_against_its_function():
     for name, parameters in (("g", declared), ("f", declared[1:])):
         with pytest.raises(SignatureError, match="cannot be compiled for the signature"):
             signature.checked_for(name, parameters)
-
-
-def test_the_call_plan_has_masks_defaults_and_names():
-    signature = infer_signature(
-        "f",
-        [
-            DeclaredParameter("k", Constexpr[int], 3),
-            DeclaredParameter("a", Tensor[F32, ("n",)]),
-            DeclaredParameter("s", Stream, None),
-            DeclaredParameter("c", types.f32, 2.0, keyword_only=True),
-        ],
-        kwargs={"s": 7},
-    )
-    plan = signature.call_plan(frozenset({"a"}), returns_objects=True)
-    assert (plan.name, plan.signature_text) == ("f", signature.text)
-    assert plan.parameters == ("a", "s", "c")
-    assert plan.positional_count == 2
-    assert plan.defaults == {"s": None, "c": 2.0}
-    assert plan.owned_tensors

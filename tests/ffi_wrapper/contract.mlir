@@ -1,6 +1,6 @@
 // Every operation of the dialect, as `everything` in test_wrapper.py makes it.
-  ffi.func "__tvm_ffi_f" of "f(a: Tensor[u8, (n, 4, None), strided, strides=(sym(s, divisibility=2), 4, None), alignment_bytes=16, device=cuda:1], b: Tensor[u8, (n, None, 4), inner, strides=(sym(s, divisibility=2), None, 1)], c: Tensor[f32, (n,)], alpha: bf16 = 2.0, nothing: None, stream: Stream)" on "cuda" {
-    ffi.check_count 6
+  ffi.func "__tvm_ffi_f" of "f(a: Tensor[u8, (n, 4, None), strided, strides=(sym(s, divisibility=2), 4, None), alignment_bytes=16, device=cuda:1], b: Tensor[u8, (n, None, 4), inner, strides=(sym(s, divisibility=2), None, 1)], c: Tensor[f32, (n,)], alpha: bf16 = 2.0, nothing: None, stream: Stream, address: Pointer[f32], size: Shape[(n, 4)], box: tuple[Tensor[f32, (n,)], i32])" on "cuda" {
+    ffi.check_count 9
     %a = ffi.decode_tensor 0 "a"
     ffi.check %a "data"
     ffi.check %a "rank" is 3
@@ -40,7 +40,24 @@
     %alpha = ffi.decode_scalar 3 "alpha" as "bf16" : bf16
     ffi.decode_none 4 "nothing"
     %stream = ffi.decode_stream 5 "stream"
+    %address = ffi.decode_pointer 6 "address" of "Pointer[f32]" : !cuda.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>
+    %size = ffi.decode_shape 7 "size" rank 2
+    ffi.check_dim %size[0] equals %n
+    ffi.check_dim %size[1] is 4
+    %2 = ffi.as_dim %size[0] : i32
+    %box = ffi.decode_array 8 "box" size 2 of "tuple[Tensor[f32, (n,)], i32]"
+    %3 = ffi.decode_tensor 0 "box[0]" in %box
+    ffi.check %3 "data"
+    ffi.check %3 "rank" is 1
+    ffi.check %3 "dtype" named "f32"
+    ffi.check %3 "device_type" is 2
+    ffi.check_device %3 equals %device
+    ffi.check %3 "alignment" is 4
+    ffi.check_dim %3[0] equals %n
+    ffi.check_layout %3 "contiguous" of "Tensor[f32, (n,)]"
+    %4 = ffi.as_tensor %3 : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
+    %5 = ffi.decode_scalar 1 "box[1]" in %box as "i32" : i32
     %own = ffi.environment_stream of %device
-    %2 = ffi.device_guard @f(%a_tensor, %b_tensor, %c_tensor, %alpha, %stream, %own : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>, !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, bf16, !cuda.stream, !cuda.stream) device %device stream %stream -> bf16
-    ffi.return values %2 : bf16 tensors %c as [{value = 0 : i64, dtype = "bf16"}, {argument = "c"}, unit]
+    %6 = ffi.device_guard @f(%a_tensor, %b_tensor, %c_tensor, %alpha, %stream, %address, %2, %4, %5, %own : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>, !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, bf16, !cuda.stream, !cuda.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>, i32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, i32, !cuda.stream) device %device stream %stream -> bf16
+    ffi.return values %6 : bf16 tensors %c as [{value = 0 : i64, dtype = "bf16"}, {argument = "c"}, unit]
   }

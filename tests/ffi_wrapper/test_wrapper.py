@@ -16,6 +16,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tests.ffi_wrapper.wrapped import CUDA, Parameter, llvm_text, module_of, signature_of
 from weft.arguments.base import ArgumentKind
+from weft.arguments.pointer import Pointer
+from weft.arguments.shape import Shape
 from weft.arguments.signature import ARGUMENT_KINDS
 from weft.arguments.stream import Stream, environment_stream
 from weft.arguments.tensor_spec import Tensor, fake_tensor
@@ -77,6 +79,9 @@ def everything() -> ModuleOp:
         Parameter("alpha", types.bf16, 2.0),
         Parameter("nothing", None),
         Parameter("stream", Stream),
+        Parameter("address", Pointer[types.f32]),
+        Parameter("size", Shape["n", 4]),
+        Parameter("box", tuple[SPEC, types.i32]),
         Parameter("own", environment_stream()),
         device=CUDA,
     )

@@ -17,21 +17,19 @@ from xdsl.ir import Attribute, Block, Region
 
 from tests.native.callee import AnyValue, DLTensor
 from weft import _native
-from weft.arguments.base import ArgumentKind, DeclaredParameter
-from weft.arguments.scalar import ScalarKind
+from weft.arguments.base import DeclaredParameter
 from weft.arguments.signature import Signature, infer_signature
-from weft.arguments.tensor import TensorKind
 from weft.backends.host import HOST_SYMBOLS, host_machine
 from weft.codegen.module_printer import ModulePrinter, symbols_of
 from weft.codegen.object_loader import load_object
 from weft.codegen.optimize import emit_object, parse
 from weft.codegen.tables import HOST_FUNCTION
+from weft.compiler.call_plan import make_call_plan
 from weft.dialects.cuda.memory import DimOp, StrideOp
-from weft.dialects.cuda.types import DYNAMIC, StreamType
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
 from weft.ffi.library import find_ffi_library, open_ffi_library
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
-from weft.language.ir_types import ir_tensor_type, ir_type
+from weft.language.ir_types import ir_type_of
 from weft.runtime.code_image import link
 from weft.runtime.object_code import ObjectCode
 
@@ -44,29 +42,15 @@ def signature_of(name: str, *parameters: DeclaredParameter, device: int = CPU, a
     return infer_signature(name, parameters, args, kwargs).for_device(device)
 
 
-def type_of(kind: ArgumentKind) -> Attribute:
-    """The type of a host function's argument."""
-    if isinstance(kind, TensorKind):
-        return ir_tensor_type(
-            kind.dtype,
-            [dim if isinstance(dim, int) else DYNAMIC for dim in kind.dims],
-            layout=kind.layout,
-            dim_bits=kind.dim_bits,
-            offset_bits=kind.offset_bits,
-            alignment_bytes=kind.alignment_bytes,
-        )
-    return ir_type(kind.dtype) if isinstance(kind, ScalarKind) else StreamType()
-
-
 def module_of(signature: Signature, returns=(), tree: Attribute | None = None) -> ModuleOp:
     """A module with a host function that returns some of its arguments' parts, and its wrapper.
 
     `returns`: the name of a scalar argument, or ("dim" | "stride", tensor's name, dimension).
     """
-    staged = [parameter for parameter in signature.parameters if parameter.kind.is_staged]
-    types = [type_of(parameter.kind) for parameter in staged]
+    staged = signature.host_arguments()
+    types = [ir_type_of(leaf.kind) for leaf in staged]
     block = Block(arg_types=types)
-    arguments = {p.name: value for p, value in zip(staged, block.args, strict=True)}
+    arguments = {leaf.path: value for leaf, value in zip(staged, block.args, strict=True)}
     values = []
     for item in returns:
         if isinstance(item, str):
@@ -139,7 +123,7 @@ class Wrapped:
 
     def function(self, **plan: Any) -> _native.Function:
         """The callable that users get."""
-        call_plan = self.signature.call_plan(frozenset(), plan.get("owned", False))
+        call_plan = make_call_plan(self.signature, frozenset(), plan.get("owned", False))
         address = self.image.lookup(self.symbol)
         return _native.Function.from_address(address, self.image.state, self.image, call_plan)
 

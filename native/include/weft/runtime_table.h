@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 2
+#define WEFT_RUNTIME_TABLE_VERSION 3
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -120,7 +120,13 @@ struct weft_cpu_launch {
   /* return_argument */                                                                      \
   KIND(returned_view, "ValueError")                                                          \
   /* kernel_fail(block, thread); `place`: file and line, `expected`: the condition's text */ \
-  KIND(assertion, "AssertionError")
+  KIND(assertion, "AssertionError")                                                          \
+  /* fail(number of items, expected number); tail or NULL */                                 \
+  KIND(item_count, "ValueError")                                                             \
+  /* fail_any; `index`: the item of a shape that is no int */                                \
+  KIND(shape_item, "TypeError")                                                              \
+  /* fail(address, alignment in bytes) */                                                    \
+  KIND(address_alignment, "ValueError")
 
 enum weft_failure_kind {
 #define WEFT_KIND(name, exception) WEFT_FAILURE_##name,
@@ -201,7 +207,12 @@ typedef struct weft_failure_site {
   ROW(run_cooperative, int32_t,                                                                             \
       (const weft_cooperative_kernel* kernel, const void* parameters, weft_cpu_launch* launch,              \
        int64_t first, int64_t last, void* scratch),                                                         \
-      "i32 (ptr, ptr, ptr, i64, i64, ptr)")
+      "i32 (ptr, ptr, ptr, i64, i64, ptr)")                                                                 \
+  /* The sizes of a shape, given as ffi.Shape, ffi.Array or ffi.List of `count` ints; or fails. */          \
+  ROW(decode_shape, int32_t,                                                                                \
+      (const weft_failure_site* kind, const weft_failure_site* size, const weft_failure_site* item,         \
+       const TVMFFIAny* argument, int64_t count, int64_t* sizes),                                           \
+      "i32 (ptr, ptr, ptr, ptr, i64, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -7,12 +7,12 @@ In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `describe`. Next
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 from weft.errors import ArgumentValueError, SignatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from weft.arguments.symbols import Symbols
 
@@ -98,6 +98,10 @@ class Place:
     def __str__(self) -> str:
         return f"{self.function}: argument '{self.name}'"
 
+    def inside(self, label: str) -> Place:
+        """The place of an item: `label` is `[1]` or `.x`."""
+        return Place(self.function, self.name + label)
+
     def error(self, code: str, message: str, hint: str = "") -> SignatureError:
         """The error to raise for a wrong kind: `add_one: argument 'b': ...`."""
         return SignatureError(code, f"{self}: {message}", hint=hint)
@@ -105,6 +109,13 @@ class Place:
     def value_error(self, code: str, message: str, hint: str = "") -> ArgumentValueError:
         """The error to raise where the kind is right and the dtype, size or range is not."""
         return ArgumentValueError(code, f"{self}: {message}", hint=hint)
+
+
+class Leaf(NamedTuple):
+    """A value that is no container, with its path from the parameter: `t[1].x`."""
+
+    path: str
+    kind: ArgumentKind
 
 
 class ArgumentKind(Frozen):
@@ -147,6 +158,27 @@ class ArgumentKind(Frozen):
             SignatureError: where they contradict each other; the message names both.
         """
         raise TypeError(f"{cls.__name__} infers nothing")
+
+    @property
+    def parts(self) -> tuple[tuple[str, ArgumentKind], ...]:
+        """What a container holds: the label of each item in a path, and its kind."""
+        return ()
+
+    def with_parts(self, kinds: Sequence[ArgumentKind]) -> ArgumentKind:
+        """The same container of other kinds; the kind itself where it holds nothing."""
+        return self
+
+    def leaves(self, path: str) -> Iterator[Leaf]:
+        """What it is made of in the end, in order: itself if it is no container."""
+        if not self.parts:
+            yield Leaf(path, self)
+        for label, part in self.parts:
+            yield from part.leaves(path + label)
+
+    def host_arguments(self, path: str) -> Iterator[Leaf]:
+        """The run-time values that the host function gets for it, in order, each of a kind that has an IR type."""
+        if self.is_staged:
+            yield Leaf(path, self)
 
     def resolved(self, symbols: Symbols) -> ArgumentKind:
         """The same kind, once all arguments have said what they know about symbolic dimensions."""

@@ -11,19 +11,23 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft import _native
 from weft.arguments.base import (
     MISSING,
     ArgumentKind,
     Frozen,
+    Leaf,
     OptionalAnnotation,
     Place,
     annotation_text,
     describe,
 )
 from weft.arguments.constant import ConstantKind
+from weft.arguments.container import ContainerKind
 from weft.arguments.none import NoneKind
+from weft.arguments.pointer import PointerKind
+from weft.arguments.registered import adapted
 from weft.arguments.scalar import ScalarKind
+from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.symbols import Symbols
 from weft.arguments.tensor import TensorKind
@@ -41,7 +45,10 @@ ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
     ScalarKind,
     StreamKind,
     EnvironmentStreamKind,
+    PointerKind,
+    ShapeKind,
     TensorKind,
+    ContainerKind,
 )
 """Every kind, in the order in which a value without annotation is tried."""
 
@@ -84,7 +91,7 @@ class Parameter(Frozen):
 
 
 class TensorParameter(NamedTuple):
-    """A parameter that is a tensor."""
+    """A tensor: a parameter, or an item of one; then its name is a path such as `t[1].x`."""
 
     name: str
     kind: TensorKind
@@ -138,12 +145,15 @@ class Signature(Frozen):
         return tuple(position for position, kind in kinds if isinstance(kind, ConstantKind))
 
     def tensors(self) -> tuple[TensorParameter, ...]:
-        """The parameters that are tensors, in order."""
+        """The tensors among the parameters and in their containers, in order."""
+        leaves = (leaf for p in self.parameters for leaf in p.kind.leaves(p.name))
         return tuple(
-            TensorParameter(p.name, p.kind)
-            for p in self.parameters
-            if isinstance(p.kind, TensorKind)
+            TensorParameter(path, kind) for path, kind in leaves if isinstance(kind, TensorKind)
         )
+
+    def host_arguments(self) -> tuple[Leaf, ...]:
+        """The run-time values that the host function takes, in order."""
+        return tuple(leaf for p in self.parameters for leaf in p.kind.host_arguments(p.name))
 
     def for_device(self, device_type: int) -> Signature:
         """The same signature with every tensor on a DLDeviceType (`types.device.CPU` or `CUDA`).
@@ -154,44 +164,9 @@ class Signature(Frozen):
         placed = tuple(self._placed(parameter, device_type) for parameter in self.parameters)
         return Signature(self.name, placed, device_type)
 
-    def call_plan(self, written: frozenset[str], returns_objects: bool) -> _native.CallPlan:
-        """What the marshaller must know to call the compiled function.
-
-        Args:
-            written: names of the tensors that kernels write through; read-only memory is refused there.
-            returns_objects: the function returns a tensor that it was given, so tensors must be objects.
-        """
-        passed = self.passed
-        masks = {"written": 0, "streams": 0}
-        for position, parameter in enumerate(passed):
-            if parameter.name in written:
-                masks["written"] |= 1 << position
-            if isinstance(parameter.kind, StreamKind):
-                masks["streams"] |= 1 << position
-        return _native.CallPlan(
-            self.name,
-            self.text,
-            [parameter.name for parameter in passed],
-            sum(not parameter.keyword_only for parameter in passed),
-            {p.name: p.default for p in passed if p.default is not MISSING},
-            masks["written"],
-            masks["streams"],
-            owned_tensors=returns_objects,
-        )
-
     def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
-        kind = parameter.kind
-        if not isinstance(kind, TensorKind):
-            return parameter
-        if kind.device_type not in (None, device_type):
-            raise Place(self.name, parameter.name).error(
-                "TARGET_CONFLICT",
-                f"it is on {device_name(kind.device_type)}, the function runs on "
-                f"{device_name(device_type)}",
-                hint="all tensors of a function are on the CPU, or all on CUDA devices",
-            )
-        placed = kind.replaced(device_type=device_type)
-        return Parameter(parameter.name, placed, parameter.default, parameter.keyword_only)
+        kind = _on_device(parameter.kind, device_type, Place(self.name, parameter.name))
+        return Parameter(parameter.name, kind, parameter.default, parameter.keyword_only)
 
     def checked_for(self, name: str, parameters: Sequence[DeclaredParameter]) -> Signature:
         """This signature, if it is one of the function with that name and those parameters.
@@ -240,7 +215,7 @@ def infer_signature(
         scale(n: i32)
     """
     values = _bind(name, parameters, args, kwargs or {})
-    symbols = Symbols()
+    symbols = Symbols(infer_kind, _is_annotation)
     inferred: list[tuple[DeclaredParameter, ArgumentKind]] = []
     for parameter in parameters:
         place = Place(name, parameter.name)
@@ -251,7 +226,11 @@ def infer_signature(
                 f"{_header(name, parameters)}: missing argument '{parameter.name}'",
             )
         try:
-            inferred.append((parameter, _infer_kind(parameter, value, place, symbols)))
+            if value is None and parameter.default is None:
+                kind: ArgumentKind = NoneKind()
+            else:
+                kind = infer_kind(parameter.annotation, value, place, symbols)
+            inferred.append((parameter, kind))
         except WeftError:
             raise
         except (TypeError, ValueError) as error:
@@ -264,6 +243,24 @@ def infer_signature(
             for p, kind in inferred
         ),
     )
+
+
+def _on_device(kind: ArgumentKind, device_type: int, place: Place) -> ArgumentKind:
+    """The kind with all its tensors on a DLDeviceType."""
+    if kind.parts:
+        return kind.with_parts(
+            [_on_device(part, device_type, place.inside(label)) for label, part in kind.parts]
+        )
+    if not isinstance(kind, TensorKind):
+        return kind
+    if kind.device_type not in (None, device_type):
+        raise place.error(
+            "TARGET_CONFLICT",
+            f"it is on {device_name(kind.device_type)}, the function runs on "
+            f"{device_name(device_type)}",
+            hint="all tensors of a function are on the CPU, or all on CUDA devices",
+        )
+    return kind.replaced(device_type=device_type)
 
 
 def _header(name: str, parameters: Sequence[DeclaredParameter]) -> str:
@@ -297,12 +294,26 @@ def _bind(
     return values
 
 
-def _infer_kind(
-    parameter: DeclaredParameter, value: object, place: Place, symbols: Symbols
-) -> ArgumentKind:
-    annotation, is_optional = _without_none(parameter.annotation)
-    if value is None and (is_optional or parameter.default is None):
+def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols) -> ArgumentKind:
+    """The kind of one argument, or of one item of a container.
+
+    Args:
+        annotation: as an object, or MISSING.
+        value: an example, a stand-in, or MISSING.
+        place: for messages.
+        symbols: of the signature.
+
+    Raises:
+        SignatureError: if there is no kind for it, or annotation and value contradict each other.
+    """
+    annotation, is_optional = _without_none(annotation)
+    if value is None and is_optional:
         return NoneKind()
+    value, was_adapted = adapted(value, place)
+    if was_adapted and isinstance(annotation, type) and not _is_annotation(annotation):
+        annotation = (
+            MISSING  # it names the registered class, whose instances are passed as something else
+        )
     if annotation is MISSING:
         for kind in ARGUMENT_KINDS:
             if kind.recognises(value):
@@ -316,8 +327,14 @@ def _infer_kind(
     raise place.error(
         "ANNOTATION_UNKNOWN",
         f"it is annotated {annotation_text(annotation)}, which means nothing to weft",
-        hint="annotate weft.Tensor[...], a dtype such as weft.f32, weft.Stream or weft.Constexpr",
+        hint="annotate weft.Tensor[...], a dtype such as weft.f32, weft.Shape, weft.Pointer[...], weft.Stream, "
+        "weft.Constexpr, tuple[...], or the class of a named tuple or frozen dataclass",
     )
+
+
+def _is_annotation(annotation: object) -> bool:
+    annotation, _ = _without_none(annotation)
+    return any(kind.is_annotated_by(annotation) for kind in ARGUMENT_KINDS)
 
 
 def _accepted() -> str:

@@ -2,7 +2,7 @@
 """What the arguments of one function say together about its symbolic dimensions.
 
 In: each mention of a `Dim`, with the size an example has there. Out: one set of facts per name, and errors
-where examples disagree. Next: tensor.
+where examples disagree. It also carries how the kinds of items are inferred. Next: tensor.
 """
 
 from __future__ import annotations
@@ -13,20 +13,38 @@ from weft.errors import ArgumentValueError
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
+    from collections.abc import Callable
+
+    from weft.arguments.base import ArgumentKind, Place
 
 _LARGEST_32_BIT = (1 << 31) - 1
 
 
 class Symbols:
-    """The symbolic dimensions of one signature while it is being inferred."""
+    """The symbolic dimensions of one signature while it is being inferred.
 
-    __slots__ = ("_facts", "_fixed", "_observed")
+    Args:
+        infer: gives the kind of an argument, from its annotation, its value and its place.
+        is_annotation: whether an annotation means something to some kind.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_facts", "_fixed", "_infer", "_observed", "is_annotation")
+
+    def __init__(
+        self,
+        infer: Callable[[object, object, Place, Symbols], ArgumentKind],
+        is_annotation: Callable[[object], bool],
+    ) -> None:
+        # Handed in, so that the kinds need not know the table that lists them.
+        self._infer = infer
+        self.is_annotation = is_annotation
         self._facts: dict[str, tuple[Dim, str]] = {}
         self._observed: dict[str, tuple[int, str]] = {}
         self._fixed: dict[str, int] = {}
+
+    def infer(self, annotation: object, value: object, place: Place) -> ArgumentKind:
+        """The kind of an item of a container."""
+        return self._infer(annotation, value, place, self)
 
     def declare(self, dim: Dim, place: Place) -> None:
         """Notes one mention; a plain name takes the facts that another mention gives.

@@ -143,7 +143,7 @@ class Tensor:
         dims = said[1] if len(said) > 1 else ...
         return TensorSpec(
             _check_dtype(said[0]),
-            None if dims is ... else _check_dims(dims, "dims"),
+            None if dims is ... else check_dims(dims, "dims"),
             _check_layout(said[2]) if len(said) > 2 else None,
         )
 
@@ -180,7 +180,7 @@ def fake_tensor(
     checked_dtype = _check_dtype(dtype)
     if checked_dtype is None:
         raise _spec_error("fake_tensor needs a dtype, received None")
-    dims = _check_dims(shape, "shape")
+    dims = check_dims(shape, "shape")
     checked_strides = None
     checked_layout = _check_layout(layout)
     if strides is not None:
@@ -195,7 +195,7 @@ def fake_tensor(
                 f"device is {device!r}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
             ) from None
         device_type = DEVICE_TYPES[name]
-    alignment = None if alignment_bytes is None else _check_alignment(alignment_bytes)
+    alignment = None if alignment_bytes is None else check_alignment(alignment_bytes)
     return TensorSpec(
         checked_dtype, dims, checked_layout, checked_strides, alignment, device_type, index
     )
@@ -250,7 +250,12 @@ def _check_layout(layout: object) -> str:
     raise _spec_error(f"the layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
 
 
-def _check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
+def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
+    """The entries of a shape as users write it; None becomes an independent symbol.
+
+    Raises:
+        SignatureError: if it is no tuple, too long, or an entry is no size.
+    """
     entries = items_of(dims)
     if entries is None:
         raise _spec_error(
@@ -286,7 +291,12 @@ def _check_entry(entry: object, what: str, least: int) -> int | Dim:
     raise _spec_error(f"{what} is {entry!r}, expected {size}, a name, a weft.sym(...) or None")
 
 
-def _check_alignment(alignment_bytes: object) -> int:
+def check_alignment(alignment_bytes: object) -> int:
+    """An alignment in bytes as users give it.
+
+    Raises:
+        SignatureError: if it is no power of two from 1 to 2**20.
+    """
     if type(alignment_bytes) is int and 1 <= alignment_bytes <= 1 << 20:
         if alignment_bytes & (alignment_bytes - 1) == 0:
             return alignment_bytes

@@ -7,16 +7,24 @@ data, so that calling needs nothing of the compiler. Next: runtime.compiled_func
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.arguments.base import MISSING
+from weft.arguments.constant import ConstantKind
 from weft.arguments.stream import StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from weft.arguments.base import ArgumentKind
     from weft.arguments.signature import Signature
+
+_WRITTEN: Final = 1
+_STREAM: Final = 2
+
+# What holds for the items of a container: (children, constants), where a child is flags or such a pair.
+ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def make_call_plan(
@@ -26,7 +34,8 @@ def make_call_plan(
 
     Args:
         signature: of the function.
-        written_arguments: names of the parameters that kernels write to; a read-only array is refused there.
+        written_arguments: names of the parameters that kernels write to, paths (`t[1].x`) where they are
+            items of containers; a read-only array is refused there.
         returns_objects: whether it returns a tensor that it was given, so that tensors must arrive as
             counted objects.
     """
@@ -41,7 +50,31 @@ def make_call_plan(
         written_mask=_mask(parameter.name in written_arguments for parameter in passed),
         stream_mask=_mask(isinstance(parameter.kind, StreamKind) for parameter in passed),
         owned_tensors=returns_objects,
+        items=tuple(
+            item_plan(p.kind, p.name, written_arguments) if p.kind.parts else None for p in passed
+        ),
     )
+
+
+def item_plan(kind: ArgumentKind, path: str, written: Container[str]) -> ItemPlan:
+    """What the marshaller must know of the items of a container: which are written, which are streams.
+
+    Args:
+        kind: of the container.
+        path: its name.
+        written: paths of the tensors that kernels write to.
+    """
+    children: list[Any] = []
+    constants: list[Any] = []
+    for label, part in kind.parts:
+        if isinstance(part, ConstantKind):
+            constants.append(part.value)
+        elif part.parts:
+            children.append(item_plan(part, path + label, written))
+        else:
+            is_written = _WRITTEN if path + label in written else 0
+            children.append(is_written | (_STREAM if isinstance(part, StreamKind) else 0))
+    return tuple(children), tuple(constants)
 
 
 def _mask(bits: Any) -> int:

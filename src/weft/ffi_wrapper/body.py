@@ -6,17 +6,40 @@ In: operations and names. Out: the block. Next: bindings.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from weft.ffi_wrapper.bindings import Bindings
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.arguments.base import ArgumentKind
+    from weft.dialects.ffi.arguments import Position
+
+    Decoder = Callable[["WrapperBody", "Argument"], list[SSAValue]]
+
 OperationT = TypeVar("OperationT", bound=Operation)
+
+
+class Argument(NamedTuple):
+    """What a caller passes, itself or as an item of a container: where it is found, and what it has to be."""
+
+    position: Position
+    kind: ArgumentKind
+
+    @property
+    def name(self) -> str:
+        """Of the argument; the path of an item: `t[1].x`."""
+        return self.position.name
 
 
 class WrapperBody:
     """What the files of this room add to.
+
+    Args:
+        decoders: how each kind is decoded.
 
     Attributes:
         block: the operations so far.
@@ -25,13 +48,18 @@ class WrapperBody:
         stream: the first stream that the caller passes, or None.
     """
 
-    __slots__ = ("bindings", "block", "device", "stream")
+    __slots__ = ("_decoders", "bindings", "block", "device", "stream")
 
-    def __init__(self) -> None:
+    def __init__(self, decoders: Mapping[type[ArgumentKind], Decoder]) -> None:
+        self._decoders = decoders
         self.block = Block()
         self.bindings = Bindings()
         self.device: SSAValue | None = None
         self.stream: SSAValue | None = None
+
+    def decode(self, argument: Argument) -> list[SSAValue]:
+        """Emits the decoding of an argument; the values that the host function takes for it, in order."""
+        return self._decoders[type(argument.kind)](self, argument)
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Appends an operation; `name` becomes its result's name in printed IR."""

@@ -21,24 +21,26 @@ if TYPE_CHECKING:
 
 
 def call_host(
-    body: WrapperBody, host: HostOp, arguments: Sequence[SSAValue | None], on_cpu: bool
+    body: WrapperBody, host: HostOp, arguments: Sequence[SSAValue], on_cpu: bool
 ) -> list[SSAValue]:
     """Emits the guarded call.
 
     The stream is the one that the caller passed first, else that of the first CUDA tensor's library, else
     the environment's. On the CPU there is none.
     """
-    staged = [argument for argument in arguments if argument is not None]
-    if len(staged) != len(arguments):
+    taken = host.function_type.inputs.data
+    if [argument.type for argument in arguments] != list(taken):
         raise InternalCompilerError(
-            "WRAPPER_DECODE", "an argument of the host function was not decoded", hint=REPORT_HINT
+            "WRAPPER_DECODE",
+            f"the host function takes {taken}, decoded was {[a.type for a in arguments]}",
+            hint=REPORT_HINT,
         )
     stream = body.stream
     if stream is None and not on_cpu:
         stream = body.emit(EnvironmentStreamOp(body.device), "stream").result
     guard = DeviceGuardOp(
         host.sym_name.data,
-        staged,
+        arguments,
         None if on_cpu else body.device,
         None if on_cpu else stream,
         host.function_type.outputs.data,

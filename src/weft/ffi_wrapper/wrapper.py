@@ -13,39 +13,45 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Region
 
+from weft.arguments.container import ContainerKind
 from weft.arguments.none import NoneKind
+from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
+from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi.arguments import DecodeTensorOp
+from weft.dialects.ffi.arguments import DecodeTensorOp, Position
 from weft.dialects.ffi.call import EnvironmentStreamOp
 from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.ffi_wrapper.body import WrapperBody
+from weft.ffi_wrapper.body import Argument, WrapperBody
+from weft.ffi_wrapper.decode.container import decode_container
 from weft.ffi_wrapper.decode.none import decode_none
+from weft.ffi_wrapper.decode.pointer import decode_pointer
 from weft.ffi_wrapper.decode.scalar import decode_scalar
+from weft.ffi_wrapper.decode.shape import decode_shape
 from weft.ffi_wrapper.decode.stream import decode_stream
 from weft.ffi_wrapper.decode.tensor import decode_tensor
 from weft.ffi_wrapper.device_guard import call_host
 from weft.types.device import CPU, DEVICE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, SSAValue
 
     from weft.arguments.base import ArgumentKind
-    from weft.arguments.signature import Parameter, Signature
-
-    Decoder = Callable[[WrapperBody, int, Parameter, Attribute | None], SSAValue | None]
+    from weft.arguments.signature import Signature
+    from weft.ffi_wrapper.body import Decoder
 
 DECODERS: Final[dict[type[ArgumentKind], Decoder]] = {
     TensorKind: decode_tensor,
     ScalarKind: decode_scalar,
     StreamKind: decode_stream,
     NoneKind: decode_none,
+    PointerKind: decode_pointer,
+    ShapeKind: decode_shape,
+    ContainerKind: decode_container,
 }
 """How each kind that a caller passes is decoded; a kind without a row is not passed."""
 
@@ -65,21 +71,19 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
         InternalCompilerError: if the host function does not take what the signature says.
     """
     host = _find_host(module, signature)
-    body = WrapperBody()
+    body = WrapperBody(DECODERS)
     passed = signature.passed
     body.emit(CheckCountOp(len(passed)))
-    types = iter(host.function_type.inputs.data)
-    type_of = {p.name: next(types) for p in signature.parameters if p.kind.is_staged}
-    decoded: dict[str, SSAValue | None] = {}
-    for position, parameter in enumerate(passed):
-        decoder = DECODERS[type(parameter.kind)]
-        decoded[parameter.name] = decoder(body, position, parameter, type_of.get(parameter.name))
+    decoded: dict[str, list[SSAValue]] = {}
+    for index, parameter in enumerate(passed):
+        argument = Argument(Position(index, parameter.name), parameter.kind)
+        decoded[parameter.name] = body.decode(argument)
     on_cpu = signature.device_type in (None, CPU)
     for parameter in signature.parameters:
         if isinstance(parameter.kind, EnvironmentStreamKind):
             stream = body.emit(EnvironmentStreamOp(body.device), parameter.name)
-            decoded[parameter.name] = stream.result
-    arguments = [decoded[p.name] for p in signature.parameters if p.kind.is_staged]
+            decoded[parameter.name] = [stream.result]
+    arguments = [value for p in signature.parameters for value in decoded.get(p.name, ())]
     results = call_host(body, host, arguments, on_cpu)
     body.emit(_return(host, results, body.block))
     name = _TARGETS[signature.device_type or CPU]
@@ -92,7 +96,7 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
 def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
     for operation in module.body.block.ops:
         if isinstance(operation, HostOp) and operation.sym_name.data == signature.name:
-            staged = sum(p.kind.is_staged for p in signature.parameters)
+            staged = len(signature.host_arguments())
             taken = len(operation.function_type.inputs.data)
             if staged == taken:
                 return operation

@@ -114,7 +114,7 @@ def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
     frame = visitor.frame
     if isinstance(node.value, ast.Attribute) and node.value.attr in _FACTS:
         value = visitor.evaluate(node.value.value)
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and not value.type.is_pointer:
             return _tensor_fact(visitor, value, node, node.value.attr)
         value = attribute(frame, value, node.value)
     else:

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Region
 
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation, Constexpr, constant_key
+from weft.arguments.pointer import PointerSpec
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
@@ -331,10 +332,14 @@ def _checked(
             return _materialized(caller, value, annotation, where)
         raise _misfit(where, str(annotation), value)
     if annotation is TensorAnnotation or isinstance(annotation, TensorSpec):
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or value.type.is_pointer:
             raise _misfit(where, "a tensor", value)
         if isinstance(annotation, TensorSpec):
             _check_tensor(where, annotation, value)
+    if isinstance(annotation, PointerSpec):
+        is_pointer = isinstance(value, Tensor) and value.type.is_pointer
+        if not is_pointer or value.dtype is not annotation.dtype:
+            raise _misfit(where, str(annotation), value)
     if annotation is Constexpr or isinstance(annotation, ConstantAnnotation):
         leaves: list[Any] = []
         flatten(value, leaves)

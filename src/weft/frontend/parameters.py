@@ -6,14 +6,17 @@ In: a signature. Out: the function's block arguments, and the value of each para
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.arguments.constant import ConstantKind
+from weft.arguments.container import ContainerKind
 from weft.arguments.none import NoneKind
+from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
+from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.cuda.types import StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.frontend.printed_names import name_value
 from weft.language.ir_types import ir_type_of
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.arguments.base import ArgumentKind
-    from weft.arguments.signature import Parameter, Signature
+    from weft.arguments.signature import Signature
     from weft.dialects.builder import Builder
+
+
+_UNPRINTABLE: Final = re.compile(r"\W+")  # of a path such as `t[1].x`
 
 
 def host_parameters(
@@ -34,21 +40,25 @@ def host_parameters(
 ) -> Iterator[tuple[str, Any]]:
     """Name and value of each parameter; adds the function's arguments, and notes its tensors in `tensors`."""
     for parameter in signature.parameters:
-        value = _value(builder, parameter)
-        if isinstance(value, Tensor):
-            tensors.append(value)
-        yield parameter.name, value
+        yield parameter.name, _value(builder, parameter.kind, parameter.name, tensors)
 
 
-def _value(builder: Builder, parameter: Parameter) -> Any:
-    kind, name = parameter.kind, parameter.name
+def _value(builder: Builder, kind: ArgumentKind, path: str, tensors: list[Tensor]) -> Any:
     match kind:
-        case TensorKind():
-            return Tensor(_argument(builder, kind, name), kind.dtype, name)
+        case TensorKind() | PointerKind():
+            tensor = Tensor(_argument(builder, kind, path), kind.dtype, path)
+            tensors.append(tensor)
+            return tensor
         case ScalarKind():
-            return Scalar(_argument(builder, kind, name), kind.dtype)
+            return Scalar(_argument(builder, kind, path), kind.dtype)
         case StreamKind() | EnvironmentStreamKind():
-            return Stream(_argument(builder, kind, name))
+            return Stream(_argument(builder, kind, path))
+        case ShapeKind():
+            return _shape(builder, kind, path)
+        case ContainerKind():
+            return kind.make(
+                [_value(builder, item, path + label, tensors) for label, item in kind.parts]
+            )
         case ConstantKind():
             return kind.value
         case NoneKind():
@@ -59,10 +69,23 @@ def _value(builder: Builder, parameter: Parameter) -> Any:
             )
 
 
-def _argument(builder: Builder, kind: ArgumentKind, name: str) -> SSAValue:
+def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, ...]:
+    """Ints where the signature demands them, else scalars."""
+    sizes = {
+        leaf.path: Scalar(_argument(builder, leaf.kind, leaf.path), leaf.kind.dtype)
+        for leaf in kind.host_arguments(path)
+        if isinstance(leaf.kind, ScalarKind)
+    }
+    return tuple(
+        dim if isinstance(dim, int) else sizes[f"{path}[{index}]"]
+        for index, dim in enumerate(kind.dims)
+    )
+
+
+def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:
     entry = builder.entry
-    # The environment's stream has no type as an argument of a call, but the host function takes it.
-    argument_type = ir_type_of(kind) or StreamType()
+    argument_type = ir_type_of(kind)
+    assert argument_type is not None  # only kinds with run-time values come here
     argument = entry.insert_arg(argument_type, len(entry.args))
-    name_value(argument, name)
+    name_value(argument, _UNPRINTABLE.sub("_", path).strip("_"))
     return argument

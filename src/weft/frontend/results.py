@@ -47,7 +47,8 @@ class Results:
             return none_result()
         if isinstance(value, tuple | list):
             return tuple_result([self.tree(item) for item in value])  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(value, Tensor) and not isinstance(value.ssa.owner, ViewOp):
+        is_argument = isinstance(value, Tensor) and not isinstance(value.ssa.owner, ViewOp)
+        if is_argument and not value.type.is_pointer:
             self.has_tensors = True
             return argument_result(value.name)
         if isinstance(value, bool | int | float):

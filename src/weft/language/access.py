@@ -152,7 +152,7 @@ def _constant_index(
     builder: Builder, tensor: Tensor, dimension: int, index: int, dim: int
 ) -> SSAValue:
     size = f"{tensor.name}.shape[{dimension}]"
-    if index < 0:
+    if index < 0 and not tensor.type.is_pointer:
         raise ValueRangeError(
             "INDEX_NEGATIVE",
             f"index {dimension} of {tensor.name} is {index}; expected 0 or more",
@@ -166,11 +166,12 @@ def _constant_index(
             if dim
             else "it has no elements",
         )
-    if index > types.i64.maximum:
+    if not types.i64.minimum <= index <= types.i64.maximum:
         raise ValueRangeError(
             "INDEX_OUT_OF_RANGE", f"index {dimension} of {tensor.name} is {index}, beyond 64 bits"
         )
-    return builder.constant(i32 if index <= types.i32.maximum else i64, index)
+    fits = types.i32.minimum <= index <= types.i32.maximum
+    return builder.constant(i32 if fits else i64, index)
 
 
 def _no_index(tensor: Tensor, dimension: int, found: str) -> TypeMismatchError:
@@ -192,18 +193,23 @@ def attribute(builder: Builder, value: object, name: str) -> object:
     """
     if isinstance(value, StagedNamespace):
         return value.attribute(builder, name)
-    if isinstance(value, Tensor) and name in TENSOR_ATTRIBUTES:
+    if isinstance(value, Tensor) and name in attribute_names(value):
         return _tensor_attribute(builder, value, name)
     if isinstance(value, Scalar) and name == "dtype":
         return value.dtype
     names: tuple[str, ...] = ()
     if isinstance(value, Tensor | Scalar):
-        names = TENSOR_ATTRIBUTES if isinstance(value, Tensor) else ("dtype",)
+        names = attribute_names(value) if isinstance(value, Tensor) else ("dtype",)
     raise NameResolutionError(
         "UNKNOWN_ATTRIBUTE",
         f"{describe(value)} has no attribute {name!r}",
         hint=f"there are {', '.join(names)}" if names else "",
     )
+
+
+def attribute_names(tensor: Tensor) -> tuple[str, ...]:
+    """Names of a tensor's attributes; nobody knows how many elements are behind a pointer."""
+    return ("dtype",) if tensor.type.is_pointer else TENSOR_ATTRIBUTES
 
 
 def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:

@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 
+from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
-from weft.arguments.stream import StreamKind
+from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.cuda.types import DYNAMIC, StreamType, TensorType
+from weft.dialects.cuda.types import DYNAMIC, UNBOUNDED, StreamType, TensorType
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -118,6 +119,14 @@ def ir_type_of(kind: ArgumentKind) -> Attribute | None:
             offset_bits=kind.offset_bits,
             alignment_bytes=kind.alignment_bytes,
         )
+    if isinstance(kind, PointerKind):
+        return ir_tensor_type(
+            kind.dtype,
+            [UNBOUNDED],
+            space=kind.space,
+            dim_bits=64,
+            alignment_bytes=kind.alignment_bytes,
+        )
     if isinstance(kind, ScalarKind):
         return ir_type(kind.dtype)
-    return StreamType() if isinstance(kind, StreamKind) else None
+    return StreamType() if isinstance(kind, StreamKind | EnvironmentStreamKind) else None

@@ -156,6 +156,8 @@ def describe(value: object) -> str:
     if isinstance(value, Scalar):
         return value.dtype.name
     if isinstance(value, Tensor):
+        if value.type.is_pointer:
+            return f"Pointer[{value.dtype}]"
         return f"Tensor[{value.dtype}, {shape_text(value)}]"
     if isinstance(value, Stream):
         return "a stream"

@@ -84,7 +84,7 @@ class Specialisations:
         key: Hashable
         if constants:
             chosen: list[object] = [arguments[i] for i in constants]
-            values = tuple((type(value), value) for value in chosen)
+            values = tuple(_native.constant_key(value) for value in chosen)
             runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
             key = (self._type_key(runtime, arguments), self._checked(values))
         else:
@@ -116,15 +116,19 @@ class Specialisations:
             constants = compiled.constant_positions
             runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
             types = self._type_key(runtime, arguments)
-            values = self._checked(tuple((type(arguments[i]), arguments[i]) for i in constants))
+            values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
             entry = self._by_key[(types, values) if constants else types] = _Specialisation()
             entry.compiled = compiled
             self._constants = constants
             return constants
 
-    def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> bytes:
+    def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> Hashable:
         try:
-            return _native.argument_key(runtime)
+            key = _native.argument_key(runtime)
+            # A tuple holds values of compile-time fields, too.
+            return key if isinstance(key, bytes) else self._checked(key)
+        except SignatureError:
+            raise
         except TypeError:
             # The compiler says it better: it knows the parameter's name and what is accepted.
             self._compile(arguments)

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm_types import global_name
 from weft.codegen.wrapper.calls import print_device_guard, print_environment_stream
+from weft.codegen.wrapper.containers import (
+    print_as_dim,
+    print_decode_array,
+    print_decode_shape,
+)
 from weft.codegen.wrapper.printer import WrapperPrinter
 from weft.codegen.wrapper.results import print_return
 from weft.codegen.wrapper.scalars import (
     print_decode_none,
+    print_decode_pointer,
     print_decode_scalar,
     print_decode_stream,
 )
@@ -58,6 +64,9 @@ WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
     ffi.DecodeScalarOp: print_decode_scalar,
     ffi.DecodeStreamOp: print_decode_stream,
     ffi.DecodeNoneOp: print_decode_none,
+    ffi.DecodePointerOp: print_decode_pointer,
+    ffi.DecodeShapeOp: print_decode_shape,
+    ffi.DecodeArrayOp: print_decode_array,
     ffi.CheckOp: print_check,
     ffi.BindDimOp: print_bind_dim,
     ffi.CheckDimOp: print_check_dim,
@@ -67,6 +76,7 @@ WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
     ffi.BindDeviceOp: print_bind_device,
     ffi.CheckDeviceOp: print_check_device,
     ffi.AsTensorOp: print_as_tensor,
+    ffi.AsDimOp: print_as_dim,
     ffi.EnvironmentStreamOp: print_environment_stream,
     ffi.DeviceGuardOp: print_device_guard,
     ffi.ReturnOp: print_return,

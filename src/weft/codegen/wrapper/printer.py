@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.codegen.module_printer import ModulePrinter
+    from weft.dialects.ffi.arguments import DecodeOp
     from weft.dialects.ffi.function import FuncOp
 
 LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
@@ -35,7 +36,10 @@ BOOL: Final = 2
 FLOAT: Final = 3
 OPAQUE_POINTER: Final = 4
 DLTENSOR_POINTER: Final = 7
+SHAPE_OBJECT: Final = 69
 TENSOR: Final = 70
+ARRAY: Final = 71
+LIST: Final = 75
 BIG_INT: Final = 78
 
 
@@ -79,7 +83,8 @@ class WrapperPrinter(FunctionPrinter):
         signature: name of the constant that holds the signature's text.
         state: pointer to the `weft_state` of this call.
         table: pointer to its runtime table.
-        arguments: what is known of each decoded tensor.
+        arguments: what is known of each decoded tensor or shape.
+        arrays: pointer to the items of each decoded array.
         symbols: value (i64) of each bound symbol, and whether it has one (i1), None for always.
         results: where the host function stored each of its results.
         device_type: DLDeviceType that the function runs on.
@@ -90,6 +95,7 @@ class WrapperPrinter(FunctionPrinter):
         "_failures_of",
         "_has_failing_call",
         "arguments",
+        "arrays",
         "device_type",
         "results",
         "signature",
@@ -105,6 +111,7 @@ class WrapperPrinter(FunctionPrinter):
         self.state = ""
         self.table = ""
         self.arguments: dict[SSAValue, TensorArgument] = {}
+        self.arrays: dict[SSAValue, str] = {}
         self.symbols: dict[SSAValue, tuple[str, str | None]] = {}
         self.results: dict[SSAValue, str] = {}
         # Where each failing check comes from, for the phis of the shared ends: values, then the label.
@@ -124,6 +131,11 @@ class WrapperPrinter(FunctionPrinter):
     def store(self, kind: str, value: str, base: str, offset: int = 0) -> None:
         """Stores a field of a structure."""
         self.line(f"store {kind} {value}, ptr {self.address(base, offset)}, align 8")
+
+    def argument(self, op: DecodeOp) -> str:
+        """The address of the TVMFFIAny that an operation decodes."""
+        base = "%args" if op.within is None else self.arrays[op.within]
+        return self.address(base, ANY_BYTES * op.position.value.data)
 
     def site(self, kind: str, place: str = "", expected: str = "", index: int = 0) -> str:
         """A constant `weft_failure_site`; `kind` is a name of `_native.FAILURE_KINDS`."""

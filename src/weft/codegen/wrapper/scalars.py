@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers, streams and None of a wrapper.
+"""Numbers, addresses, streams and None of a wrapper.
 
-In: ffi.decode_scalar, ffi.decode_stream, ffi.decode_none. Out: the value, with kind and range checked. An int is
-taken for a float, a bool for an int; never the other way. Next: calls.
+In: the ffi operations that decode one of these. Out: the value, with kind and range checked. An int is taken for a
+float, a bool for an int; never the other way. Next: calls.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm_types import f64_text, llvm_type
+from weft.codegen.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
-    ANY_BYTES,
     ANY_VALUE,
     BIG_INT,
     FLOAT,
@@ -24,13 +24,20 @@ from weft.codegen.wrapper.printer import (
 from weft.types.dtype import f32, f64, u64
 
 if TYPE_CHECKING:
-    from weft.dialects.ffi.arguments import DecodeNoneOp, DecodeScalarOp, DecodeStreamOp
+    from weft.dialects.cuda.types import TensorType
+    from weft.dialects.ffi.arguments import (
+        DecodeNoneOp,
+        DecodeOp,
+        DecodePointerOp,
+        DecodeScalarOp,
+        DecodeStreamOp,
+    )
     from weft.types.dtype import DType
 
 
-def _open(printer: WrapperPrinter, position: int) -> tuple[str, str]:
+def _open(printer: WrapperPrinter, op: DecodeOp) -> tuple[str, str]:
     """Pointer to an argument, and its type index."""
-    argument = printer.address("%args", ANY_BYTES * position)
+    argument = printer.argument(op)
     return argument, printer.field(argument, 0, "i32", "kind")
 
 
@@ -43,7 +50,7 @@ def _is_int_or_bool(printer: WrapperPrinter, kind: str) -> str:
 def print_decode_scalar(printer: WrapperPrinter, op: DecodeScalarOp) -> None:
     """`ffi.decode_scalar`."""
     dtype = op.element
-    argument, kind = _open(printer, op.position.value.data)
+    argument, kind = _open(printer, op)
     if dtype.is_float:
         value = _decode_float(printer, op, dtype, argument, kind)
     elif dtype is u64:
@@ -75,7 +82,7 @@ def _decode_integer(
     kind_site = _kind_site(printer, op, dtype)
     site = printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
     printer.require_of(is_int, site, argument)
-    value = printer.field(argument, ANY_VALUE, "i64", op.argument.data)
+    value = printer.field(argument, ANY_VALUE, "i64", op.stem)
     result = llvm_type(op.result.type)
     if dtype.bits == 64:
         return value
@@ -92,7 +99,7 @@ def _decode_integer(
 
 def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind: str) -> str:
     """A small integer on the straight path; a BigInt through the runtime table."""
-    small = printer.field(argument, ANY_VALUE, "i64", op.argument.data)
+    small = printer.field(argument, ANY_VALUE, "i64", op.stem)
     is_int = _is_int_or_bool(printer, kind)
     is_positive = printer.let(f"icmp sge i64 {small}, 0")
     is_small = printer.let(f"and i1 {is_int}, {is_positive}")
@@ -113,7 +120,7 @@ def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind
     after = printer.label
     printer.branch(done)
     printer.start(done)
-    return printer.phi("i64", [(small, before), (big, after)], op.argument.data)
+    return printer.phi("i64", [(small, before), (big, after)], op.stem)
 
 
 def _decode_float(
@@ -133,7 +140,7 @@ def _decode_float(
     given = printer.field(argument, ANY_VALUE, "double")
     printer.branch(done)
     printer.start(done)
-    value = printer.phi("double", [(converted, after_int), (given, from_float)], op.argument.data)
+    value = printer.phi("double", [(converted, after_int), (given, from_float)], op.stem)
     if dtype is f64:
         return value
     site = printer.site("float_range", op.place, dtype.name)
@@ -185,20 +192,43 @@ def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str
 
 def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
     """`ffi.decode_stream`: None is the legacy default stream, whose handle is null."""
-    argument, kind = _open(printer, op.position.value.data)
+    argument, kind = _open(printer, op)
     is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
     is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
     is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
     site = printer.site("argument_kind", op.place, "a stream (a handle, an int or None)")
     printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
     value = printer.field(argument, ANY_VALUE, "ptr")
-    printer.values[op.result] = printer.let(
-        f"select i1 {is_none}, ptr null, ptr {value}", op.argument.data
-    )
+    printer.values[op.result] = printer.let(f"select i1 {is_none}, ptr null, ptr {value}", op.stem)
+
+
+def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
+    """`ffi.decode_pointer`: None is the null pointer."""
+    argument, kind = _open(printer, op)
+    is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
+    is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
+    site = printer.site("argument_kind", op.place, f"an address ({op.text.data})")
+    printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
+    given = printer.field(argument, ANY_VALUE, "i64")
+    address = printer.let(f"select i1 {is_none}, i64 0, i64 {given}")
+    # Of a pointer all bits may be set; an int is one of Python's, and those have a sign.
+    is_sign = printer.let(f"icmp slt i64 {address}, 0")
+    is_negative = printer.let(f"and i1 {is_int}, {is_sign}")
+    site = printer.site("integer_range", op.place, "an address, which is not negative")
+    printer.require(printer.let(f"xor i1 {is_negative}, true"), site, address)
+    pointer_type: TensorType = op.result.type  # pyright: ignore[reportAssignmentType]
+    alignment = pointer_type.alignment_bytes.data
+    if alignment > 1:
+        low = printer.let(f"and i64 {address}, {alignment - 1}")
+        site = printer.site("address_alignment", op.place)
+        printer.require(printer.let(f"icmp eq i64 {low}, 0"), site, address, str(alignment))
+    pointer = printer.let(f"inttoptr i64 {address} to ptr", op.stem)
+    printer.tensors[op.result] = TensorValue(pointer_type, pointer, strides=["1"])
 
 
 def print_decode_none(printer: WrapperPrinter, op: DecodeNoneOp) -> None:
     """`ffi.decode_none`."""
-    argument, kind = _open(printer, op.position.value.data)
+    argument, kind = _open(printer, op)
     condition = printer.let(f"icmp eq i32 {kind}, {NONE}")
     printer.require_of(condition, printer.site("argument_kind", op.place, "None"), argument)

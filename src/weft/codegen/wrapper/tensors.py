@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
-    ANY_BYTES,
     ANY_VALUE,
     DLTENSOR_POINTER,
     OBJECT_HEADER_BYTES,
@@ -49,7 +48,7 @@ _LARGEST: Final = {32: (1 << 31) - 1, 64: (1 << 63) - 1}
 
 def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
     """`ffi.decode_tensor`: an object of type 70 or a DLTensor* of type 7, not null."""
-    argument = printer.address("%args", ANY_BYTES * op.position.value.data)
+    argument = printer.argument(op)
     kind = printer.field(argument, 0, "i32", "kind")
     value = printer.field(argument, ANY_VALUE, "ptr", "value")
     is_object = printer.let(f"icmp eq i32 {kind}, {TENSOR}")
@@ -59,7 +58,7 @@ def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
     site = printer.site("argument_kind", op.place, "a tensor")
     printer.require_of(is_tensor, site, argument)
     offset = printer.let(f"select i1 {is_object}, i64 {OBJECT_HEADER_BYTES}, i64 0")
-    view = printer.let(f"getelementptr i8, ptr {value}, i64 {offset}", op.argument.data)
+    view = printer.let(f"getelementptr i8, ptr {value}, i64 {offset}", op.stem)
     printer.arguments[op.result] = TensorArgument(view, argument, op.place)
 
 

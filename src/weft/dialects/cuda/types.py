@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 DYNAMIC: Final = -1
 """A dimension that is only known at run time; prints as `?`."""
 
+UNBOUNDED: Final = (1 << 63) - 1
+"""The only dimension of a pointer, of which nobody knows the end; prints as `*`."""
+
 LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided")
 """contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, also 0 and negative."""
 
@@ -79,6 +82,11 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def dims(self) -> tuple[int, ...]:
         return tuple(dim.data for dim in self.shape.data)
 
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it is a bare address: one dimension without an end."""
+        return self.dims == (UNBOUNDED,)
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         with parser.in_angle_brackets():
@@ -105,7 +113,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         ]
 
     def print_parameters(self, printer: Printer) -> None:
-        dims = ", ".join("?" if dim == DYNAMIC else str(dim) for dim in self.dims)
+        words = {DYNAMIC: "?", UNBOUNDED: "*"}
+        dims = ", ".join(words.get(dim) or str(dim) for dim in self.dims)
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
             printer.print_string(
@@ -133,6 +142,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 def _parse_dim(parser: AttrParser) -> int:
     if parser.parse_optional_punctuation("?") is not None:
         return DYNAMIC
+    if parser.parse_optional_punctuation("*") is not None:
+        return UNBOUNDED
     return parser.parse_integer(allow_negative=False)
 
 

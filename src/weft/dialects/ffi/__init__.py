@@ -12,13 +12,17 @@ from typing import Final
 from xdsl.ir import Dialect
 
 from weft.dialects.ffi.arguments import (
+    DecodeArrayOp,
     DecodeNoneOp,
+    DecodePointerOp,
     DecodeScalarOp,
+    DecodeShapeOp,
     DecodeStreamOp,
     DecodeTensorOp,
 )
 from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.checks import (
+    AsDimOp,
     AsTensorOp,
     BindDeviceOp,
     BindDimOp,
@@ -30,7 +34,7 @@ from weft.dialects.ffi.checks import (
     CheckStrideOp,
 )
 from weft.dialects.ffi.function import CheckCountOp, FuncOp, ReturnOp
-from weft.dialects.ffi.types import TensorType
+from weft.dialects.ffi.types import ArrayType, TensorType
 
 FFI: Final = Dialect(
     "ffi",
@@ -41,6 +45,9 @@ FFI: Final = Dialect(
         DecodeScalarOp,
         DecodeStreamOp,
         DecodeNoneOp,
+        DecodePointerOp,
+        DecodeShapeOp,
+        DecodeArrayOp,
         CheckOp,
         BindDimOp,
         CheckDimOp,
@@ -50,9 +57,10 @@ FFI: Final = Dialect(
         BindDeviceOp,
         CheckDeviceOp,
         AsTensorOp,
+        AsDimOp,
         EnvironmentStreamOp,
         DeviceGuardOp,
         ReturnOp,
     ],
-    [TensorType],
+    [TensorType, ArrayType],
 )

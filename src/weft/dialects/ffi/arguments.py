@@ -1,75 +1,137 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_stream`, `ffi.decode_none`.
+"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one for each other kind.
 
-In: a position and a name. Out: the value, once its kind is known to be right. Next: checks.
+In: a position, among the arguments or in an array that is one, and a name. Out: the value, once its kind is known to
+be right. Next: checks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import irdl_op_definition, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, opt_operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import StreamType
+from weft.dialects.cuda.types import TensorType as KernelTensorType
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
-from weft.dialects.ffi.types import TensorType
+from weft.dialects.ffi.types import ArrayType, TensorType
 from weft.types.dtype import DTYPES, DType, dtype_named
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, SSAValue
 
+_UNPRINTABLE: Final = re.compile(r"\W+")
 _DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
 
 
-class _DecodeOp(InFunctionOp):
-    """What reads one argument: its position in the call and its name."""
+class DecodeOp(InFunctionOp):
+    """What reads one argument: its position in the call, or `within` an array, and its name.
 
+    The name of an item is its path: `t[1].x`.
+    """
+
+    within = opt_operand_def(ArrayType)
     position = prop_def(I64Attr)
     argument = prop_def(StringAttr)
 
     @property
+    def argument_position(self) -> int:
+        """The position in the call of the argument that it is, or is an item of."""
+        operation: DecodeOp = self
+        while operation.within is not None:
+            owner = operation.within.owner
+            if not isinstance(owner, DecodeArrayOp):
+                raise VerifyException(f"{self.name}: items are those of an ffi.decode_array")
+            operation = owner
+        return operation.position.value.data
+
+    @property
     def place(self) -> str:
         """How messages call the argument: `argument #1 'b'`."""
-        return f"argument #{self.position.value.data} '{self.argument.data}'"
+        return f"argument #{self.argument_position} '{self.argument.data}'"
+
+    @property
+    def stem(self) -> str:
+        """The name without what names in LLVM text cannot have."""
+        return _UNPRINTABLE.sub("_", self.argument.data).strip("_")
+
+    def verify_(self) -> None:
+        self.argument_position  # noqa: B018  raises
 
 
-def _position_and_name(position: int, argument: str) -> dict[str, Attribute | None]:
-    return {"position": IntegerAttr(position, i64), "argument": StringAttr(argument)}
+class Position(NamedTuple):
+    """Where an argument is found.
+
+    Attributes:
+        number: among the arguments of the call, or among the items of an array.
+        name: of the argument; the path of an item.
+        within: the array, or None.
+    """
+
+    number: int
+    name: str
+    within: SSAValue | None = None
+
+    @property
+    def properties(self) -> dict[str, Attribute | None]:
+        return {"position": IntegerAttr(self.number, i64), "argument": StringAttr(self.name)}
 
 
 @irdl_op_definition
-class DecodeTensorOp(_DecodeOp):
+class DecodeTensorOp(DecodeOp):
     """The argument is a tensor, given as an object or as a `DLTensor*`. Nothing else is checked."""
 
     name = "ffi.decode_tensor"
 
+    within = opt_operand_def(ArrayType)
     result = result_def(TensorType)
-    assembly_format = "$position $argument attr-dict"
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
 
-    def __init__(self, position: int, argument: str) -> None:
+    def __init__(self, position: Position) -> None:
         super().__init__(
-            properties=_position_and_name(position, argument), result_types=[TensorType()]
+            operands=[position.within],
+            properties=position.properties,
+            result_types=[TensorType()],
         )
 
 
 @irdl_op_definition
-class DecodeScalarOp(_DecodeOp):
+class DecodeShapeOp(DecodeOp):
+    """The argument is `rank` integers, given as a shape, an array or a list. It has dims, and no memory."""
+
+    name = "ffi.decode_shape"
+
+    within = opt_operand_def(ArrayType)
+    rank = prop_def(I64Attr)
+    result = result_def(TensorType)
+    assembly_format = "$position $argument (`in` $within^)? `rank` $rank attr-dict"
+
+    def __init__(self, position: Position, rank: int) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties={**position.properties, "rank": IntegerAttr(rank, i64)},
+            result_types=[TensorType()],
+        )
+
+
+@irdl_op_definition
+class DecodeScalarOp(DecodeOp):
     """The argument is a number that `dtype` holds."""
 
     name = "ffi.decode_scalar"
 
+    within = opt_operand_def(ArrayType)
     dtype = prop_def(StringAttr)
     result = result_def()
-    assembly_format = "$position $argument `as` $dtype attr-dict `:` type($result)"
+    assembly_format = "$position $argument (`in` $within^)? `as` $dtype attr-dict `:` type($result)"
 
-    def __init__(self, position: int, argument: str, dtype: DType, result_type: Attribute) -> None:
+    def __init__(self, position: Position, dtype: DType, result_type: Attribute) -> None:
         super().__init__(
-            properties={
-                **_position_and_name(position, argument),
-                "dtype": StringAttr(dtype.name),
-            },
+            operands=[position.within],
+            properties={**position.properties, "dtype": StringAttr(dtype.name)},
             result_types=[result_type],
         )
 
@@ -79,32 +141,83 @@ class DecodeScalarOp(_DecodeOp):
         return dtype_named(self.dtype.data)
 
     def verify_(self) -> None:
+        super().verify_()
         if self.dtype.data not in _DTYPE_NAMES:
             raise VerifyException(f"no element type {self.dtype.data!r}")
 
 
 @irdl_op_definition
-class DecodeStreamOp(_DecodeOp):
-    """The argument is a stream: a handle, an integer or None."""
+class DecodePointerOp(DecodeOp):
+    """The argument is an address, an integer or None, divisible by the type's alignment."""
 
-    name = "ffi.decode_stream"
+    name = "ffi.decode_pointer"
 
-    result = result_def(StreamType)
-    assembly_format = "$position $argument attr-dict"
+    within = opt_operand_def(ArrayType)
+    text = prop_def(StringAttr)
+    result = result_def(KernelTensorType)
+    assembly_format = "$position $argument (`in` $within^)? `of` $text attr-dict `:` type($result)"
 
-    def __init__(self, position: int, argument: str) -> None:
+    def __init__(self, position: Position, text: str, tensor_type: Attribute) -> None:
         super().__init__(
-            properties=_position_and_name(position, argument), result_types=[StreamType()]
+            operands=[position.within],
+            properties={**position.properties, "text": StringAttr(text)},
+            result_types=[tensor_type],
         )
 
 
 @irdl_op_definition
-class DecodeNoneOp(_DecodeOp):
+class DecodeStreamOp(DecodeOp):
+    """The argument is a stream: a handle, an integer or None."""
+
+    name = "ffi.decode_stream"
+
+    within = opt_operand_def(ArrayType)
+    result = result_def(StreamType)
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties=position.properties,
+            result_types=[StreamType()],
+        )
+
+
+@irdl_op_definition
+class DecodeNoneOp(DecodeOp):
     """The argument is None."""
 
     name = "ffi.decode_none"
 
-    assembly_format = "$position $argument attr-dict"
+    within = opt_operand_def(ArrayType)
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
 
-    def __init__(self, position: int, argument: str) -> None:
-        super().__init__(properties=_position_and_name(position, argument))
+    def __init__(self, position: Position) -> None:
+        super().__init__(operands=[position.within], properties=position.properties)
+
+
+@irdl_op_definition
+class DecodeArrayOp(DecodeOp):
+    """The argument is an array or a list of `size` items, which other operations decode.
+
+    `text` is the container's type as messages write it.
+    """
+
+    name = "ffi.decode_array"
+
+    within = opt_operand_def(ArrayType)
+    size = prop_def(I64Attr)
+    text = opt_prop_def(StringAttr)
+    result = result_def(ArrayType)
+    assembly_format = "$position $argument (`in` $within^)? `size` $size (`of` $text^)? attr-dict"
+
+    def __init__(self, position: Position, size: int, text: str) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties={
+                **position.properties,
+                "size": IntegerAttr(size, i64),
+                "text": StringAttr(text),
+            },
+            result_types=[ArrayType()],
+        )

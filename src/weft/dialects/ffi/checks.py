@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import MAX_RANK
 from weft.dialects.cuda.types import TensorType as KernelTensorType
-from weft.dialects.ffi.arguments import DecodeTensorOp
+from weft.dialects.ffi.arguments import DecodeShapeOp, DecodeTensorOp
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
 from weft.dialects.ffi.types import TensorType
 from weft.types.layout import CONTIGUOUS, INNER
@@ -34,15 +34,15 @@ TENSOR_CHECKS: Final = ("data", "rank", "dtype", "device_type", "alignment")
 
 
 class _TensorOp(InFunctionOp):
-    """An operation on a tensor that was decoded."""
+    """An operation on a tensor that was decoded, or on a shape: then only its dims are looked at."""
 
     tensor = operand_def(TensorType)
 
     @property
-    def decoded(self) -> DecodeTensorOp:
+    def decoded(self) -> DecodeTensorOp | DecodeShapeOp:
         """Where the tensor comes from."""
         owner = self.tensor.owner
-        if not isinstance(owner, DecodeTensorOp):
+        if not isinstance(owner, DecodeTensorOp | DecodeShapeOp):
             raise VerifyException(f"{self.name} needs the result of ffi.decode_tensor")
         return owner
 
@@ -127,7 +127,9 @@ class _BindOp(_DimensionOp):
         )
 
     def _source(self, noun: str) -> str:
-        return f"{self.decoded.argument.data}.{noun}[{self.index}]"
+        name = self.decoded.argument.data
+        is_shape = isinstance(self.decoded, DecodeShapeOp)
+        return f"{name}[{self.index}]" if is_shape else f"{name}.{noun}[{self.index}]"
 
 
 class _MatchOp(_DimensionOp):
@@ -269,3 +271,20 @@ class AsTensorOp(_TensorOp):
 
     def __init__(self, tensor: SSAValue, tensor_type: Attribute) -> None:
         super().__init__(operands=[tensor], result_types=[tensor_type])
+
+
+@irdl_op_definition
+class AsDimOp(_DimensionOp):
+    """A dimension that was checked, as an integer of the host function."""
+
+    name = "ffi.as_dim"
+
+    result = result_def(IntegerType)
+    assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($result)"
+
+    def __init__(self, tensor: SSAValue, dimension: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[tensor],
+            properties={"dimension": IntegerAttr(dimension, i64)},
+            result_types=[result_type],
+        )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the `ffi` dialect: an argument that is a tensor.
+"""Types of the `ffi` dialect: an argument that is a tensor, one that holds others.
 
-In: nothing. Out: `!ffi.tensor`. Next: results.
+In: nothing. Out: `!ffi.tensor`, `!ffi.array`. Next: results.
 """
 
 from __future__ import annotations
@@ -15,3 +15,10 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     """`!ffi.tensor`: an argument that is a tensor; what else it is, checks say one by one."""
 
     name = "ffi.tensor"
+
+
+@irdl_attr_definition
+class ArrayType(ParametrizedAttribute, TypeAttribute):
+    """`!ffi.array`: an argument that is a sequence of others."""
+
+    name = "ffi.array"

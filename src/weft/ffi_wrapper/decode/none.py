@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from weft.dialects.ffi.arguments import DecodeNoneOp
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute
+    from xdsl.ir import SSAValue
 
-    from weft.arguments.signature import Parameter
-    from weft.ffi_wrapper.body import WrapperBody
+    from weft.ffi_wrapper.body import Argument, WrapperBody
 
 
-def decode_none(
-    body: WrapperBody, position: int, parameter: Parameter, none_type: Attribute | None
-) -> None:
+def decode_none(body: WrapperBody, argument: Argument) -> list[SSAValue]:
     """Emits the check that an argument is None."""
-    body.emit(DecodeNoneOp(position, parameter.name))
+    body.emit(DecodeNoneOp(argument.position))
+    return []

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING
 
 from weft.arguments.scalar import ScalarKind
 from weft.dialects.ffi.arguments import DecodeScalarOp
+from weft.language.ir_types import ir_type
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import SSAValue
 
-    from weft.arguments.signature import Parameter
-    from weft.ffi_wrapper.body import WrapperBody
+    from weft.ffi_wrapper.body import Argument, WrapperBody
 
 
-def decode_scalar(
-    body: WrapperBody, position: int, parameter: Parameter, scalar_type: Attribute | None
-) -> SSAValue:
+def decode_scalar(body: WrapperBody, argument: Argument) -> list[SSAValue]:
     """Emits the decoding of one number and returns it."""
-    kind = parameter.kind
+    kind = argument.kind
     assert isinstance(kind, ScalarKind)  # the table's row
-    assert scalar_type is not None  # numbers are staged
-    operation = DecodeScalarOp(position, parameter.name, kind.dtype, scalar_type)
-    return body.emit(operation, parameter.name).result
+    operation = DecodeScalarOp(argument.position, kind.dtype, ir_type(kind.dtype))
+    return [body.emit(operation, argument.name).result]

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 from weft.dialects.ffi.arguments import DecodeStreamOp
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import SSAValue
 
-    from weft.arguments.signature import Parameter
-    from weft.ffi_wrapper.body import WrapperBody
+    from weft.ffi_wrapper.body import Argument, WrapperBody
 
 
-def decode_stream(
-    body: WrapperBody, position: int, parameter: Parameter, stream_type: Attribute | None
-) -> SSAValue:
+def decode_stream(body: WrapperBody, argument: Argument) -> list[SSAValue]:
     """Emits the decoding of one stream and returns it."""
-    stream = body.emit(DecodeStreamOp(position, parameter.name), parameter.name).result
+    stream = body.emit(DecodeStreamOp(argument.position), argument.name).result
     if body.stream is None:
         body.stream = stream
-    return stream
+    return [stream]

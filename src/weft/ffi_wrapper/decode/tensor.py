@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a tensor: kind, data, rank, dtype, device, alignment, each dim, each stride, in that order.
 
-In: a `TensorKind`. Out: one operation per promise, and the tensor. Next: scalar.
+In: a `TensorKind`. Out: one operation per promise, and the tensor. Next: pointer.
 """
 
 from __future__ import annotations
@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING
 from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.arguments import DecodeTensorOp
 from weft.dialects.ffi.checks import AsTensorOp, BindDeviceOp, CheckDeviceOp, CheckLayoutOp, CheckOp
+from weft.language.ir_types import ir_type_of
 from weft.types.device import CUDA
 from weft.types.layout import CONTIGUOUS, INNER
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import SSAValue
 
-    from weft.arguments.signature import Parameter
-    from weft.ffi_wrapper.body import WrapperBody
+    from weft.ffi_wrapper.body import Argument, WrapperBody
 
 
-def decode_tensor(
-    body: WrapperBody, position: int, parameter: Parameter, tensor_type: Attribute | None
-) -> SSAValue:
+def decode_tensor(body: WrapperBody, argument: Argument) -> list[SSAValue]:
     """Emits the checks of one tensor argument and returns the tensor."""
-    kind = parameter.kind
+    kind = argument.kind
     assert isinstance(kind, TensorKind)  # the table's row
+    tensor_type = ir_type_of(kind)
     assert tensor_type is not None  # tensors are staged
-    tensor = body.emit(DecodeTensorOp(position, parameter.name), parameter.name).result
+    tensor = body.emit(DecodeTensorOp(argument.position), argument.name).result
     body.emit(CheckOp(tensor, "data"))
     body.emit(CheckOp(tensor, "rank", kind.rank))
     body.emit(CheckOp(tensor, "dtype", kind.dtype.name))
@@ -38,7 +37,7 @@ def decode_tensor(
     for index, size in enumerate(kind.dims):
         body.emit(body.bindings.dim(tensor, index, size))
     _check_strides(body, tensor, kind)
-    return body.emit(AsTensorOp(tensor, tensor_type), f"{parameter.name}_tensor").result
+    return [body.emit(AsTensorOp(tensor, tensor_type), f"{argument.name}_tensor").result]
 
 
 def _check_device(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None:

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument kind of bare addresses: elements of one type, as many as the caller says there are.
+
+In: `weft.Pointer[dtype]` as an annotation or stand-in. Out: `PointerKind`; kernels index it as a tensor of one
+dimension that has no end. Next: shape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.arguments.base import (
+    MISSING,
+    Annotation,
+    ArgumentKind,
+    annotation_text,
+    describe,
+    items_of,
+)
+from weft.arguments.tensor_spec import check_alignment
+from weft.errors import SignatureError
+from weft.types.address_space import ADDRESS_SPACES, GLOBAL
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from weft.arguments.base import Place
+    from weft.arguments.symbols import Symbols
+
+_ADDRESS_PROTOCOL: Final = "__tvm_ffi_opaque_ptr__"
+
+
+class PointerSpec(Annotation):
+    """What `weft.Pointer[...]` makes: as `PointerKind`."""
+
+    __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
+
+    dtype: DType
+    space: str
+    alignment_bytes: int
+
+    def __init__(self, dtype: DType, space: str, alignment_bytes: int) -> None:
+        self._set(dtype=dtype, space=space, alignment_bytes=alignment_bytes)
+
+    def __repr__(self) -> str:
+        default = self.alignment_bytes == self.dtype.itemsize
+        alignment = "" if default else f", {self.alignment_bytes}"
+        space = f", {self.space}" if alignment or self.space != GLOBAL else ""
+        return f"Pointer[{self.dtype.name}{space}{alignment}]"
+
+
+class Pointer:
+    """Annotation of a bare address: `Pointer[dtype]`, `Pointer[dtype, space]`, `Pointer[dtype, space, alignment]`.
+
+    Callers pass an int (such as ``tensor.data_ptr()``), a `ctypes.c_void_p`, an object with
+    `__tvm_ffi_opaque_ptr__`, or None for the null pointer. The address must be a multiple of `alignment` bytes,
+    by default the size of an element; that is checked at each call. Nothing else can be: where it points, how
+    many elements there are and on which device is the caller's promise. Inside a kernel ``p[i]`` reads and
+    ``p[i] = x`` writes element `i`, which may be negative.
+
+    `space` is ``"global"``, the only memory that outlives a kernel and so the only one that can be passed.
+
+    Example:
+        >>> from weft.types.dtype import f32
+        >>> Pointer[f32], Pointer[f32, "global", 16]
+        (Pointer[f32], Pointer[f32, global, 16])
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, items: object) -> PointerSpec:
+        said: list[Any] = list(items_of(items) or (items,))
+        if len(said) > 3:
+            raise _spec_error(
+                f"Pointer[...] takes dtype, space and alignment, received {len(said)} items"
+            )
+        dtype = said[0]
+        if not isinstance(dtype, DType):
+            raise _spec_error(
+                f"the dtype is one of weft's types such as weft.f32, received {describe(dtype)}"
+            )
+        space = said[1] if len(said) > 1 else GLOBAL
+        if space not in ADDRESS_SPACES:
+            spaces = ", ".join(map(repr, ADDRESS_SPACES))
+            raise _spec_error(f"the address space is {space!r}, expected one of {spaces}")
+        if space != GLOBAL:
+            raise _spec_error(
+                f"no caller has an address of {space} memory, which lives as long as a kernel's block",
+                f"pass a pointer to global memory, or make the array in the kernel with weft.{space}",
+            )
+        alignment = check_alignment(said[2]) if len(said) > 2 else dtype.itemsize
+        return PointerSpec(dtype, space, alignment)
+
+
+def _spec_error(message: str, hint: str = "") -> SignatureError:
+    return SignatureError("POINTER_SPECIFICATION", message, hint=hint)
+
+
+class PointerKind(ArgumentKind):
+    """An address.
+
+    Attributes:
+        dtype: of the elements.
+        space: the memory it is an address of: ``"global"``.
+        alignment_bytes: what the address is a multiple of.
+    """
+
+    __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
+
+    title = "an address, where the parameter is annotated weft.Pointer[dtype]"
+
+    dtype: DType
+    space: str
+    alignment_bytes: int
+
+    def __init__(self, dtype: DType, space: str = GLOBAL, alignment_bytes: int = 0) -> None:
+        self._set(dtype=dtype, space=space, alignment_bytes=alignment_bytes or dtype.itemsize)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("PointerKind", self.dtype.name, self.space, self.alignment_bytes)
+
+    @property
+    def text(self) -> str:
+        return repr(PointerSpec(self.dtype, self.space, self.alignment_bytes))
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return annotation is Pointer or isinstance(annotation, PointerSpec)
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        return isinstance(value, PointerSpec)
+
+    @classmethod
+    def infer(
+        cls, annotation: object, value: object, place: Place, symbols: Symbols
+    ) -> PointerKind:
+        given = value if isinstance(value, PointerSpec) else None
+        declared = annotation if isinstance(annotation, PointerSpec) else given
+        if declared is None:
+            raise place.error(
+                "ARGUMENT_MISSING",
+                "weft.Pointer alone does not say the type of its elements",
+                hint="annotate weft.Pointer[weft.f32]",
+            )
+        if given is not None and given != declared:
+            raise place.value_error(
+                "ARGUMENT_CONFLICT",
+                f"it is {given!r}, but it is annotated {annotation_text(annotation)}",
+            )
+        kind = cls(declared.dtype, declared.space, declared.alignment_bytes)
+        if value is not MISSING and given is None:
+            _check_address(kind, annotation, value, place)
+        return kind
+
+
+def _check_address(kind: PointerKind, annotation: object, value: object, place: Place) -> None:
+    address = value
+    if isinstance(value, ctypes.c_void_p):
+        address = value.value
+    elif hasattr(type(value), _ADDRESS_PROTOCOL):
+        address = getattr(value, _ADDRESS_PROTOCOL)()
+    if address is None:
+        return
+    if not isinstance(address, int) or isinstance(address, bool):
+        raise place.error(
+            "ARGUMENT_NOT_POINTER",
+            f"it is annotated {annotation_text(annotation)}, received {describe(value)}",
+            hint="pass an address such as tensor.data_ptr(), or annotate weft.Tensor",
+        )
+    if not 0 <= address < 1 << 64:
+        raise place.value_error(
+            "ARGUMENT_OUT_OF_RANGE", f"it is {address}, expected an address of 64 bits"
+        )
+    if address % kind.alignment_bytes:
+        raise place.value_error(
+            "ARGUMENT_NOT_ALIGNED",
+            f"it is {address:#x}, expected an address divisible by {kind.alignment_bytes}",
+        )

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes with named fields: named tuples and frozen dataclasses, and which of their fields are compile-time.
+
+In: a class. Out: `Record`: its fields in order with their annotations. The marshaller asks here when it first
+meets an instance. Next: container.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+from typing import TYPE_CHECKING, Any, cast
+
+from weft.arguments.base import MISSING
+from weft.arguments.constant import ConstantKind
+from weft.errors import SignatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Record:
+    """The fields of a class, in the order in which they are passed.
+
+    Attributes:
+        names: of all fields.
+        annotations: per field what it is annotated with, or MISSING.
+    """
+
+    __slots__ = ("annotations", "names")
+
+    def __init__(self, names: tuple[str, ...], annotations: Mapping[str, object]) -> None:
+        self.names = names
+        self.annotations = tuple(annotations.get(name, MISSING) for name in names)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """Names of the fields that are annotated `weft.Constexpr`: nobody passes them."""
+        pairs = zip(self.names, self.annotations, strict=True)
+        return tuple(name for name, said in pairs if ConstantKind.is_annotated_by(said))
+
+
+def is_record(kind: object) -> bool:
+    """Whether a class is a named tuple or a frozen dataclass."""
+    return isinstance(kind, type) and (is_named_tuple(kind) or is_dataclass(kind, frozen=True))
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether a class was made by `typing.NamedTuple` or `collections.namedtuple`."""
+    fields: object = getattr(cast("Any", kind), "_fields", None)
+    return issubclass(kind, tuple) and isinstance(fields, tuple)
+
+
+def is_dataclass(kind: type, *, frozen: bool) -> bool:
+    """Whether a class is a dataclass that is frozen, or one that is not."""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen) is frozen
+
+
+def record_of(kind: type) -> Record:
+    """The fields of a named tuple's or a frozen dataclass's class.
+
+    Raises:
+        SignatureError: if an annotation is text that names nothing.
+    """
+    names: tuple[str, ...]
+    if is_named_tuple(kind):
+        names = kind._fields  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    else:
+        from dataclasses import fields  # whoever made the class has imported it
+
+        names = tuple(field.name for field in fields(kind))  # pyright: ignore[reportArgumentType]
+    return Record(names, _annotations(kind))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _annotations(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        module = getattr(sys.modules.get(kind.__module__), "__name__", kind.__module__)
+        raise SignatureError(
+            "ANNOTATION_UNKNOWN",
+            f"the annotations of class {kind.__qualname__} cannot be resolved: {error}",
+            hint=f"what they name must be importable from {module} at run time",
+        ) from None
+
+
+def make(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """An instance with these fields, without running any code of the class.
+
+    The fields may hold values of a trace, which a `__post_init__` could not look at.
+    """
+    if issubclass(kind, tuple):
+        return cast("Any", tuple).__new__(kind, values)
+    made: Any = cast("Any", object).__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def passed_fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Names of the fields of a record that are passed, and of those that are compile-time; None for other classes.
+
+    The marshaller asks when it meets an instance of a class for the first time.
+    """
+    if not is_record(kind):
+        return None
+    record = record_of(kind)
+    constants = record.constants
+    return tuple(name for name in record.names if name not in constants), constants

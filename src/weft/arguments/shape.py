@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument kind of shapes: a tuple of sizes that can share symbols with the shapes of tensors.
+
+In: `weft.Shape[...]` as an annotation or stand-in, a tuple of ints as an example. Out: `ShapeKind`. Inside, it is a
+tuple of integers. Next: container.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.arguments.base import (
+    MISSING,
+    Annotation,
+    ArgumentKind,
+    Leaf,
+    annotation_text,
+    describe,
+    items_of,
+)
+from weft.arguments.scalar import ScalarKind, numpy_scalar_dtype
+from weft.arguments.tensor_spec import check_dims, dims_text
+from weft.types.dims import Dim
+from weft.types.dtype import i32, i64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.arguments.base import Place
+    from weft.arguments.symbols import Symbols
+
+
+class ShapeSpec(Annotation):
+    """What `weft.Shape[...]` makes.
+
+    Attributes:
+        dims: one entry per dimension: an int, or a `Dim`.
+    """
+
+    __slots__ = ("dims",)
+
+    dims: tuple[int | Dim, ...]
+
+    def __init__(self, dims: tuple[int | Dim, ...]) -> None:
+        self._set(dims=dims)
+
+    def __repr__(self) -> str:
+        return f"Shape[{dims_text(self.dims)}]"
+
+
+class Shape:
+    """Annotation of a parameter that is a tuple of sizes: `Shape`, or `Shape["n", 4]`.
+
+    Each entry is an int, which is demanded; a name or a `weft.sym(...)`, which shares its value with every other
+    mention in the function, those in tensors too; or None for any size. `Shape` alone takes the number of
+    dimensions from the example. Callers pass a tuple or list of ints, or a shape of the FFI. Inside the function
+    it is a tuple: ints where they are demanded, else an i32, or an i64 for a symbol of 64 bits.
+
+    Example:
+        >>> Shape["n", 4]
+        Shape[(n, 4)]
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, dims: object) -> ShapeSpec:
+        entries = items_of(dims)
+        return ShapeSpec(check_dims((dims,) if entries is None else entries, "Shape"))
+
+
+class ShapeKind(ArgumentKind):
+    """A tuple of sizes, none of them negative.
+
+    Attributes:
+        dims: one entry per dimension: an int, or a `Dim` that is known at run time.
+    """
+
+    __slots__ = ("dims",)
+
+    title = "a tuple of sizes, where the parameter is annotated weft.Shape"
+
+    dims: tuple[int | Dim, ...]
+
+    def __init__(self, dims: tuple[int | Dim, ...]) -> None:
+        self._set(dims=dims)
+
+    @property
+    def text(self) -> str:
+        return f"Shape[{dims_text(self.dims)}]"
+
+    @property
+    def is_staged(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether any size is known at run time only."""
+        return any(isinstance(dim, Dim) for dim in self.dims)
+
+    def host_arguments(self, path: str) -> Iterator[Leaf]:
+        for index, dim in enumerate(self.dims):
+            if isinstance(dim, Dim):
+                yield Leaf(f"{path}[{index}]", ScalarKind(i32 if dim.width == 32 else i64))
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return annotation is Shape or isinstance(annotation, ShapeSpec)
+
+    @classmethod
+    def recognises(cls, value: object) -> bool:
+        return value is Shape or isinstance(value, ShapeSpec)
+
+    @classmethod
+    def infer(cls, annotation: object, value: object, place: Place, symbols: Symbols) -> ShapeKind:
+        declared = annotation.dims if isinstance(annotation, ShapeSpec) else None
+        if isinstance(value, ShapeSpec):
+            given = _declared(value.dims, place, symbols)
+            if declared is not None and declared != given:
+                raise _conflict(annotation, value, place)
+            return cls(given)
+        if value is MISSING or value is Shape:
+            if declared is None:
+                raise place.error(
+                    "ARGUMENT_MISSING",
+                    "no value was given, and Shape does not say how many dimensions it has",
+                    hint='give a tuple of ints, or annotate weft.Shape["n", "m"]',
+                )
+            return cls(_declared(declared, place, symbols))
+        sizes = _sizes(annotation, value, place)
+        dims = declared if declared is not None else tuple(Dim(None) for _ in sizes)
+        if len(dims) != len(sizes):
+            raise _conflict(annotation, value, place)
+        pairs = enumerate(zip(dims, sizes, strict=True))
+        return cls(tuple(_observed(d, size, i, place, symbols) for i, (d, size) in pairs))
+
+    def resolved(self, symbols: Symbols) -> ShapeKind:
+        return ShapeKind(
+            tuple(symbols.resolve(dim) if isinstance(dim, Dim) else dim for dim in self.dims)
+        )
+
+
+def _declared(dims: tuple[int | Dim, ...], place: Place, symbols: Symbols) -> tuple[int | Dim, ...]:
+    for dim in dims:
+        if isinstance(dim, Dim):
+            symbols.declare(dim, place)
+    return dims
+
+
+def _sizes(annotation: object, value: object, place: Place) -> tuple[int, ...]:
+    items: tuple[Any, ...] | None = items_of(value)
+    if items is None:
+        said = "weft.Shape" if annotation is MISSING else annotation_text(annotation)
+        raise place.error(
+            "ARGUMENT_NOT_SHAPE", f"it is annotated {said}, received {describe(value)}"
+        )
+    for index, item in enumerate(items):
+        dtype = numpy_scalar_dtype(item)
+        is_int = isinstance(item, int) if dtype is None else dtype.is_integer
+        if not is_int or isinstance(item, bool):
+            raise place.inside(f"[{index}]").error(
+                "ARGUMENT_NOT_SHAPE", f"expected an int, received {describe(item)}"
+            )
+    return tuple(int(item) for item in items)
+
+
+def _observed(dim: int | Dim, size: int, index: int, place: Place, symbols: Symbols) -> int | Dim:
+    what = f"{place.name}[{index}]"
+    if not 0 <= size < 1 << 63:
+        raise place.value_error(
+            "ARGUMENT_OUT_OF_RANGE", f"shape[{index}] is {size}, expected a size of at least 0"
+        )
+    if isinstance(dim, Dim):
+        return symbols.observe(dim, size, what, place)
+    if dim != size:
+        raise place.value_error("ARGUMENT_CONFLICT", f"shape[{index}] is {size}, expected {dim}")
+    return dim
+
+
+def _conflict(annotation: object, value: object, place: Place) -> Exception:
+    received = repr(value) if isinstance(value, ShapeSpec) else f"{value}"
+    return place.value_error(
+        "ARGUMENT_CONFLICT", f"it is {received}, but it is annotated {annotation_text(annotation)}"
+    )
