@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which way a kernel's threads run on the CPU, and because of which line, in the words of the language.
+
+In: cuda.kernel. Out: a `Remark`. Next: backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import scf
+
+from weft.backends.cpu.lowering.affine import RowAnalysis
+from weft.backends.cpu.lowering.coroutine import waiting_operation
+from weft.backends.cpu.lowering.guard import find_guard
+from weft.dialects.builder import source_location
+from weft.dialects.cuda.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
+from weft.dialects.cuda.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+from weft.runtime.object_code import Remark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.dialects.cuda.kernel import KernelOp
+
+_REDUCTIONS: Final = {"add": "sum", "umin": "min", "umax": "max"}
+# What users call each operation at which a thread may wait.
+_NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
+    BarrierOp: lambda op: "sync_threads",
+    BarrierReduceOp: lambda op: f"sync_threads_{op.kind.data}",
+    GridBarrierOp: lambda op: "sync_grid",
+    WarpBarrierOp: lambda op: "sync_warp",
+    ShuffleOp: lambda op: f"shfl_{op.kind.data}",
+    VoteOp: lambda op: op.kind.data,
+    MatchOp: lambda op: "match" if op.kind.data == "any" else "match_all",
+    WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
+    scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
+}
+
+
+def engine_remark(kernel: KernelOp) -> Remark:
+    """Whether a kernel is a loop over threads or one coroutine per thread, and why.
+
+    Example:
+        ``reduce.py:12: one coroutine per thread, because of sync_threads (kernel reduce_kernel)``
+    """
+    waiting = waiting_operation(kernel)
+    if waiting is not None:
+        name = _NAMES[type(waiting)](waiting)
+        return _remark(kernel, f"one coroutine per thread, because of {name}", waiting)
+    guard = find_guard(kernel.body.block, RowAnalysis())
+    if guard is not None:
+        return _remark(kernel, "thread loop; this condition is its bounds", guard.operation)
+    return _remark(kernel, "thread loop", None)
+
+
+def _remark(kernel: KernelOp, message: str, cause: Operation | None) -> Remark:
+    place = source_location(cause.location) if cause is not None else None
+    return Remark(
+        kernel.sym_name.data,
+        message,
+        file=place.file if place else "",
+        line=place.line if place else 0,
+    )
