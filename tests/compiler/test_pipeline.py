@@ -3,7 +3,6 @@
 
 import gc
 import logging
-import threading
 import zlib
 
 import numpy as np
@@ -13,7 +12,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.parser import Parser
 
 import weft
-from weft.compiler import pipeline
 from weft.dialects.context import make_context
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 
@@ -303,6 +301,19 @@ def test_dump_dir_holds_every_stage(tmp_path):
     weft.compile(scale, *fakes(), options=f"--gpu-arch sm_90a --dump-dir {tmp_path}")
     names = {path.name for path in tmp_path.iterdir()}
     assert {"scale.mlir", "scale.ll", "scale.host.ll", "scale.ptx", "scale.cubin"} <= names
+    assert "EXIT" in (tmp_path / "scale.sass").read_text()
+
+
+def test_keep_sass_writes_it_and_a_dump_directory_does_without(tmp_path, monkeypatch):
+    from weft.backends.cuda import toolchain
+
+    cuda = f"--gpu-arch sm_90a --dump-dir {tmp_path}"
+    weft.compile(scale, *fakes(), options=f"{cuda} --keep-sass")
+    assert [path.name for path in tmp_path.iterdir()] == ["scale.sass"]
+    monkeypatch.setattr(toolchain, "find_nvdisasm", lambda: None)
+    weft.compile(scale, *fakes(), options=cuda)
+    with pytest.raises(weft.ToolchainError, match="nvdisasm, which shows SASS, is not installed"):
+        weft.compile(scale, *fakes(), options=f"{cuda} --keep-sass")
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -340,147 +351,6 @@ def test_a_class_that_is_no_executor_is_refused():
 
     with pytest.raises(TypeError, match="load_policy 9"):
         weft.compile[weft.UseExecutor(Wrong)](scale, *arrays())
-
-
-# ---- direct calls
-
-
-@pytest.fixture
-def compilations(monkeypatch):
-    """The names of the functions that are compiled during the test."""
-    names = []
-    original = pipeline.compile_function
-
-    def counting(function, *arguments, **keywords):
-        names.append(function.function.__name__)
-        return original(function, *arguments, **keywords)
-
-    monkeypatch.setattr(pipeline, "compile_function", counting)
-    return names
-
-
-def make_scale():
-    @weft.kernel
-    def kernel(a: weft.Tensor, s):
-        a[weft.thread_idx.x] *= s
-
-    @weft.jit
-    def host(a: weft.Tensor, s, times: weft.Constexpr = 1):
-        for _ in range(times):
-            kernel(a, s).launch(grid=1, block=a.shape[0])
-
-    return host
-
-
-def test_a_call_compiles_once_per_set_of_types(compilations):
-    host = make_scale()
-    for n in (1, 5, 7):
-        for s in (1.0, 2.0, 3.5):
-            a = np.ones(n, np.float32)
-            host(a, s)
-            assert (a == np.float32(s)).all()
-    assert len(compilations) == 1
-    host(np.ones(3), 2.0)
-    host(np.ones(3, np.float32), 2)
-    host(np.ones((3, 2), np.float32)[:, 0], 2.0)
-    assert len(compilations) == 4
-
-
-def test_a_constant_is_part_of_the_key_and_no_value_is(compilations):
-    host = make_scale()
-    a = np.ones(3, np.float32)
-    host(a, 2.0, 3)
-    host(a, 1.0, times=3)
-    assert (a == 8).all() and len(compilations) == 1
-    host(a, 0.5)
-    assert (a == 4).all() and len(compilations) == 2
-
-
-def test_an_unhashable_constant_is_refused():
-    host = make_scale()
-    host(np.ones(1, np.float32), 1.0)
-    with pytest.raises(weft.SignatureError, match="unhashable"):
-        host(np.ones(1, np.float32), 1.0, [1])
-
-
-def test_a_changed_global_is_noticed_and_compiled_again(compilations, monkeypatch):
-    a, b = arrays()
-    scale(a, b)
-    before = len(compilations)
-    monkeypatch.setitem(globals(), "factor", 3.0)
-    scale(a, b)
-    np.testing.assert_array_equal(b, a * 3)
-    assert len(compilations) == before + 1
-    scale(a, b)
-    assert len(compilations) == before + 1
-
-
-def test_a_compiled_function_keeps_the_global_it_was_compiled_with(monkeypatch):
-    a, b = arrays()
-    function = weft.compile(scale, a, b)
-    monkeypatch.setitem(globals(), "factor", 5.0)
-    function(a, b)
-    np.testing.assert_array_equal(b, a * 2)
-
-
-def test_a_changed_closure_is_noticed(compilations):
-    offset = 1
-
-    @weft.kernel
-    def kernel(a: weft.Tensor):
-        a[0] = offset
-
-    @weft.jit
-    def host(a: weft.Tensor):
-        kernel(a).launch(grid=1, block=1)
-
-    a = np.zeros(1, np.int32)
-    host(a)
-    assert a[0] == 1
-    offset = 9
-    host(a)
-    assert a[0] == 9 and len(compilations) == 2
-
-
-def test_threads_with_one_new_key_compile_once(compilations):
-    host = make_scale()
-    host(np.ones(1, np.float32), 1.0)
-    results = [np.ones(4) for _ in range(8)]
-    start = threading.Barrier(8)
-
-    def call(a):
-        start.wait()
-        host(a, 2.0)
-
-    threads = [threading.Thread(target=call, args=(a,)) for a in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all((a == 2).all() for a in results)
-    assert len(compilations) == 2
-
-
-def test_a_failed_compilation_leaves_nothing_behind(compilations):
-    @weft.kernel
-    def kernel(a: weft.Tensor):
-        a[0] = undefined_name
-
-    @weft.jit
-    def host(a: weft.Tensor):
-        kernel(a).launch(grid=1, block=1)
-
-    for _ in range(2):
-        with pytest.raises(weft.NameResolutionError):
-            host(np.zeros(1, np.float32))
-    assert len(compilations) == 2
-
-
-def test_wrong_calls_get_pythons_words_with_the_functions_name():
-    with pytest.raises(TypeError, match=r"scale\(\) missing 1 required positional argument: 'b'"):
-        scale(arrays()[0])
-    with pytest.raises(TypeError, match=r"scale\(\) got an unexpected keyword argument 'c'"):
-        scale(*arrays(), c=1)
 
 
 # ---- lifetimes

@@ -18,7 +18,7 @@ from weft.compiler.call_plan import make_call_plan
 from weft.compiler.inspection import Inspection
 from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
-from weft.errors import REPORT_HINT, CompileError, InternalCompilerError
+from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
@@ -72,6 +72,8 @@ def compile_function(
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
     code = backend.compile(traced.module, target.architecture, options, artifacts)
+    if artifacts.writes("sass"):
+        keep_disassembly(backend, artifacts)
     with artifacts.stage("link"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         image = link(code, load_object, executor.load_policy)
@@ -86,6 +88,7 @@ def compile_function(
             executor=executor,
             captured=traced.captured,
             inspection=Inspection(backend, artifacts),
+            remarks=code.remarks,
         )
     )
 
@@ -115,6 +118,25 @@ def lower(
     with artifacts.stage("keep IR"):
         artifacts.record("ir", str(traced.module))
     return traced
+
+
+def keep_disassembly(backend: Backend, artifacts: Artifacts) -> None:
+    """Records the kernels' machine code as text; only options that ask for its file come here.
+
+    Raises:
+        ToolchainError: if ``--keep-sass`` asks for it and nvdisasm is not installed or fails.
+    """
+    with artifacts.stage("disassemble"):
+        try:
+            text = backend.disassemble(artifacts)
+        except ToolchainError as error:
+            if "sass" in artifacts.options.keep:
+                raise
+            # ``--dump-dir`` alone writes what this machine can make.
+            _log.warning("%s: no SASS in the dump directory: %s", artifacts.name, error)
+            return
+    if text is not None:
+        artifacts.record("sass", text)
 
 
 def _signature(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weft.runtime.executor.base import Executor
-    from weft.runtime.object_code import KernelInfo
+    from weft.runtime.object_code import KernelInfo, Remark
     from weft.runtime.specialisations import Captured
 
 
@@ -70,6 +70,7 @@ class CompiledDetails:
         executor: the load policy, an object with a `name`.
         image: the native code image; holds code, state and libraries.
         captured: globals and closure constants that were compiled in.
+        remarks: how each kernel was compiled, and what the assembler warned of.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
     """
 
@@ -81,6 +82,7 @@ class CompiledDetails:
         "image",
         "name",
         "plan",
+        "remarks",
         "signature",
     )
 
@@ -92,6 +94,7 @@ class CompiledDetails:
         executor: Executor,
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
+        remarks: Sequence[Remark] = (),
     ) -> None:
         self.image = image
         self.plan = plan
@@ -100,6 +103,7 @@ class CompiledDetails:
         self.executor = executor
         self.captured = tuple(captured)
         self.constant_positions: tuple[int, ...] = signature.constant_positions
+        self.remarks = tuple(remarks)
         self._inspection = inspection
 
     @property
@@ -188,7 +192,13 @@ class CompiledDetails:
 
     def _bound_to(self, image: _native.CodeImage) -> CompiledDetails:
         return CompiledDetails(
-            image, self.plan, self.signature, self.executor, self.captured, self._inspection
+            image,
+            self.plan,
+            self.signature,
+            self.executor,
+            self.captured,
+            self._inspection,
+            self.remarks,
         )
 
 

@@ -22,7 +22,7 @@ class KernelInfo:
         spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
         stack_bytes: local memory per thread.
         shared_memory_bytes: of the kernel's own shared arrays, per block; launches add it to what they ask for.
-        constant_bytes: constant memory, parameters included.
+        constant_bytes: constant memory, parameters included; nvJitLink tells, ptxas does not.
         barriers: named barriers per block.
     """
 
@@ -81,6 +81,36 @@ class KernelInfo:
         return f"KernelInfo({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
 
+class Remark:
+    """What a backend says of a kernel: how it was compiled, or what the assembler warned of.
+
+    Attributes:
+        kernel: the kernel that it is about, or an empty string.
+        message: one sentence.
+        code: the assembler's, such as ``"C7510"``, or an empty string.
+        file, line: where in the user's source, or an empty string and 0.
+    """
+
+    __slots__ = ("code", "file", "kernel", "line", "message")
+
+    def __init__(
+        self, kernel: str, message: str, code: str = "", file: str = "", line: int = 0
+    ) -> None:
+        self.kernel = kernel
+        self.message = message
+        self.code = code
+        self.file = file
+        self.line = line
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file else ""
+        kernel = f" (kernel {self.kernel})" if self.kernel else ""
+        return f"{place}{self.message}{kernel}"
+
+    def __repr__(self) -> str:
+        return f"<Remark {self}>"
+
+
 class ObjectCode:
     """The machine code of one host function and its kernels.
 
@@ -91,6 +121,7 @@ class ObjectCode:
         entry_symbols: what the object exports: `__tvm_ffi_<name>` first.
         target: the backend's name.
         architecture: of the device code, such as ``"sm_90a"``; empty on the CPU.
+        remarks: what the backend says of the kernels.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__
@@ -100,6 +131,7 @@ class ObjectCode:
         "entry_symbols",
         "target",
         "architecture",
+        "remarks",
     )
 
     def __init__(
@@ -110,6 +142,7 @@ class ObjectCode:
         entry_symbols: tuple[str, ...],
         target: str,
         architecture: str = "",
+        remarks: tuple[Remark, ...] = (),
     ) -> None:
         self.host_object = host_object
         self.device_code = device_code
@@ -117,6 +150,7 @@ class ObjectCode:
         self.entry_symbols = entry_symbols
         self.target = target
         self.architecture = architecture
+        self.remarks = remarks
 
     def __repr__(self) -> str:
         return (

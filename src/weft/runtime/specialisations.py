@@ -54,12 +54,22 @@ class Specialisations:
         compile_for: called with all arguments of a call, in the order of the parameters.
     """
 
-    __slots__ = ("_bind", "_by_key", "_compile", "_constants", "_count", "_keyword_only", "_lock")
+    __slots__ = (
+        "_bind",
+        "_by_key",
+        "_compile",
+        "_constants",
+        "_count",
+        "_keyword_only",
+        "_lock",
+        "_name",
+    )
 
     def __init__(
         self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]
     ) -> None:
         code = function.__code__
+        self._name = function.__name__
         self._count = code.co_argcount + code.co_kwonlyargcount
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
         self._bind = _make_binder(function)
@@ -125,14 +135,16 @@ class Specialisations:
     def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> Hashable:
         try:
             key = _native.argument_key(runtime)
-            # A tuple holds values of compile-time fields, too.
-            return key if isinstance(key, bytes) else self._checked(key)
-        except SignatureError:
-            raise
-        except TypeError:
+        except (TypeError, ValueError) as error:
             # The compiler says it better: it knows the parameter's name and what is accepted.
             self._compile(arguments)
-            raise
+            raise SignatureError(
+                "ARGUMENT_ONLY_EXAMPLE",
+                f"{self._name}: {error}",
+                hint="weft.fake_tensor(...) and its like have no memory; give them to weft.compile",
+            ) from None
+        # A tuple holds values of compile-time fields, too.
+        return key if isinstance(key, bytes) else self._checked(key)
 
     def _checked(self, values: tuple[Any, ...]) -> Hashable:
         try:

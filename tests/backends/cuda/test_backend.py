@@ -80,7 +80,15 @@ def test_ptxas_gives_the_same_resources_as_nvjitlink():
     in_process, _ = compiled(kernel_text())
     with override(ptxas=find_ptxas()):
         beside, _ = compiled(kernel_text())
+    for kernel in (*in_process.kernels, *beside.kernels):
+        kernel.constant_bytes = 0  # ptxas does not tell
     assert beside.kernels == in_process.kernels
+    assert beside.kernels[0].registers > 0
+
+
+def test_the_configuration_of_the_caller_reaches_the_assemblers_thread():
+    with override(ptxas="/no/such/ptxas"), pytest.raises(ToolchainError, match="/no/such/ptxas"):
+        compiled(kernel_text())
 
 
 def test_sass_comes_from_the_recorded_cubin():
@@ -112,9 +120,17 @@ def test_an_unknown_architecture_is_an_error_that_lists_all(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_architecture_that_the_assembler_dropped_is_a_clear_error():
-    with pytest.raises(ToolchainError, match=r"(?s)refused the code.*sm_50"):
+@pytest.mark.parametrize("tool", ["nvJitLink", "ptxas"])
+def test_an_architecture_that_the_assembler_dropped_is_a_clear_error(tool: str):
+    from weft.backends.cuda import toolchain
+
+    chosen = {"ptxas": toolchain.find_ptxas()} if tool == "ptxas" else {}
+    with override(**chosen), pytest.raises(ToolchainError) as caught:
         compiled(kernel_text(), "sm_50")
+    assert caught.value.code == "ASSEMBLER_ARCHITECTURE"
+    assert tool in caught.value.message
+    assert "makes no code for sm_50" in caught.value.message
+    assert "--keep-ptx" in caught.value.hint
 
 
 def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

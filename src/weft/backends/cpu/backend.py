@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job, run_stages
+from weft.backends.cpu.remarks import engine_remark
 from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
 from weft.backends.host import entry_symbols
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
@@ -59,6 +60,7 @@ class CpuBackend:
             kernels=tuple(_kernel_info(kernel) for kernel in kernels_of(module)),
             entry_symbols=entry_symbols(module),
             target=self.name,
+            remarks=tuple(engine_remark(kernel) for kernel in kernels_of(module)),
         )
 
     def disassemble(self, artifacts: Recorder) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job, run_stages
@@ -18,13 +19,12 @@ from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.launch import kernels_of
-from weft.runtime.object_code import KernelInfo, ObjectCode
+from weft.runtime.object_code import KernelInfo, ObjectCode, Remark
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Options, Recorder
-    from weft.backends.cuda.diagnostics import Diagnostic
     from weft.backends.cuda.toolchain import Assembly
     from weft.dialects.cuda.kernel import KernelOp
 
@@ -56,14 +56,15 @@ class CudaBackend:
         if kernels:
             text = run_stages(PRINT_STAGES, job)
             with ThreadPoolExecutor(1, thread_name_prefix="weft-assembler") as worker:
-                pending = worker.submit(run_stages, DEVICE_STAGES, job, text)
+                # The context goes along, and with it what weft.config.override set.
+                pending = worker.submit(copy_context().run, run_stages, DEVICE_STAGES, job, text)
                 data = run_stages(HOST_STAGES, job)
                 finished: Assembly = pending.result()
             artifacts.record("cubin", finished.cubin)
             assembly = finished
         else:
             data = run_stages(HOST_STAGES, job)
-        report_diagnostics(assembly, artifacts)
+        remarks = report_diagnostics(assembly, artifacts)
         resources = read_resources(assembly.log) if assembly else {}
         return ObjectCode(
             host_object=data,
@@ -72,6 +73,7 @@ class CudaBackend:
             entry_symbols=entry_symbols(module),
             target=self.name,
             architecture=machine.architecture,
+            remarks=tuple(remarks),
         )
 
     def disassemble(self, artifacts: Recorder) -> str | None:
@@ -84,7 +86,7 @@ class CudaBackend:
         return None if cubin is None else disassemble(cubin)
 
 
-def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Diagnostic]:
+def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
     """Logs what the assembler warned of, with source lines."""
     if assembly is None:
         return []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ptxas and nvJitLink say, read into data: resources of each kernel, warnings with their source line.
 
-In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Diagnostic`. A warning's line in
+In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Remark`. A warning's line in
 the PTX is traced to the user's file through `.loc`. Next: toolchain.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,29 +66,6 @@ class KernelResources:
         return min(_MAX_THREADS, by_registers, bound or _MAX_THREADS)
 
 
-@dataclass(frozen=True)
-class Diagnostic:
-    """One warning or advice of the assembler.
-
-    Attributes:
-        code: such as ``"C7510"``, or an empty string.
-        message: the assembler's sentence.
-        kernel: the kernel that it is about, or an empty string.
-        file, line: where in the user's source, or an empty string and 0.
-    """
-
-    code: str
-    message: str
-    kernel: str = ""
-    file: str = ""
-    line: int = 0
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " if self.file else ""
-        kernel = f" (kernel {self.kernel})" if self.kernel else ""
-        return f"{place}{self.message}{kernel}"
-
-
 def read_resources(log: str) -> dict[str, KernelResources]:
     """Resources by kernel name, from a verbose log of ptxas or nvJitLink."""
     found: dict[str, KernelResources] = {}
@@ -114,12 +93,12 @@ def read_resources(log: str) -> dict[str, KernelResources]:
     return found
 
 
-def read_diagnostics(log: str, ptx: str) -> list[Diagnostic]:
+def read_diagnostics(log: str, ptx: str) -> list[Remark]:
     """Everything in a log that is not a size or a time."""
     return list(_diagnostics(log, ptx))
 
 
-def _diagnostics(log: str, ptx: str) -> Iterator[Diagnostic]:
+def _diagnostics(log: str, ptx: str) -> Iterator[Remark]:
     kernel = ""
     for line in log.splitlines():
         named = _COMPILING.search(line)
@@ -131,7 +110,7 @@ def _diagnostics(log: str, ptx: str) -> Iterator[Diagnostic]:
         at = _PTX_LINE.search(line)
         file, number = source_line(ptx, int(at[1])) if at is not None else ("", 0)
         inside = re.search(r"in (?:the )?function '([\w$]+)'", line)
-        yield Diagnostic(
+        yield Remark(
             code=code[1] if code else "",
             message=re.sub(r"^(ptxas|nvlink|info)?\s*(info|warning)?\s*:\s*", "", line).strip(),
             kernel=inside[1] if inside else (_entry_of(ptx, int(at[1])) if at else kernel),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INPUT_PTX: Final = 2
+_UNKNOWN_ARCHITECTURE: Final = (16, 17)  # NVJITLINK_ERROR_UNRECOGNIZED_ARCH, _UNSUPPORTED_ARCH
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class LinkResult:
     cubin: bytes
     error: str
     log: str
+    lacks_architecture: bool = False
 
 
 class NvJitLink:
@@ -66,7 +68,9 @@ class NvJitLink:
             (ctypes.c_char_p * len(texts))(*texts),
         )
         if code != 0:
-            return LinkResult(b"", f"nvJitLinkCreate returned {code} for {' '.join(options)}", "")
+            lacks = code in _UNKNOWN_ARCHITECTURE
+            error = f"nvJitLinkCreate returned {code} for {' '.join(options)}"
+            return LinkResult(b"", error, "", lacks)
         try:
             code = self._call(
                 "AddData", handle, _INPUT_PTX, data, ctypes.c_size_t(len(data)), b"kernels.ptx"

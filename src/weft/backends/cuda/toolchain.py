@@ -74,6 +74,8 @@ def _with_nvjitlink(
     if line_info:
         flags.append("-lineinfo")
     result = library.link_ptx(ptx, flags)
+    if result.lacks_architecture:
+        raise _architecture_missing(f"nvJitLink ({library.path})", architecture)
     if result.error:
         raise _refused("nvJitLink", architecture, f"{result.error}\n{result.log}")
     return Assembly(result.cubin, result.log)
@@ -88,7 +90,7 @@ def _with_ptxas(
         command = [ptxas, f"-arch={architecture}", "-v", *options, str(source), "-o", str(output)]
         if line_info:
             command.insert(2, "-lineinfo")
-        log = _run(command, f"ptxas -arch={architecture}")
+        log = _run(command, f"ptxas -arch={architecture}", architecture)
         return Assembly(output.read_bytes(), log)
 
 
@@ -109,7 +111,7 @@ def disassemble(cubin: bytes) -> str:
         return _run([tool, "-g", "-c", str(source)], "nvdisasm")
 
 
-def _run(command: list[str], what: str) -> str:
+def _run(command: list[str], what: str, architecture: str = "") -> str:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
@@ -118,8 +120,18 @@ def _run(command: list[str], what: str) -> str:
         raise ToolchainError("TOOL_FAILED", f"{command[0]} cannot be run: {error}") from error
     log = done.stdout + done.stderr
     if done.returncode != 0:
+        if architecture and "'gpu-name'" in log:
+            raise _architecture_missing(command[0], architecture)
         raise _refused(what, "", log)
     return log
+
+
+def _architecture_missing(tool: str, architecture: str) -> ToolchainError:
+    return ToolchainError(
+        "ASSEMBLER_ARCHITECTURE",
+        f"{tool} makes no code for {architecture}: each release of CUDA knows some architectures",
+        hint="WEFT_PTXAS names the ptxas of another release; --keep-ptx writes the PTX, which needs none",
+    )
 
 
 def _refused(tool: str, architecture: str, log: str) -> ToolchainError:

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the compiler share."""
+
+import pytest
+
+from weft.compiler import pipeline
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The names of the functions that are compiled during the test."""
+    names = []
+    original = pipeline.compile_function
+
+    def counting(function, *arguments, **keywords):
+        names.append(function.function.__name__)
+        return original(function, *arguments, **keywords)
+
+    monkeypatch.setattr(pipeline, "compile_function", counting)
+    return names

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fn.remarks`: which way each kernel's threads run on the CPU, and what the assembler warned of."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import define
+from weft.backends.cuda import stages
+from weft.backends.cuda.toolchain import Assembly, assemble
+
+
+@weft.kernel
+def lonely(a: weft.Tensor):
+    a[weft.thread_idx.x] += 1.0
+
+
+@weft.kernel
+def sociable(a: weft.Tensor):
+    a[weft.thread_idx.x] += 1.0
+    weft.sync_threads()
+
+
+@weft.jit
+def both(a: weft.Tensor[weft.f32, ("n",)]):
+    lonely(a).launch(grid=1, block=32)
+    sociable(a).launch(grid=1, block=32)
+
+
+def test_a_kernel_says_whether_its_threads_are_a_loop_or_coroutines():
+    function = weft.compile(both, np.zeros(32, np.float32))
+    loop, coroutine = function.remarks
+    assert (loop.kernel, loop.file) == ("lonely", "")
+    assert loop.message == "thread loop"
+    line = sociable.function.__code__.co_firstlineno + 3
+    assert (coroutine.kernel, coroutine.file, coroutine.line) == ("sociable", __file__, line)
+    assert coroutine.message == "one coroutine per thread, because of sync_threads"
+    assert str(coroutine).startswith(f"{__file__}:{line}: ")
+    assert function.to(0).remarks == function.remarks
+
+
+@weft.kernel
+def guarded(a: weft.Tensor):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < a.shape[0]:
+        a[i] += 1.0
+
+
+@weft.kernel
+def returning(a: weft.Tensor):
+    i = weft.thread_idx.x
+    if i >= a.shape[0] or a.shape[0] > 100:
+        return
+    a[i] += 1.0
+
+
+@weft.jit
+def with_guards(a: weft.Tensor[weft.f32, ("n",)]):
+    guarded(a).launch(grid=1, block=32)
+    returning(a).launch(grid=1, block=32)
+
+
+def test_a_guard_that_became_the_bounds_of_the_loop_is_told_with_its_line():
+    function = weft.compile(with_guards, np.zeros(32, np.float32))
+    for kernel, remark in zip((guarded, returning), function.remarks, strict=True):
+        line = kernel.function.__code__.co_firstlineno + 3
+        expected = f"{__file__}:{line}: thread loop; this condition is its bounds"
+        assert str(remark) == f"{expected} (kernel {remark.kernel})"
+
+
+WAITS = {
+    "sync_threads_count": "weft.sync_threads_count(t > 3)",
+    "sync_warp": "weft.sync_warp()",
+    "sync_grid": "weft.sync_grid()",
+    "shfl_down": "weft.shfl_down(t, 1)",
+    "ballot": "weft.ballot(t > 3)",
+    "match_all": "weft.match_all(t)",
+    "warp_sum": "weft.warp_sum(t)",
+    "warp_max": "weft.warp_max(weft.u32(t))",
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_coroutines_are_explained_in_the_words_of_the_language(name):
+    kernel = define(
+        f"""
+        @weft.kernel
+        def waits(a: weft.Tensor):
+            t = weft.thread_idx.x
+            value = {WAITS[name] if name not in ("sync_warp", "sync_grid") else "t"}
+            {WAITS[name]}
+            a[t] = weft.f32(value)
+
+        @weft.jit
+        def host(a: weft.Tensor[weft.f32, ("n",)]):
+            waits(a).launch(grid=1, block=32, cooperative=True)
+        """
+    )["host"]
+    (remark,) = weft.compile(kernel, np.zeros(32, np.float32)).remarks
+    assert remark.message == f"one coroutine per thread, because of {name}"
+
+
+def test_warnings_of_the_assembler_are_remarks(monkeypatch):
+    warning = "ptxas info    : (C7510) Potential Performance Loss in the function 'lonely'\n"
+
+    def warn(*arguments, **keywords):
+        assembly = assemble(*arguments, **keywords)
+        return Assembly(assembly.cubin, assembly.log + warning)
+
+    monkeypatch.setattr(stages, "assemble", warn)
+    (remark,) = weft.compile(both, options="--gpu-arch sm_90a").remarks
+    assert (remark.code, remark.kernel) == ("C7510", "lonely")
+
+
+def test_nothing_worth_a_remark_leaves_none():
+    assert weft.compile(both, options="--gpu-arch sm_90a").remarks == ()
