@@ -348,7 +348,9 @@ def test_what_is_no_stream():
 
 def test_what_is_not_none():
     f = Wrapped(signature_of("f", Parameter("a", MISSING), args=(None,)))
-    assert f.fails(integer(0)) == "TypeError: argument #0 'a': expected None, received an int 0"
+    assert f.fails(integer(0)) == (
+        "TypeError: argument #0 'a': expected None, for which it was compiled, received an int 0"
+    )
 
 
 def test_the_order_of_checks(add_one):

@@ -53,6 +53,9 @@ ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
 """Every kind, in the order in which a value without annotation is tried."""
 
 
+_TAKE_NONE: Final = (NoneKind, StreamKind, EnvironmentStreamKind, PointerKind, ConstantKind)
+
+
 class Parameter(Frozen):
     """One parameter of a compiled function.
 
@@ -239,7 +242,7 @@ def infer_signature(
     return Signature(
         name,
         tuple(
-            Parameter(p.name, kind.resolved(symbols), p.default, p.keyword_only)
+            Parameter(p.name, kind.resolved(symbols), _default(p, kind), p.keyword_only)
             for p, kind in inferred
         ),
     )
@@ -261,6 +264,13 @@ def _on_device(kind: ArgumentKind, device_type: int, place: Place) -> ArgumentKi
             hint="all tensors of a function are on the CPU, or all on CUDA devices",
         )
     return kind.replaced(device_type=device_type)
+
+
+def _default(parameter: DeclaredParameter, kind: ArgumentKind) -> object:
+    """The default that callers of the compiled function have: None is none where a value was compiled for."""
+    if parameter.default is None and not isinstance(kind, _TAKE_NONE):
+        return MISSING
+    return parameter.default
 
 
 def _header(name: str, parameters: Sequence[DeclaredParameter]) -> str:

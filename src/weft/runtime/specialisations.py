@@ -162,8 +162,18 @@ class Specialisations:
             entry = self._by_key.setdefault(key, _Specialisation())
         with entry.lock:
             if entry.compiled is None or not _is_current(entry.compiled):
-                entry.compiled = self._compile(arguments)
+                try:
+                    entry.compiled = self._compile(arguments)
+                except BaseException:
+                    self._forget(key, entry)
+                    raise
             return entry.compiled
+
+    def _forget(self, key: Hashable, entry: _Specialisation) -> None:
+        """Drops what could not be compiled, and the constants that its key holds."""
+        with self._lock:
+            if entry.compiled is None and self._by_key.get(key) is entry:
+                del self._by_key[key]
 
 
 def _is_current(compiled: Compiled) -> bool:

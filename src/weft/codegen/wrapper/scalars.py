@@ -231,4 +231,5 @@ def print_decode_none(printer: WrapperPrinter, op: DecodeNoneOp) -> None:
     """`ffi.decode_none`."""
     argument, kind = _open(printer, op)
     condition = printer.let(f"icmp eq i32 {kind}, {NONE}")
-    printer.require_of(condition, printer.site("argument_kind", op.place, "None"), argument)
+    site = printer.site("argument_kind", op.place, "None, for which it was compiled")
+    printer.require_of(condition, site, argument)
