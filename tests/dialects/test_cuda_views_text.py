@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views and vectors as text: they print, parse again in both forms, refuse what is wrong."""
+"""Views, vectors and inline PTX as text: they print, parse again in both forms, refuse what is wrong."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ TEXT = f"""builtin.module {{
     %part = cuda.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
     %0, %1 = cuda.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
     cuda.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
+    %2 = cuda.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
     cuda.return
   }}
 }}"""

@@ -48,7 +48,7 @@ def test_every_family_in_the_table_is_a_file():
     assert families == {
         *("grid", "memory", "shared", "barrier", "warp", "timing"),
         *("atomics", "debug", "control", "math", "profiler"),
-        *("vectors", "bitcast"),
+        *("vectors", "bitcast", "inline_asm"),
     }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm_types import memory_type, size_in_bytes
+from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.cuda.types import DYNAMIC, TensorType
 from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
@@ -125,6 +126,8 @@ class _Needs:
             if isinstance(operation, ViewOp):
                 for dimension, _ in operation.dimensions:
                     self._add_stride(dimension)
+        elif isinstance(operation, InlinePtxOp):
+            self.pointer = True
         elif isinstance(operation, DimOp):
             self.dims.add(operation.dimension.value.data)
         elif isinstance(operation, StrideOp):

@@ -23,6 +23,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "load_vector": "vectors",
     "store_vector": "vectors",
     "bitcast": "bitcast",
+    "inline_ptx": "inline_asm",
     "sync_threads": "barrier",
     "sync_threads_count": "barrier",
     "sync_threads_and": "barrier",
@@ -108,7 +109,7 @@ LANGUAGE: Final[dict[str, str]] = {
 NAMESPACES: Final = ("math",)
 """Names that only hold other names: ``weft.math.exp``."""
 
-LATER: Final = frozenset({"global_scratch", "inline_ptx"})
+LATER: Final = frozenset({"global_scratch"})
 """Names that the language has and this version does not."""
 
 

@@ -119,6 +119,15 @@ def _diagnostics(log: str, ptx: str) -> Iterator[Remark]:
         )
 
 
+def refused_line(log: str, ptx: str) -> tuple[str, int]:
+    """The user's file and line of the first error in a log; ("", 0) if unknown."""
+    for text in log.splitlines():
+        at = _PTX_LINE.search(text)
+        if at is not None and "error" in text:
+            return source_line(ptx, int(at[1]))
+    return "", 0
+
+
 def source_line(ptx: str, line: int) -> tuple[str, int]:
     """The user's file and line that a line of PTX (from 1) was made from; ("", 0) if unknown."""
     lines = ptx.splitlines()

@@ -16,9 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.backends.cuda.diagnostics import refused_line
 from weft.backends.cuda.nvjitlink import NvJitLink
 from weft.config import config, search_path
 from weft.errors import ToolchainError
+from weft.location import SourceLocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +79,7 @@ def _with_nvjitlink(
     if result.lacks_architecture:
         raise _architecture_missing(f"nvJitLink ({library.path})", architecture)
     if result.error:
-        raise _refused("nvJitLink", architecture, f"{result.error}\n{result.log}")
+        raise _refused("nvJitLink", architecture, f"{result.error}\n{result.log}", ptx)
     return Assembly(result.cubin, result.log)
 
 
@@ -90,7 +92,7 @@ def _with_ptxas(
         command = [ptxas, f"-arch={architecture}", "-v", *options, str(source), "-o", str(output)]
         if line_info:
             command.insert(2, "-lineinfo")
-        log = _run(command, f"ptxas -arch={architecture}", architecture)
+        log = _run(command, f"ptxas -arch={architecture}", architecture, ptx)
         return Assembly(output.read_bytes(), log)
 
 
@@ -111,7 +113,7 @@ def disassemble(cubin: bytes) -> str:
         return _run([tool, "-g", "-c", str(source)], "nvdisasm")
 
 
-def _run(command: list[str], what: str, architecture: str = "") -> str:
+def _run(command: list[str], what: str, architecture: str = "", ptx: str = "") -> str:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
@@ -122,7 +124,7 @@ def _run(command: list[str], what: str, architecture: str = "") -> str:
     if done.returncode != 0:
         if architecture and "'gpu-name'" in log:
             raise _architecture_missing(command[0], architecture)
-        raise _refused(what, "", log)
+        raise _refused(what, "", log, ptx)
     return log
 
 
@@ -134,9 +136,16 @@ def _architecture_missing(tool: str, architecture: str) -> ToolchainError:
     )
 
 
-def _refused(tool: str, architecture: str, log: str) -> ToolchainError:
+def _refused(tool: str, architecture: str, log: str, ptx: str) -> ToolchainError:
+    """The error, at the user's line that the first complaint is about, where there is one."""
     target = f" for {architecture}" if architecture else ""
-    return ToolchainError("ASSEMBLY_FAILED", f"{tool} refused the code{target}:\n{log.strip()}")
+    file, line = refused_line(log, ptx)
+    return ToolchainError(
+        "ASSEMBLY_FAILED",
+        f"{tool} refused the code{target}:\n{log.strip()}",
+        hint="the text of an inline_ptx is assembled as it stands" if "inline asm" in ptx else "",
+        location=SourceLocation(file, line, 0, line + 1) if file else None,
+    )
 
 
 @functools.cache

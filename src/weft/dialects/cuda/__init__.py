@@ -19,6 +19,7 @@ from weft.dialects.cuda.barrier import (
 )
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp
 from weft.dialects.cuda.memory import (
     AllocaOp,
@@ -80,6 +81,7 @@ CUDA: Final = Dialect(
         SmIdOp,
         FloorDivOp,
         FloorModOp,
+        InlinePtxOp,
         PrintfOp,
         AssertOp,
     ],

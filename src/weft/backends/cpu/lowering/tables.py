@@ -16,6 +16,7 @@ from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.timing import TIMING
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.cuda.inline_ptx import InlinePtxOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -35,4 +36,6 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
 KERNEL_ROWS: Final[dict[type[Operation], Any]] = {**_ANY_KERNEL, **COOPERATION}
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}
 
-UNSUPPORTED: Final[dict[type[Operation], str]] = {}
+UNSUPPORTED: Final[dict[type[Operation], str]] = {
+    InlinePtxOp: "PTX is for GPUs; the CPU has no inline_ptx",
+}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
+from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import KERNEL_OPERATIONS
 from weft.backends.cuda.lowering.launch import LAUNCH
 from weft.backends.cuda.lowering.mathematics import MATHEMATICS
@@ -35,6 +36,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **WARP,
     **WARP_REDUCE,
     **TIMING,
+    **INLINE_PTX,
     **KERNEL_OPERATIONS,
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}

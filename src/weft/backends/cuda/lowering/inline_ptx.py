@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's own PTX, as LLVM's inline assembly.
+
+In: cuda.inline_ptx. Out: a convergent call of `asm sideeffect` whose constraints follow from the types: LLVM ends
+the process on some that do not fit. Next: the target's stages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.llvm_types import llvm_type
+from weft.codegen.module_printer import quoted_bytes
+from weft.dialects.cuda.inline_ptx import InlinePtxOp
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+_REGISTERS: Final = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+
+
+def _print_inline_ptx(printer: FunctionPrinter, op: InlinePtxOp) -> None:
+    inputs = [_input(printer, value) for value in op.inputs]
+    outputs = [llvm_type(value.type) for value in op.outputs]
+    constraints = ",".join(
+        [
+            *(f"={_REGISTERS[text]}" for text in outputs),
+            *(_REGISTERS[text] for text, _ in inputs),
+            "~{memory}",
+        ]
+    )
+    listed = ", ".join(f"{text} {value}" for text, value in inputs)
+    returned = outputs[0] if len(outputs) == 1 else f"{{ {', '.join(outputs)} }}"
+    call = (
+        f"call {returned if outputs else 'void'} asm sideeffect {quoted_bytes(op.text.data.encode())}, "
+        f'"{constraints}"({listed}) convergent nounwind'
+    )
+    if not outputs:
+        printer.line(call)
+    elif len(outputs) == 1:
+        printer.define(op.outputs[0], call)
+    else:
+        whole = printer.let(call, "ptx")
+        for number, value in enumerate(op.outputs):
+            printer.define(value, f"extractvalue {returned} {whole}, {number}")
+
+
+def _input(printer: FunctionPrinter, value: SSAValue) -> tuple[str, str]:
+    """LLVM's type and text; a tensor is its address, which has 32 bits in the shared window."""
+    if not isinstance(value.type, TensorType):
+        return llvm_type(value.type), printer.values[value]
+    space = value.type.space.data
+    integer = "i32" if space == "shared" else "i64"
+    pointer = f"{printer.module.target.pointer(space)} {printer.tensors[value].pointer}"
+    return integer, printer.let(f"ptrtoint {pointer} to {integer}", "address")
+
+
+INLINE_PTX: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    InlinePtxOp: _print_inline_ptx
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions that a user writes: `cuda.inline_ptx`.
+
+In: PTX with numbered places, scalars and tensors. Out: scalars. Next: debug.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+
+@irdl_op_definition
+class InlinePtxOp(IRDLOperation):
+    """PTX as it stands in the source. `$0`, `$1`, … are the results, then the operands; a tensor is its address.
+
+    It may read and write any memory, and is executed by all threads that reach it together.
+    """
+
+    name = "cuda.inline_ptx"
+
+    text = prop_def(StringAttr)
+    inputs = var_operand_def()
+    outputs = var_result_def()
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$text (`in` `(` $inputs^ `:` type($inputs) `)`)? (`out` `(` type($outputs)^ `)`)? attr-dict"
+
+    def __init__(self, text: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute]) -> None:
+        super().__init__(
+            operands=[inputs], properties={"text": StringAttr(text)}, result_types=[outputs]
+        )

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``inline_ptx``: instructions of the GPU that weft has no name for.
+
+In: PTX with places ``$0``, ``$1``, …; scalars, constants and tensors. Out: scalars of the types asked for.
+Next: math.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, cast
+
+from weft.dialects.cuda.inline_ptx import InlinePtxOp
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.constants import default_dtype
+from weft.language.convert import constant, operand
+from weft.language.ir_types import ir_type
+from weft.language.operation import operation
+from weft.language.values import Scalar, Tensor, describe
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+_PLACE: Final = re.compile(r"\$(\$|\d+)?")
+
+
+@operation
+def inline_ptx(
+    builder: Builder, text: object, *operands: object, result: object = None
+) -> Scalar | tuple[Scalar, ...] | None:
+    """Instructions of the GPU, written out in PTX. A kernel that has them compiles for CUDA only.
+
+    ``$0``, ``$1``, … stand for the results, then for the operands, each in a register of its type:
+    ``.b16`` for 16 bits, ``.b32``, ``.b64``, ``.f32``, ``.f64``. ``$$`` is a dollar sign. A tensor is the
+    address of its first element: 64 bits in global memory; for a shared array 32 bits in the shared window.
+    Pass a view, such as ``a[i:]``, for another element.
+
+    The instructions may write any memory: tensors among the operands count as written. They are neither
+    moved across other memory accesses nor left out.
+
+    Args:
+        builder: where operations go; users leave it out.
+        text: PTX, a string known at compile time; several instructions end with ``;`` each. Put braces
+            around registers of your own: ``{ .reg .pred p; … }``.
+        operands: scalars of 16 bits and more, constants (i32, f32), tensors.
+        result: an element type, a tuple of them, or None.
+
+    Returns:
+        A scalar of that type, a tuple of scalars, or None.
+
+    Raises:
+        TypeMismatchError: for a text that is no string, an operand or a result of 8 bits or ``bool_``, or
+            anything else that no register holds.
+        ValueRangeError: for a place that is not there, or a result that the text does not mention.
+        UnavailableError: on the CPU.
+
+    Example:
+        ``sum = weft.inline_ptx("vabsdiff4.u32.u32.u32.add $0, $1, $2, $3;", a, b, c, result=weft.u32)``
+    """
+    if not isinstance(text, str):
+        raise TypeMismatchError(
+            "PTX_TEXT",
+            f"inline_ptx: the text is a string known at compile time, got {describe(text)}",
+        )
+    types = _result_types(result)
+    inputs = [_input(builder, number, value) for number, value in enumerate(operands)]
+    _check_places(text, len(types), len(inputs))
+    made = builder.emit(InlinePtxOp(text, inputs, [ir_type(dtype) for dtype in types]))
+    values = tuple(Scalar(ssa, dtype) for ssa, dtype in zip(made.outputs, types, strict=True))
+    if result is None:
+        return None
+    return values if isinstance(result, tuple | list) else values[0]
+
+
+def _result_types(result: object) -> list[DType]:
+    if result is None:
+        return []
+    parts = cast("tuple[object, ...]", result) if isinstance(result, tuple | list) else (result,)
+    found: list[DType] = []
+    for part in parts:
+        if not isinstance(part, DType):
+            raise TypeMismatchError(
+                "PTX_RESULT",
+                f"inline_ptx: result is an element type or a tuple of them, got {describe(part)}",
+                hint='write inline_ptx("...", x, result=weft.u32)',
+            )
+        found.append(_in_register(part, "result"))
+    return found
+
+
+def _in_register(dtype: DType, what: str) -> DType:
+    if dtype.bits < 16:
+        raise TypeMismatchError(
+            "PTX_TYPE",
+            f"inline_ptx: {what} is {dtype}; a register has 16, 32 or 64 bits",
+            hint=f"use weft.u32 and convert: weft.{'u32(x)' if what != 'result' else f'{dtype}(...)'}",
+        )
+    return dtype
+
+
+def _input(builder: Builder, number: int, value: object) -> SSAValue:
+    what = f"operand {number}"
+    if isinstance(value, Tensor):
+        if value.type.space.data == "local":
+            raise TypeMismatchError(
+                "PTX_TYPE",
+                f"inline_ptx: {what} is {value.name}, an array of the thread's own, which has no address",
+                hint="pass its elements",
+            )
+        return value.ssa
+    try:
+        found = operand(builder, value)
+    except TypeMismatchError:
+        raise TypeMismatchError(
+            "PTX_TYPE", f"inline_ptx: {what} is a number or a tensor, got {describe(value)}"
+        ) from None
+    if not isinstance(found, Scalar):
+        found = constant(builder, found, default_dtype(found))
+    _in_register(found.dtype, what)
+    return found.ssa
+
+
+def _check_places(text: str, results: int, operands: int) -> None:
+    """Checks that each place is there, and that each result is written."""
+    mentioned: set[int] = set()
+    for match in _PLACE.finditer(text):
+        place = match[1]
+        if place == "$":
+            continue
+        if place is None or int(place) >= results + operands:
+            raise ValueRangeError(
+                "PTX_PLACE",
+                f"inline_ptx: the text has {match[0]!r}, with results: {results}, operands: {operands}",
+                hint="results come first, from $0 on; write $$ for a dollar sign",
+            )
+        mentioned.add(int(place))
+    missing = [number for number in range(results) if number not in mentioned]
+    if missing:
+        raise ValueRangeError(
+            "PTX_PLACE",
+            f"inline_ptx: the text does not mention ${missing[0]}, which is a result",
+            hint="results come first, from $0 on, and operands behind them",
+        )
