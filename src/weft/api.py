@@ -11,13 +11,14 @@ import threading
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
-from weft.errors import SignatureError, UnavailableError
+from weft.config import config
+from weft.errors import InternalCompilerError, SignatureError, UnavailableError, WeftError
 from weft.language.functions import HostFunction, KernelFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from weft.compiler.options import CompileOption
+    from weft.compiler.options import CompileOption, CompileOptions
 
 
 class Kernel(KernelFunction):
@@ -97,12 +98,11 @@ class JitFunction(HostFunction):
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
         from weft.compiler.options import make_options
-        from weft.compiler.pipeline import compile_function
 
         code = self.function.__code__
         count = code.co_argcount
         keyword_only = code.co_varnames[count : count + code.co_kwonlyargcount]
-        return compile_function(
+        return _compiled(
             self,
             arguments[:count],
             dict(zip(keyword_only, arguments[count:], strict=True)),
@@ -255,9 +255,8 @@ class Compile:
             if not callable(hook):
                 raise TypeError(f"a post-compile hook is callable, received {hook!r}")
         from weft.compiler.options import make_options
-        from weft.compiler.pipeline import compile_function
 
-        return compile_function(
+        return _compiled(
             function,
             arguments,
             keywords,
@@ -267,6 +266,24 @@ class Compile:
 
 
 compile = Compile()
+
+
+def _compiled(
+    function: JitFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: CompileOptions,
+    hooks: Sequence[Callable[[Any], object]] = (),
+) -> Any:
+    """Compiles; an error in the user's program comes without the compiler's frames, which say nothing of it."""
+    from weft.compiler.pipeline import compile_function
+
+    try:
+        return compile_function(function, arguments, keywords, options, hooks)
+    except WeftError as error:
+        if isinstance(error, InternalCompilerError) or config.full_tracebacks:
+            raise
+        raise error.with_traceback(None) from error.__cause__
 
 
 def check_bound(name: str, value: object, low: int, high: int) -> None:

@@ -130,6 +130,10 @@ class Config:
         "WEFT_BACKTRACE",
         "Errors raised by generated code carry a native backtrace, which costs 4 to 84 µs each.",
     )
+    full_tracebacks = Switch(
+        "WEFT_FULL_TRACEBACKS",
+        "Errors in a program that weft compiles show the compiler's own frames too.",
+    )
     num_threads = Count(
         "WEFT_NUM_THREADS",
         "How many threads share a grid on the CPU; 0: one per CPU that the process may use.",

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.parser import Parser
 
 import weft
+from weft.config import override
 from weft.dialects.context import make_context
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 
@@ -382,3 +383,38 @@ def test_to_binds_without_compiling(compiled, compilations):
     a, b = arrays()
     bound(a, b)
     np.testing.assert_array_equal(b, a * 2)
+
+
+# ---- errors
+
+
+def frames_of(error):
+    """Files of weft's compiler that an exception's traceback goes through."""
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    return [name for name in frames if "/weft/frontend/" in name]
+
+
+@weft.kernel
+def wrong_kernel(a: weft.Tensor):
+    a[0] = undefined_name
+
+
+@weft.jit
+def wrong(a: weft.Tensor):
+    wrong_kernel(a).launch(grid=1, block=1)
+
+
+@pytest.mark.parametrize("run", [wrong, lambda a: weft.compile(wrong, a)])
+def test_an_error_in_the_users_program_shows_no_frames_of_the_compiler(run):
+    with pytest.raises(weft.NameResolutionError) as caught:
+        run(np.zeros(1, np.float32))
+    assert frames_of(caught.value) == []
+
+
+def test_the_compilers_frames_are_shown_when_asked_for():
+    with override(full_tracebacks=True), pytest.raises(weft.NameResolutionError) as caught:
+        weft.compile(wrong, np.zeros(1, np.float32))
+    assert frames_of(caught.value) != []
