@@ -11,7 +11,7 @@ import sys
 
 from benchmarks.harness import ROOT
 
-BENCHMARKS = ("compile_time", "cold_start", "call_overhead", "cpu_kernels", "memory")
+BENCHMARKS = ("compile_time", "cold_start", "call_overhead", "cpu_kernels", "cpu_math", "memory")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """asin, acos, atan, atan2: polynomials on a short interval, reached by identities.
 
-In: floats. Out: at most 2 ulp off; outside [-1, 1] asin and acos give NaN. Polynomials: tools/minimax.py.
+In: floats. Out: at most 1.5 ulp off; outside [-1, 1] asin and acos give NaN. Polynomials: tools/minimax.py.
 Next: hyperbolic.
 """
 
@@ -74,12 +74,8 @@ _TAN_EIGHTH: Final = 0.4142135623730950  # tan(π/8)
 _TAN_THREE_EIGHTHS: Final = 2.414213562373095  # tan(3π/8)
 
 
-def _arcsine(f: Formula, w: str, z: str) -> str:
-    return f.fma(f.mul(w, z), f.horner(z, _A[f.name]), w)
-
-
 def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
-    """Above 1/2, asin(x) = π/2 - 2 asin(sqrt((1 - x) / 2))."""
+    """Above 1/2, asin(x) = π/2 - 2 asin(sqrt((1 - x) / 2)); the root and what is added to it stay apart."""
     high, low = _HALF_PI[name]
 
     def entry(module: ModulePrinter) -> str:
@@ -90,19 +86,21 @@ def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
         rest = f.mul(f.sub(1.0, a), 0.5)
         z = f.select(is_large, rest, f.mul(a, a))
         root = f.sqrt(rest)
-        p = _arcsine(f, f.select(is_large, root, a), z)
-        # What the square root lost counts twice; sqrt(0) lost nothing.
+        w = f.select(is_large, root, a)
+        cube, polynomial = f.mul(w, z), f.horner(z, _A[name])
+        small = f.fma(cube, polynomial, w)
+        # What the square root lost; sqrt(0) lost nothing.
         lost = f.div(f.fma(f.neg(root), root, rest), f.add(root, root))
         lost = f.select(f.compare("oeq", root, 0.0), 0.0, lost)
-        whole = f.add(p, lost)
-        twice = f.add(whole, whole)
+        tail = f.fma(cube, polynomial, lost)
+        twice, twice_tail = f.add(root, root), f.add(tail, tail)
         if stem == "asin":
-            value = f.select(is_large, f.sub(high, f.sub(twice, low)), p)
-            return f.finish(f.copysign(value, x))
+            value = f.sub(f.sub(high, twice), f.sub(twice_tail, low))
+            return f.finish(f.copysign(f.select(is_large, value, small), x))
         negative = f.compare("olt", x, 0.0)
-        outer = f.select(negative, f.sub(2 * high, f.sub(twice, 2 * low)), twice)
-        signed = f.copysign(p, x)
-        inner = f.sub(high, f.sub(signed, low))
+        mirrored = f.sub(f.sub(2 * high, twice), f.sub(twice_tail, 2 * low))
+        outer = f.select(negative, mirrored, f.add(twice, twice_tail))
+        inner = f.sub(high, f.sub(f.copysign(small, x), low))
         return f.finish(f.select(is_large, outer, inner))
 
     return entry
@@ -111,20 +109,38 @@ def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
 def _arctangent(f: Formula, numerator: str, denominator: str) -> str:
     """atan(numerator / denominator) of non-negative numbers, not both 0 or both infinite.
 
-    One division: by π/8 steps, the tangent of the rest is a quotient of the same two numbers.
+    One division: by π/8 steps, the tangent of the rest is a quotient of the same two numbers. What rounding
+    took from them and from the quotient is added at the end.
     """
     high, low = _HALF_PI[f.name]
     large = f.compare("ogt", numerator, f.mul(denominator, _TAN_THREE_EIGHTHS))
     middle = f.compare("ogt", numerator, f.mul(denominator, _TAN_EIGHTH))
-    top = f.select(middle, f.sub(numerator, denominator), numerator)
+    difference, total = f.sub(numerator, denominator), f.add(numerator, denominator)
+    top = f.select(middle, difference, numerator)
     top = f.select(large, f.neg(denominator), top)
-    bottom = f.select(middle, f.add(numerator, denominator), denominator)
+    bottom = f.select(middle, total, denominator)
     bottom = f.select(large, numerator, bottom)
     t = f.div(top, bottom)
+    inverse = f.div(1.0, total)
+    lost = f.fma(f.neg(t), total, difference)
+    lost = f.add(lost, _lost_by_sum(f, numerator, f.neg(denominator), difference))
+    lost = f.fma(f.neg(t), _lost_by_sum(f, numerator, denominator, total), lost)
+    extra = f.mul(lost, inverse)
+    only_middle = f.let(f"and i1 {middle}, {f.let(f'xor i1 {large}, true')}")
     base = f.select(large, high, f.select(middle, high / 2, 0.0))
-    rest = f.select(large, low, f.select(middle, low / 2, 0.0))
+    rest = f.select(large, low, f.select(only_middle, f.add(extra, low / 2), 0.0))
     z = f.mul(t, t)
-    return f.add(base, f.add(f.fma(f.mul(t, z), f.horner(z, _B[f.name]), t), rest))
+    tail = f.fma(f.mul(t, z), f.horner(z, _B[f.name]), rest)
+    # base + t is rounded too, and the tail is small beside it.
+    near = f.add(base, t)
+    return f.add(near, f.add(tail, _lost_by_sum(f, base, t, near)))
+
+
+def _lost_by_sum(f: Formula, a: str, b: str, total: str) -> str:
+    """What rounding a + b to `total` took away, exactly."""
+    of_b = f.sub(total, a)
+    of_a = f.sub(total, of_b)
+    return f.add(f.sub(a, of_a), f.sub(b, of_b))
 
 
 def _atan(name: str) -> LibraryEntry:

@@ -113,8 +113,14 @@ def _tangent(name: str) -> LibraryEntry:
         (x,) = f.arguments
         r, quadrant = reduced(f, x)
         z = f.mul(r, r)
-        tangent = f.fma(f.mul(r, z), f.horner(z, _T[name]), r)
-        value = f.select(_has_bit(f, quadrant, 1), f.div(-1.0, tangent), tangent)
+        cube, polynomial = f.mul(r, z), f.horner(z, _T[name])
+        tangent = f.fma(cube, polynomial, r)
+        # -1 / tangent, and one step of Newton's that knows what rounding took from the tangent.
+        inverse = f.div(-1.0, tangent)
+        lost = f.fma(cube, polynomial, f.sub(r, tangent))
+        error = f.fma(inverse, lost, f.fma(inverse, tangent, 1.0))
+        cotangent = f.fma(inverse, error, inverse)
+        value = f.select(_has_bit(f, quadrant, 1), cotangent, tangent)
         return f.finish(f.select(f.compare("oeq", x, 0.0), x, value))
 
     return entry
