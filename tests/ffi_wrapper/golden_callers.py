@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One description of a call's arguments, three callers: the native callable, the tvm_ffi package, a C program.
+
+Each gives what the function returned as text, or the kind and the message of the error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.ffi_wrapper.wrapped import Wrapped
+from tests.native.callee import DLTensor
+from weft.ffi.library import find_ffi_library
+
+DTYPES = {
+    "f32": (2, 32, 1),
+    "f64": (2, 64, 1),
+    "f16": (2, 16, 1),
+    "bf16": (4, 16, 1),
+    "i32": (0, 32, 1),
+    "u8": (1, 8, 1),
+    "bool_": (6, 8, 1),
+}
+CPU = (1, 0)
+MEMORY = (ctypes.c_char * 4096)()
+ADDRESS = ctypes.addressof(MEMORY) + 63 & ~63
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_nothing = _DELETER(lambda _: None)
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
+
+
+class Tensor:
+    """A DLTensor with any fields; in Python an object with `__dlpack__`. Strides of None are a null pointer."""
+
+    def __init__(
+        self,
+        *shape: int,
+        dtype: str = "f32",
+        strides: tuple[int, ...] | None = None,
+        device: tuple[int, int] = CPU,
+        data: int = ADDRESS,
+        byte_offset: int = 0,
+    ) -> None:
+        rank = len(shape)
+        self.shape, self.strides, self.device = shape, strides, device
+        self.dtype, self.data, self.byte_offset = DTYPES[dtype], data, byte_offset
+        self._dims = (ctypes.c_int64 * max(rank, 1))(*shape)
+        self._steps = None if strides is None else (ctypes.c_int64 * max(rank, 1))(*strides)
+        pointer = ctypes.POINTER(ctypes.c_int64)
+        self._managed = _Managed(
+            DLTensor(
+                data,
+                *device,
+                rank,
+                *self.dtype,
+                ctypes.cast(self._dims, pointer),
+                ctypes.cast(self._steps, pointer) if self._steps is not None else None,
+                byte_offset,
+            ),
+            None,
+            _nothing,
+        )
+
+    def __dlpack__(self, **_: Any) -> object:
+        return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def text(self) -> str:
+        """As the C program reads it."""
+        has_strides = self.strides is not None
+        numbers = [*self.device, *self.dtype, self.data, self.byte_offset, int(has_strides)]
+        numbers += [len(self.shape), *self.shape, *(self.strides or ())]
+        return "t" + " ".join(map(str, numbers))
+
+
+def c_text(value: Any) -> str:
+    """A value as the C program reads it."""
+    match value:
+        case None:
+            return "n"
+        case bool():
+            return f"b{int(value)}"
+        case int():
+            return f"i{value}" if value < 1 << 63 else f"u{value}"
+        case float():
+            return f"f{value!r}"
+        case str():
+            return f"s{value}"
+        case ctypes.c_void_p():
+            return f"p{value.value or 0}"
+        case tuple():
+            return " ".join([f"a{len(value)}", *map(c_text, value)])
+        case _:
+            return value.text()
+
+
+def package_value(value: Any) -> Any:
+    """A value as users of the tvm_ffi package pass it."""
+    import tvm_ffi
+
+    if isinstance(value, Tensor):
+        return tvm_ffi.from_dlpack(value)
+    return tuple(map(package_value, value)) if isinstance(value, tuple) else value
+
+
+@functools.cache
+def _c_program() -> ctypes.CDLL:
+    ffi = Path(find_ffi_library())
+    folder = Path(tempfile.mkdtemp(prefix="weft-golden-"))
+    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
+    command = [compiler, "-std=c11", "-O1", "-shared", "-fPIC", "-Wall", "-Werror"]
+    command += [
+        f"-I{ffi.parent.parent / 'include'}",
+        str(Path(__file__).with_name("golden_caller.c")),
+    ]
+    target = folder / "golden_caller.so"
+    subprocess.run([*command, str(ffi), f"-Wl,-rpath,{ffi.parent}", "-o", str(target)], check=True)
+    loaded = ctypes.CDLL(str(target))
+    shutil.rmtree(folder)
+    return loaded
+
+
+class Golden:
+    """A wrapped function with its three callers."""
+
+    def __init__(self, wrapped: Wrapped) -> None:
+        self.wrapped = wrapped
+        self.prefix = f"{wrapped.signature.text}: "
+
+    def _answer(self, function: Any, values: tuple[Any, ...]) -> str:
+        try:
+            result = function(*values)
+        except (TypeError, ValueError, RuntimeError) as error:
+            return f"{type(error).__name__}: {str(error).removeprefix(self.prefix)}"
+        return str(result)
+
+    def native(self, *values: Any) -> str:
+        """What users of weft get."""
+        return self._answer(self.wrapped.function(), values)
+
+    def package(self, *values: Any) -> str:
+        """What users of the tvm_ffi package get."""
+        import tvm_ffi
+
+        function = self.wrapped.function().__tvm_ffi_object__()
+        result = self._answer(function, tuple(map(package_value, values)))
+        return result if not isinstance(result, tvm_ffi.Array) else str(tuple(result))
+
+    def c(self, *values: Any) -> str:
+        """What a program in C gets."""
+        answer = ctypes.create_string_buffer(4000)
+        code = _c_program().call_with_text(
+            ctypes.c_void_p(self.wrapped.image.lookup(self.wrapped.symbol)),
+            " ".join(map(c_text, values)).encode(),
+            len(values),
+            answer,
+            ctypes.c_size_t(len(answer)),
+        )
+        text = answer.value.decode()
+        kind, _, message = text.partition(": ")
+        return text if code == 0 else f"{kind}: {message.removeprefix(self.prefix)}"
+
+
+CALLERS = ("native", "package", "c")
