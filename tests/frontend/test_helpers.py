@@ -325,3 +325,18 @@ def library_place():
 
 def uses_library_inside(a):
     a[library_place()] = 1.0
+
+
+ROOTS = (weft.math.sqrt, weft.math.rsqrt)
+
+
+@weft.kernel
+def apply_kernel(x: weft.Tensor, y: weft.Tensor, function: weft.Constexpr):
+    i = weft.thread_idx.x
+    y[i] = function(x[i]) + ROOTS[1](x[i])
+
+
+def test_a_function_of_the_language_is_a_value_like_any_other():
+    x, y = np.array([4.0, 16.0], np.float32), np.zeros(2, np.float32)
+    apply_kernel[1, 2](x, y, weft.math.sqrt)
+    assert y.tolist() == [2.5, 4.25]

@@ -17,6 +17,7 @@ from weft.errors import TypeMismatchError, UnavailableError, UnsupportedSyntaxEr
 from weft.frontend import comprehensions, constants, short_circuit
 from weft.frontend.attributes import refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.scope import resolved
 from weft.frontend.staging import uses_language
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
@@ -71,6 +72,9 @@ def call_value(
         TypeMismatchError: for what cannot be called with staged arguments.
     """
     frame = visitor.frame
+    callee = resolved(
+        callee
+    )  # a name of the language may come as an argument, or out of a container
     if isinstance(callee, Operation):
         refuse_on_host(frame, callee)
         return callee.emit(frame.builder, *arguments, **keywords)
