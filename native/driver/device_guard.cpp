@@ -35,6 +35,7 @@ bool enter_quickly(weft_call_frame* frame, const DeviceProgram* program) {
     if (driver().cuStreamGetCtx(stream, &context) != cuda::CUDA_SUCCESS || context != primary) return false;
   }
   frame->driver_kernels = loaded;
+  frame->is_home = loaded->home == primary;
   return true;
 }
 
@@ -103,9 +104,10 @@ bool enter_carefully(weft_call_frame* frame, DeviceProgram* program, DriverError
   if (loaded == nullptr) {
     GilRelease released;
     auto stream = static_cast<cuda::CUstream>(frame->stream);
-    loaded = program->load(frame->state->load_policy, device, stream, error);
+    loaded = program->load(frame->state->load_policy, device, chosen, stream, error);
   }
   frame->driver_kernels = loaded;
+  frame->is_home = loaded != nullptr && loaded->home == chosen;
   return loaded != nullptr;
 }
 
@@ -116,6 +118,7 @@ int32_t device_enter(weft_call_frame* frame) {
   frame->saved_context = nullptr;
   frame->driver_kernels = nullptr;
   frame->entered_stream = frame->stream;
+  frame->is_home = 0;
   auto* program = static_cast<DeviceProgram*>(frame->state->driver_state);
   if (program != nullptr && enter_quickly(frame, program)) return 0;
   DriverError error;

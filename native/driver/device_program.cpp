@@ -13,6 +13,7 @@
 
 namespace weft {
 
+using cuda::CUcontext;
 using cuda::CUresult;
 
 const char* intern_name(const std::string& name) {
@@ -184,7 +185,7 @@ bool DeviceProgram::find_kernel(LoadedProgram* program, size_t index, DriverErro
   return true;
 }
 
-LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, cuda::CUstream stream,
+LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext context, cuda::CUstream stream,
                                    DriverError* error) {
   if (is_capturing(stream)) {
     fail_load(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing", device, error);
@@ -199,6 +200,8 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, cuda::CUstrea
   if (present != nullptr) return present;
   auto program = std::make_unique<LoadedProgram>();
   program->device = device;
+  // Only a primary context is sure to be the same one later: it is retained here.
+  if (context == device->primary.load(std::memory_order_acquire)) program->home = context;
   program->architecture = architecture_;
   program->kernel_count = kernel_names_.size();
   program->kernels = std::make_unique<LoadedKernel[]>(kernel_names_.size());

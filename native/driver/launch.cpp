@@ -127,7 +127,7 @@ std::string describe_configuration(const weft_launch& launch, cuda::CUstream str
 }
 
 bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
-                   cuda::CUstream stream, void** parameters, DriverError* error) {
+                   cuda::CUstream stream, bool is_home, void** parameters, DriverError* error) {
   if (!check_ranges(kernel->name, launch, error)) return false;
   if (has_no_blocks(launch)) return true;
   if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
@@ -150,7 +150,8 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
   config.attrs =
       reinterpret_cast<cuda::CUlaunchAttribute*>(const_cast<weft_launch_attribute*>(launch.attributes));
   config.numAttrs = static_cast<unsigned int>(launch.attribute_count);
-  CUresult result = driver().cuLaunchKernelEx(&config, kernel->handle, parameters, nullptr);
+  CUresult result =
+      driver().cuLaunchKernelEx(&config, is_home ? kernel->function : kernel->handle, parameters, nullptr);
   if (result != cuda::CUDA_SUCCESS)
     return explain_failed_launch(result, *kernel, device, launch, config, error);
   record_launch({kernel->name,
@@ -194,12 +195,15 @@ int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* l
   }
   DriverError error;
   auto stream = static_cast<cuda::CUstream>(frame->stream);
-  if (frame->stream != frame->entered_stream && is_stream_handle(frame->stream) &&
-      !check_stream(*frame, *program, &error)) {
-    return set_ffi_error(error);
+  bool is_home = frame->is_home != 0;
+  if (frame->stream != frame->entered_stream && is_stream_handle(frame->stream)) {
+    if (!check_stream(*frame, *program, &error)) return set_ffi_error(error);
+    is_home = program->module != nullptr;  // else it may be of another context of the device
   }
-  if (launch_kernel(&program->kernels[kernel], *program->device, *launch, stream, parameters, &error))
+  if (launch_kernel(&program->kernels[kernel], *program->device, *launch, stream, is_home, parameters,
+                    &error)) {
     return 0;
+  }
   return set_ffi_error(error);
 }
 

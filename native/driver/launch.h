@@ -10,11 +10,12 @@
 
 namespace weft {
 
-// Launches on `stream` in the current context. Grids with a zero are a no-op; a launch that fails is
-// explained (launch_diagnosis.h). `parameters` has one pointer per kernel parameter; it is read before this
-// returns. True, or false with an error.
+// Launches on `stream` in the current context; `is_home` tells that this is the one where the kernel's
+// function is good. Grids with a zero are a no-op; a launch that fails is explained (launch_diagnosis.h).
+// `parameters` has one pointer per kernel parameter; it is read before this returns. True, or false with an
+// error.
 bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
-                   cuda::CUstream stream, void** parameters, DriverError* error);
+                   cuda::CUstream stream, bool is_home, void** parameters, DriverError* error);
 
 // The row of the runtime table: `kernel` is the index in the image's list of kernels.
 int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);

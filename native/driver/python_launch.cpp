@@ -205,10 +205,10 @@ bool run(PythonLaunch* launch, Binary* binary, Parameters* parameters, DriverErr
   auto stream = static_cast<cuda::CUstream>(launch->stream);
   void** pointers = parameters->pointers.data();
   if (!launch->release_gil) {
-    return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, pointers, error);
+    return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
   }
   GilRelease released;
-  return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, pointers, error);
+  return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
 }
 
 PyObject* perform(PythonLaunch* launch) {

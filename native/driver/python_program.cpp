@@ -72,7 +72,7 @@ LoadedProgram* preload_program(DeviceProgram* program, int32_t ordinal, int32_t 
   ContextGuard guard;
   if (context == nullptr || !guard.enter(context, error)) return nullptr;
   LoadedProgram* loaded = program->loaded(policy, ordinal);
-  if (loaded == nullptr) loaded = program->load(policy, device, nullptr, error);
+  if (loaded == nullptr) loaded = program->load(policy, device, context, nullptr, error);
   return guard.leave(error) ? loaded : nullptr;
 }
 

@@ -44,7 +44,7 @@ typedef struct weft_call_frame {
   void* driver_kernels;  // this device's kernel handles, set by device_enter
   void* saved_context;   // the caller's CUcontext, NULL where there was none
   int32_t must_restore;  // 1 when device_enter switched contexts
-  int32_t reserved;
+  int32_t is_home;       // 1 when the context is the one that the kernels were loaded in
   void* entered_stream;  // the stream that device_enter found to be of this device
 } weft_call_frame;
 
