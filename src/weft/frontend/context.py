@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import CompileError
+from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.captured import Captures
 from weft.frontend.names import NONE
 from weft.frontend.scope import Scope
@@ -84,8 +84,16 @@ class FrontendCallable:
     __slots__ = ()
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What ``self(*arguments, **keywords)`` means in traced code."""
-        raise TypeError(f"{type(self).__name__} cannot be called")
+        """What ``self(*arguments, **keywords)`` means in traced code.
+
+        Raises:
+            TypeMismatchError: where it means nothing.
+        """
+        raise TypeMismatchError(
+            "NOT_CALLABLE",
+            "a kernel with its arguments is not called again",
+            hint="write kernel(...).launch(grid=..., block=...)",
+        )
 
     def check_used(self) -> None:
         """Raises if a statement that is nothing but this object forgets something."""
