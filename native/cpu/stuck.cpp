@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-// The start of each name in WEFT_COOPERATIVE_OPERATIONS tells what users call it.
-const char* name_of(int32_t operation) {
+// What users call an operation: `shuffle_xor` is shfl_xor, `reduce_umax` warp_max, `vote_ballot` ballot.
+std::string name_of(int32_t operation) {
 #define WEFT_ROW(name) #name,
   static constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
 #undef WEFT_ROW
@@ -28,9 +28,28 @@ const char* name_of(int32_t operation) {
       return "warp barrier";
     case WEFT_COOPERATIVE_yield:
       return "loop";
+    case WEFT_COOPERATIVE_match_any:
+      return "match";
+    case WEFT_COOPERATIVE_reduce_add:
+      return "warp_sum";
+    case WEFT_COOPERATIVE_reduce_umin:
+      return "warp_min";
+    case WEFT_COOPERATIVE_reduce_umax:
+      return "warp_max";
     default:
-      return kNames[operation];
+      break;
   }
+  struct Prefix {
+    const char* ours;
+    const char* users;
+  };
+  constexpr Prefix kPrefixes[] = {{"shuffle_", "shfl_"}, {"vote_", ""}, {"reduce_", "warp_"}};
+  const std::string name = kNames[operation];
+  for (const Prefix& prefix : kPrefixes) {
+    const std::string ours = prefix.ours;
+    if (name.compare(0, ours.size(), ours) == 0) return prefix.users + name.substr(ours.size());
+  }
+  return name;
 }
 
 const weft_thread_slot& slot_of(const StuckBlock& stuck, int32_t thread) {
