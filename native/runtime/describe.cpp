@@ -234,6 +234,7 @@ std::string describe_float(double value) {
 
 std::string describe_big_int(const TVMFFIAny& value) {
   if (value.type_index != kTVMFFIBigInt) return number(value.v_int64);
+  if (value.v_obj == nullptr) return "a null object";
   const TVMFFIByteArray content = ffi().big_int_content(&value);
   std::vector<uint64_t> words(content.size / 8);
   std::copy_n(content.data, words.size() * 8, reinterpret_cast<char*>(words.data()));
