@@ -12,11 +12,12 @@ import functools
 from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
-    from llvmlite.binding import ModuleRef, TargetMachine
+    from llvmlite.binding import ContextRef, ModuleRef, TargetMachine
 
 
 @functools.cache
@@ -31,20 +32,34 @@ def initialize(architecture: str) -> None:
         llvm.initialize_all_asmprinters()
 
 
-def parse(text: str, stage: str) -> ModuleRef:
+def parse(text: str, stage: str, context: ContextRef | None = None) -> ModuleRef:
     """An LLVM module from its text.
 
+    Args:
+        text: the module.
+        stage: what it is, for the error.
+        context: where its types, constants and locations live; by default a new one, which goes with the
+            module. LLVM's global context would keep them for the life of the process.
     Raises:
         InternalCompilerError: with LLVM's words and the line that it means.
     """
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, context or llvm.create_context())
         module.verify()
         return module
     except RuntimeError as error:
         raise InternalCompilerError(
             "INVALID_LLVM", f"LLVM refuses the {stage}: {error}", hint=REPORT_HINT
         ) from error
+
+
+def link_text(module: ModuleRef, text: str, stage: str) -> None:
+    """Parses text and moves what it defines into a module; LLVM links within one context only.
+
+    Raises:
+        InternalCompilerError: with LLVM's words and the line that it means.
+    """
+    module.link_in(parse(text, stage, module._context))  # pyright: ignore[reportPrivateUsage]  llvmlite has no other way
 
 
 def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
@@ -57,7 +72,13 @@ def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectoriz
     options.loop_interleaving = vectorize
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        # llvmlite's own `close` finds a `_dispose` that does nothing, and would keep 80 kB per run.
+        NewPassManager._dispose(manager)  # pyright: ignore[reportPrivateUsage]
+        manager.detach()
 
 
 def emit_object(module: ModuleRef, machine: TargetMachine) -> bytes:

@@ -18,7 +18,7 @@ from weft.backends.refusal import refuse_unsupported
 from weft.codegen.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.launch import kernels_of
 from weft.codegen.module_printer import ModulePrinter, symbols_of
-from weft.codegen.optimize import emit_object, parse, run_pipeline
+from weft.codegen.optimize import emit_object, link_text, parse, run_pipeline
 from weft.dialects.cuda.kernel import KernelOp
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def _print_host(job: Job, _value: None) -> str:
 
 def link_and_emit(kernels: ModuleRef, host_text: str) -> bytes:
     """One object of both."""
-    host = parse(host_text, "host function and wrapper")
-    kernels.link_in(host)
+    link_text(kernels, host_text, "host function and wrapper")
     return emit_object(kernels, host_machine().machine)
 
 
