@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests on an extension built with the address and undefined-behaviour sanitizers.
 
-In: arguments for pytest (default: the driver's tests and those of the native half). Out: pytest's status.
+In: arguments for pytest (default: the tests of the driver, the pool, threads that cooperate, and the native
+half). Out: pytest's status.
 The package is copied beside the instrumented extension, so that the environment's own stays as it is.
 """
 
@@ -14,9 +15,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "sanitized"
-DEFAULT_TESTS = ["tests/driver", "tests/native"]
+DEFAULT_TESTS = [
+    "tests/driver",
+    "tests/native",
+    "tests/runtime/test_cpu_pool.py",
+    "tests/conformance/test_cooperation.py",
+    "tests/conformance/test_cooperative_limits.py",
+    "tests/conformance/test_stuck_threads.py",
+]
 # The child of a threaded process that forks is left alone: the sanitizer's allocator is not made for it.
-DESELECTED = ["tests/driver/test_program.py::test_threads_can_load_while_another_forks"]
+DESELECTED = [
+    "tests/driver/test_program.py::test_threads_can_load_while_another_forks",
+    "tests/runtime/test_cpu_pool.py::test_fork_while_another_thread_is_launching",
+]
 
 
 def run(*command: str) -> None:
