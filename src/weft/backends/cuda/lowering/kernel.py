@@ -64,14 +64,24 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     )
 
 
+def _stems(kernel: KernelOp) -> list[str]:
+    """A name for each argument; items of one container are called alike, so the later ones get a number."""
+    stems: list[str] = []
+    for index, argument in enumerate(kernel.body.block.args):
+        stem = argument.name_hint or f"a{index}"
+        stems.append(f"{stem}.{index}" if stem in stems else stem)
+    return stems
+
+
 def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
     """The parameter list; gives parameters to the kernel's arguments."""
     arguments = kernel.body.block.args
+    stems = _stems(kernel)
     listed: list[str] = []
     tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
     for parameter in kernel_parameters(kernel):
         argument = arguments[parameter.argument]
-        name = f"%{argument.name_hint or f'a{parameter.argument}'}.{parameter.part}"
+        name = f"%{stems[parameter.argument]}.{parameter.part}"
         kind = parameter.llvm_type
         if parameter.part == SCALAR:
             listed.append(f"{kind} {name}")
