@@ -18,6 +18,7 @@ from tests.ffi_wrapper.wrapped import (
     take_error,
     value_of,
 )
+from weft.arguments.pointer import Pointer
 from weft.arguments.stream import Stream, environment_stream
 from weft.arguments.tensor_spec import Tensor
 from weft.dialects.ffi.results import scalar_result
@@ -154,3 +155,49 @@ def test_a_null_handle_means_the_images_own_state():
     values = (type(none()) * 1)(none())
     assert f._entry(None, values, 1, None) == -1
     assert "expected an int" in take_error()[1]
+
+
+class Sequence:
+    """An ffi.Array of given values, as the ABI lays it out; `argument` is the value that passes it."""
+
+    def __init__(self, *values) -> None:
+        self._values = values
+        self._items = (type(none()) * len(values))(*values)
+        # Reference counts, type index, deleter; then data, size, capacity, deleter.
+        self._object = (ctypes.c_uint64 * 7)(
+            1 | 1 << 32, 71, 0, ctypes.addressof(self._items), len(values), len(values), 0
+        )
+
+    @property
+    def argument(self):
+        value = type(none())(71, 0, ctypes.addressof(self._object))
+        value.keep_alive = self
+        return value
+
+
+def test_a_tensor_inside_containers_decides_the_device_and_the_stream():
+    table = FrameTable(environment_stream=0x5000)
+    f = on_cuda(Parameter("t", tuple[types.i32, tuple[SPEC]]), Parameter("a", SPEC))
+    inner = Sequence(tensor(3).as_object())
+    outer = Sequence(integer(1), inner.argument)
+    assert f(outer.argument, tensor(3).argument, state=table.state) is not None
+    assert table.names() == ["environment_stream", "device_enter", "device_leave"]
+    assert table.calls[0] == ("environment_stream", (CUDA, 3))
+    assert (table.frame.stream, table.frame.device) == (0x5000, 3)
+
+
+def test_a_stream_inside_a_container_is_used():
+    table = FrameTable()
+    f = on_cuda(Parameter("t", tuple[SPEC, Stream]))
+    passed = Sequence(tensor(1).as_object(), pointer(0x77))
+    assert f(passed.argument, state=table.state) is not None
+    assert table.names() == ["device_enter", "device_leave"]
+    assert (table.frame.stream, table.frame.device) == (0x77, 1)
+
+
+def test_a_pointer_decides_no_device():
+    table = FrameTable(environment_stream=0x5000)
+    f = on_cuda(Parameter("p", Pointer[types.f32]))
+    assert f(pointer(0x1000), state=table.state) is not None
+    assert table.calls[0] == ("environment_stream", (CUDA, -1))
+    assert table.frame.device == -1
