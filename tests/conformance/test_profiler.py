@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.conformance.harness import define
-from weft.profiler import decode_tirx
+from weft.profiler import capture, decode_tirx
 
 SOURCE = """
 @weft.kernel
@@ -51,3 +51,28 @@ def test_a_marked_kernel_computes_what_the_unmarked_one_does():
     assert recording.problems == []
     assert len(recording.lanes) == 6
     assert np.bincount(recording.records["kind"]).tolist() == [54, 54, 6, 6]
+
+
+CAPTURED = SOURCE.replace(
+    """weft.profiler.CudaProfiler(
+        trace, write_stride=weft.grid_dim.x * 2, num_groups=2, default_leader=tid % 32 == 0
+    )""",
+    "weft.profiler.Profiler(groups=2)",
+)
+
+
+def test_a_kernel_that_is_captured_computes_what_the_unmarked_one_does():
+    source = np.arange(192, dtype=np.float32)
+    target = np.zeros(192, np.float32)
+    host = define(CAPTURED)["host"]
+    unused = np.zeros(1, np.uint64)
+    expected = sum(np.roll(source.reshape(3, 64), -s, axis=1) for s in range(8) if s != 5)
+    host(source, target, unused, 8)
+    np.testing.assert_array_equal(target.reshape(3, 64), expected)
+    target[:] = 0
+    with capture() as trace:
+        host(source, target, unused, 8)
+    np.testing.assert_array_equal(target.reshape(3, 64), expected)
+    assert trace.problems == []
+    assert len(trace.recordings[0].lanes) == 6
+    assert np.bincount(trace.recordings[0].records["kind"]).tolist() == [54, 54, 6]

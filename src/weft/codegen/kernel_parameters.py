@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from weft.codegen.llvm_types import memory_type, size_in_bytes
 from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.cuda.timing import RecordOp
 from weft.dialects.cuda.types import DYNAMIC, TensorType
 from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.errors import REPORT_HINT, InternalCompilerError
@@ -34,6 +35,7 @@ _ACCESSES: Final = (
     StoreVectorOp,
     AtomicRmwOp,
     AtomicCasOp,
+    RecordOp,
     ViewOp,
 )
 

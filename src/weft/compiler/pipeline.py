@@ -17,6 +17,7 @@ from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.inspection import Inspection
 from weft.compiler.options import CompileOptions
+from weft.compiler.profile_parameters import with_profiles, without_profiles
 from weft.compiler.target_choice import choose_target
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
@@ -71,6 +72,7 @@ def compile_function(
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
+    signature = with_profiles(signature, traced.profiles, target.device_type)
     code = backend.compile(traced.module, target.architecture, options, artifacts)
     if artifacts.writes("sass"):
         keep_disassembly(backend, artifacts)
@@ -109,7 +111,9 @@ def lower(
     with artifacts.stage("passes"):
         lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"):
-        attach_ffi_wrapper(traced.module, signature)
+        # A launch that a profiler records brings one parameter more.
+        passed = with_profiles(signature, traced.profiles, backend.device_type)
+        attach_ffi_wrapper(traced.module, passed)
     if artifacts.options.verify or hooks:
         _verify(traced.module, "the wrapper")
     for hook in hooks:
@@ -143,7 +147,7 @@ def _signature(
     source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Signature:
     if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
-        return arguments[0].checked_for(source.name, source.parameters)
+        return without_profiles(arguments[0]).checked_for(source.name, source.parameters)
     return infer_signature(source.name, source.parameters, arguments, keywords)
 
 

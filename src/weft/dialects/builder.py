@@ -47,6 +47,7 @@ class Builder:
         block: where the next operation goes.
         location: the user's source span that the next operation comes from.
         target: name of the backend that is compiled for, such as ``"cuda"``; some operations refuse one.
+        hidden_arguments: name → argument of the function that its source does not show.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Builder:
         "_last_in_entry",
         "_shared",
         "block",
+        "hidden_arguments",
         "location",
         "target",
     )
@@ -71,6 +73,7 @@ class Builder:
         self._last_in_entry: Operation | None = None
         self._attributes: dict[SourceLocation, Attribute] = {}
         self._endings: list[Callable[[str], None]] = []
+        self.hidden_arguments: dict[str, SSAValue] = {}
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
@@ -138,6 +141,16 @@ class Builder:
                 return
             self.block.detach_op(operation)
             operation.drop_all_references()
+
+    def hidden_argument(self, name: str, argument_type: Attribute | None) -> SSAValue:
+        """An argument behind all others that the function's source does not show; one per name."""
+        found = self.hidden_arguments.get(name)
+        if found is None:
+            assert argument_type is not None
+            found = self._entry.insert_arg(argument_type, len(self._entry.args))
+            found.name_hint = name
+            self.hidden_arguments[name] = found
+        return found
 
     def at_end(self, ending: Callable[[str], None]) -> None:
         """Calls `ending` with the function's name when all of it is traced; what it emits comes last."""

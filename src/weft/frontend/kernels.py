@@ -16,6 +16,7 @@ from xdsl.ir import Block, Region
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation, Constexpr, constant_key
 from weft.arguments.pointer import PointerSpec
+from weft.arguments.profile import PROFILE_NAME
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
@@ -106,9 +107,13 @@ class TracedKernel:
         blocks: the constant block of each launch; None for one that is not constant.
         place: where the host function first calls it.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
+        takes_profile: whether each launch gives it a profiler's buffer behind its arguments.
     """
 
-    __slots__ = ("blocks", "function", "operation", "place", "symbol", "waits_for_grid", "written")
+    __slots__ = (
+        *("blocks", "function", "operation", "place", "symbol", "takes_profile"),
+        *("waits_for_grid", "written"),
+    )
 
     def __init__(
         self,
@@ -124,6 +129,7 @@ class TracedKernel:
         self.operation = operation
         self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
+        self.takes_profile = False
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
 
     def finish(self) -> None:
@@ -257,13 +263,15 @@ class KernelTable:
         operation = KernelOp(
             self._symbol(source.name),
             Region(block),
-            [leaf.name for leaf in passed],
+            [*(leaf.name for leaf in passed), *builder.hidden_arguments],
             _attributes(kernel),
         )
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        return TracedKernel(
+        traced = TracedKernel(
             operation.sym_name.data, kernel, operation, written_tensors(operation), place
         )
+        traced.takes_profile = PROFILE_NAME in builder.hidden_arguments
+        return traced
 
     def _symbol(self, name: str) -> str:
         """A readable symbol that the module does not have yet."""

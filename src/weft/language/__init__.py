@@ -65,6 +65,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_cas": "atomics",
     "printf": "debug",
     "profiler.CudaProfiler": "profiler",
+    "profiler.Profiler": "profiler",
     "static_range": "control",
     "static_assert": "control",
     "ceil_div": "control",

@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The profiler inside a kernel: ``weft.profiler.CudaProfiler``.
+"""The profilers inside a kernel: ``weft.profiler.CudaProfiler`` and ``weft.profiler.Profiler``.
 
-In: a buffer and who records. Out: an object whose methods mark the kernel's regions. Next: tracing.
+In: a buffer and who records. Out: an object whose methods mark the kernel's regions. Next: tracing.methods.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import CompileError, NameResolutionError, TypeMismatchError, ValueRangeError
-from weft.language.convert import operand, truth
-from weft.language.operation import Operation, operation
-from weft.language.tracing.marks import INIT, Mark, checked_range
+from weft.arguments.profile import PROFILE_NAME, profile_kind
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_type_of
+from weft.language.operation import operation
+from weft.language.tracing.lane import LaneRecorder
+from weft.language.tracing.lane_layout import LaneOptions
+from weft.language.tracing.lane_methods import EventTable, LaneProfiler
+from weft.language.tracing.methods import (
+    TirxProfiler,
+    buffer_words,
+    check_top_level,
+    positive,
+    switch,
+)
 from weft.language.tracing.tirx import TirxRecorder
-from weft.language.values import Scalar, StagedContext, StagedNamespace, Tensor, describe
+from weft.language.values import Tensor, describe
 from weft.types import dtype as types
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from weft.dialects.builder import Builder
 
 
@@ -64,17 +72,17 @@ def CudaProfiler(  # the name that programs for TIRx use
     Example:
         ``p = weft.profiler.CudaProfiler(trace, write_stride=4, num_groups=1, default_leader=tid == 0)``
     """
-    enabled = _switch(builder, profiler_enabled, "profiler_enabled")
+    enabled = switch(builder, profiler_enabled)
     if enabled is False:
         return TirxProfiler(None, None, num_groups)
     if not isinstance(fence, bool):
         raise TypeMismatchError(
             "PROFILER_TYPE", f"CudaProfiler: fence is {describe(fence)}; expected True or False"
         )
-    buffer = _buffer(profiler_buffer)
+    buffer = buffer_words("CudaProfiler", profiler_buffer)
     check_top_level(builder, "CudaProfiler")
-    stride = _count(builder, "write_stride", write_stride, types.u32.maximum)
-    groups = _count(builder, "num_groups", num_groups, wire.TIRX_MOST_LANES)
+    stride = positive(builder, "write_stride", write_stride, types.u32.maximum)
+    groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_LANES)
     if isinstance(stride, int) and isinstance(groups, int) and stride < groups:
         raise ValueRangeError(
             "PROFILER_STRIDE",
@@ -89,213 +97,156 @@ def CudaProfiler(  # the name that programs for TIRx use
             "record each",
             hint="it holds 1 word, and then one per record of every lane",
         )
-    leader = None if default_leader is None else _switch(builder, default_leader, "default_leader")
+    leader = None if default_leader is None else switch(builder, default_leader)
     recorder = TirxRecorder(builder, buffer, stride, groups, leader, enabled, fence)
     return TirxProfiler(recorder, leader, groups)
 
 
-def check_top_level(builder: Builder, what: str) -> None:
-    """Raises if a profiler is made where not all of the kernel comes by.
-
-    Raises:
-        CompileError: naming it.
-    """
-    if builder.block is not builder.entry:
-        raise CompileError(
-            "PROFILER_PLACE",
-            f"{what} is made in a branch or a loop",
-            hint="make it at the top level of the kernel, before the first `if ...: return`",
-        )
+_FORMATS: Final = ("lane", "wide")
+_OVERFLOWS: Final = ("drop", "ring")
+_MOST_GROUPS: Final = 1024
 
 
-def _buffer(value: object) -> Tensor:
-    if (
-        not isinstance(value, Tensor)
-        or value.rank != 1
-        or value.dtype not in (types.u64, types.i64)
-        or value.type.space.data != "global"
-    ):
-        raise TypeMismatchError(
-            "PROFILER_BUFFER",
-            f"CudaProfiler: the buffer is {describe(value)}; expected a tensor argument of rank 1 with u64 "
-            "(or i64) elements",
-            hint='annotate the parameter as weft.Tensor[weft.u64, ("words",)]',
-        )
-    return value
+@operation(name="profiler.Profiler")
+def Profiler(
+    builder: Builder,
+    events: object = None,
+    groups: object = 1,
+    *,
+    buffer: object = None,
+    leader: object = None,
+    records: object = None,
+    format: object = "lane",
+    overflow: object = "drop",
+    blocks: object = None,
+    enabled: object = True,
+) -> LaneProfiler:
+    """Records events of a kernel, with 64-bit times, payloads and counters; `capture` on the host reads them.
 
+    Made at the top level of the kernel. A thread takes part once it has called ``p.init(group)``: of each
+    group of each block one thread records, the *leader*; without `leader` it is the first of the group that
+    comes to ``init``. Every thread executes the methods, and the leaders record:
 
-def _switch(builder: Builder, value: object, name: str) -> Scalar | bool:
-    """A condition: a bool at compile time, or a staged one."""
-    found = operand(builder, value)
-    if not isinstance(found, Scalar):
-        return bool(found)
-    staged = truth(builder, found)
-    return staged if staged.constant is None else bool(staged.constant)
+    ``start(event)``, ``end(event)`` and ``with p.range(event):`` open and close a region; ``mark(event)`` is an
+    instant; ``count(event, value)`` a sample of a counter; ``begin_async(event, key)`` and
+    ``end_async(event, key)`` a region that another group of the block may end; ``finalize()`` ends the lane,
+    which otherwise the end of the kernel does. ``payload=`` adds an integer of up to 32 bits.
+    ``x = p.start(event, anchor=x)`` and ``x = p.end(event, anchor=x)`` keep the arithmetic of a 32-bit ``x``
+    behind the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
+    other names for the same.
 
-
-def _count(builder: Builder, name: str, value: object, most: int) -> Scalar | int:
-    """A positive integer, staged or not."""
-    found = operand(builder, value)
-    known = found.constant if isinstance(found, Scalar) else found
-    if known is None and isinstance(found, Scalar) and found.dtype.is_integer:
-        return found
-    if not isinstance(known, int) or isinstance(known, bool):
-        raise TypeMismatchError(
-            "PROFILER_TYPE", f"CudaProfiler: {name} is {describe(value)}; expected an integer"
-        )
-    if not 1 <= known <= most:
-        raise ValueRangeError(
-            "PROFILER_RANGE", f"CudaProfiler: {name} is {known}; expected 1 to {most}"
-        )
-    return known
-
-
-def event_number(value: object, most: int) -> int:
-    """The number of an event: an int, or an Enum member's value.
-
-    Raises:
-        TypeMismatchError: for anything else.
-        ValueRangeError: beyond what the format holds.
-    """
-    number = value.value if isinstance(value, Enum) else value
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeMismatchError(
-            "PROFILER_EVENT",
-            f"the event is {describe(value)}; expected an int known at compile time, or a member of an Enum "
-            "with such a value",
-        )
-    checked_range("the event", number, most - 1, "a number")
-    return number
-
-
-class TirxProfiler(StagedNamespace):
-    """What `CudaProfiler` makes: an object of the kernel's compile time.
+    Nothing is stored outside the buffer. What does not fit is dropped and counted.
 
     Args:
-        recorder: leaves the markers; None where the profiler is off.
-        leader: the default leader, or None.
-        groups: groups per block.
-    """
-
-    __slots__ = ("_groups", "_leader", "_recorder")
-
-    on_host: Final = False
-
-    def __init__(
-        self, recorder: TirxRecorder | None, leader: Scalar | bool | None, groups: object
-    ) -> None:
-        self._recorder = recorder
-        self._leader = leader
-        self._groups = groups
-
-    def __repr__(self) -> str:
-        return "CudaProfiler"
-
-    def attribute(self, builder: Builder, name: str) -> object:
-        """A method, as an operation of the language.
-
-        Raises:
-            NameResolutionError: if there is none of that name.
-        """
-        del builder
-        return method(self, _TIRX_METHODS, name, "CudaProfiler")
-
-    def init(self, builder: Builder, group_id: object = 0) -> None:
-        """Points this thread at the lane of its group."""
-        if self._recorder is None:
-            return
-        group = operand(builder, group_id)
-        known = group.constant if isinstance(group, Scalar) else group
-        if isinstance(known, float | bool) or (
-            isinstance(group, Scalar) and not group.dtype.is_integer
-        ):
-            raise TypeMismatchError(
-                "PROFILER_TYPE", f"init: group_id is {describe(group_id)}; expected an integer"
-            )
-        if isinstance(known, int):
-            most = self._groups if isinstance(self._groups, int) else wire.TIRX_MOST_LANES
-            if not 0 <= known < most:
-                raise ValueRangeError(
-                    "PROFILER_RANGE",
-                    f"init: group_id is {known}; expected 0 to {most - 1}, as num_groups is {most}",
-                )
-            group = known
-        assert not isinstance(group, float)
-        self._recorder.add(builder, Mark(INIT, group=group))
-
-    def start(self, builder: Builder, event_type: object, leader: object = None) -> None:
-        """Opens a region: one record by each leader."""
-        self._record(builder, wire.START, event_type, leader)
-
-    def end(self, builder: Builder, event_type: object, leader: object = None) -> None:
-        """Closes a region: one record by each leader."""
-        self._record(builder, wire.END, event_type, leader)
-
-    def mark(self, builder: Builder, event_type: object, leader: object = None) -> None:
-        """Records an instant, which the format has and TIRx's own class does not emit."""
-        self._record(builder, wire.INSTANT, event_type, leader)
-
-    def finalize(self, builder: Builder, leader: object = None) -> None:
-        """Ends the lane: no record of it follows."""
-        self._record(builder, wire.FINALIZE, 0, leader)
-
-    def range(self, builder: Builder, event_type: object, leader: object = None) -> Range:
-        """A region for `with`: a start before the body and an end behind it."""
-        del builder
-        return Range(
-            lambda inner: self.start(inner, event_type, leader),
-            lambda inner: self.end(inner, event_type, leader),
-        )
-
-    def _record(self, builder: Builder, kind: int, event: object, leader: object) -> None:
-        if self._recorder is None:
-            return
-        number = event_number(event, wire.TIRX_MOST_EVENTS)
-        chosen = None if leader is None else _switch(builder, leader, "leader")
-        if chosen is None and self._leader is None:
-            raise CompileError(
-                "PROFILER_LEADER",
-                "no thread is named that records: every thread of the group would write the same word",
-                hint="give CudaProfiler a default_leader=, or this call a leader=, such as tid == 0",
-            )
-        self._recorder.add(builder, Mark(kind, number, leader=chosen))
-
-
-_TIRX_METHODS: Final = ("init", "start", "end", "mark", "finalize", "range")
-
-
-class Range(StagedContext):
-    """A region that `with` opens and closes."""
-
-    __slots__ = ("_close", "_open")
-
-    def __init__(
-        self, opening: Callable[[Builder], None], closing: Callable[[Builder], None]
-    ) -> None:
-        self._open = opening
-        self._close = closing
-
-    def enter(self, builder: Builder) -> object:
-        """Emits the start."""
-        self._open(builder)
-        return self
-
-    def leave(self, builder: Builder) -> None:
-        """Emits the end."""
-        self._close(builder)
-
-
-def method(owner: object, names: tuple[str, ...], name: str, what: str) -> Operation:
-    """A method of a compile-time object as an operation that a kernel can call.
+        builder: where operations go; users leave it out.
+        events: an `enum.Enum` or a sequence of names; without, names count as they come.
+        groups: how many lanes a block has, or their names, or an `enum.Enum`.
+        buffer: a tensor from `weft.profiler.buffer`; without one, `weft.profiler.capture` provides it.
+        leader: which thread of a group records; true for one of each.
+        records: most records per lane; without, as many as the kernel needs where its loops say so, else as
+            many as the buffer holds.
+        format: ``"lane"``, 8 bytes per record; or ``"wide"``, 16 bytes with a 64-bit clock and payload.
+        overflow: ``"drop"`` keeps the first records of a lane, ``"ring"`` the last.
+        blocks: records only the first so many blocks, or those of a `range`.
+        enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
 
     Raises:
-        NameResolutionError: if there is none of that name.
+        TypeMismatchError, ValueRangeError: for arguments of other types or out of range.
+        CompileError: if it is made in a branch or loop; if the kernel never calls ``init``; for an ``end``
+            without a ``start``.
+
+    Example:
+        ``p = weft.profiler.Profiler(events=("load", "compute"), groups=("producer", "consumer"))``
     """
-    if name not in names:
-        raise NameResolutionError(
-            "UNKNOWN_ATTRIBUTE",
-            f"{what} has no method {name!r}",
-            hint=f"there are {', '.join(names)}",
+    names = _group_names(groups)
+    table = EventTable(events)
+    switched = switch(builder, enabled)
+    if switched is False:
+        return LaneProfiler(None, table, names)
+    options = LaneOptions(
+        names,
+        None if leader is None else switch(builder, leader),
+        _records(records),
+        _one_of("format", format, _FORMATS) == "wide",
+        _one_of("overflow", overflow, _OVERFLOWS) == "ring",
+        _blocks(blocks),
+        switched,
+    )
+    check_top_level(builder, "Profiler")
+    found = _own_buffer(builder) if buffer is None else buffer_words("Profiler", buffer)
+    return LaneProfiler(LaneRecorder(builder, found, options, table.numbers), table, names)
+
+
+def _own_buffer(builder: Builder) -> Tensor:
+    """The buffer that every launch of this kernel is given besides its arguments."""
+    kind = profile_kind()
+    argument = builder.hidden_argument(PROFILE_NAME, ir_type_of(kind))
+    return Tensor(argument, types.u64, PROFILE_NAME)
+
+
+def _group_names(groups: object) -> list[str]:
+    if isinstance(groups, int) and not isinstance(groups, bool):
+        names = [f"group {number}" for number in range(groups)]
+    elif isinstance(groups, type) and issubclass(groups, Enum):
+        members = sorted(groups, key=lambda member: member.value)
+        if [member.value for member in members] != list(range(len(members))):
+            raise ValueRangeError(
+                "PROFILER_GROUPS",
+                f"Profiler: the values of {groups.__name__} are not 0, 1, ..., which number the groups",
+            )
+        names = [member.name for member in members]
+    elif isinstance(groups, tuple | list) and all(
+        isinstance(name, str) for name in cast("list[Any]", groups)
+    ):
+        names = list(cast("list[str]", groups))
+    else:
+        raise TypeMismatchError(
+            "PROFILER_GROUPS",
+            f"Profiler: groups is {describe(cast('object', groups))}; expected a number, names or an Enum",
         )
-    bound: Any = getattr(owner, name)
-    return Operation(bound, f"profiler.{what}.{name}", on_host=False)
+    if not 1 <= len(names) <= _MOST_GROUPS:
+        raise ValueRangeError(
+            "PROFILER_GROUPS", f"Profiler: {len(names)} groups; expected 1 to {_MOST_GROUPS}"
+        )
+    return names
+
+
+def _records(records: object) -> int | None:
+    if records is None:
+        return None
+    if not isinstance(records, int) or isinstance(records, bool):
+        raise TypeMismatchError(
+            "PROFILER_TYPE",
+            f"Profiler: records is {describe(records)}; expected an int known at compile time",
+        )
+    if not 1 <= records < wire.LANE_MOST_WORDS // 2:
+        raise ValueRangeError(
+            "PROFILER_RANGE", f"Profiler: records is {records}; expected 1 or more"
+        )
+    return records
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    raise ValueRangeError(
+        "PROFILER_OPTION",
+        f"Profiler: {name} is {describe(value)}; expected one of {', '.join(map(repr, known))}",
+    )
+
+
+def _blocks(blocks: object) -> range | None:
+    if blocks is None:
+        return None
+    chosen = range(blocks) if isinstance(blocks, int) and not isinstance(blocks, bool) else blocks
+    if not isinstance(chosen, range):
+        raise TypeMismatchError(
+            "PROFILER_TYPE",
+            f"Profiler: blocks is {describe(blocks)}; expected a number of blocks or a range",
+            hint="range(0, 1000, 10) records every tenth block",
+        )
+    if not len(chosen) or chosen.start < 0 or chosen.step < 1:
+        raise ValueRangeError(
+            "PROFILER_RANGE", f"Profiler: blocks is {blocks}, which holds no block, or goes down"
+        )
+    return chosen

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
-from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.cuda.types import DYNAMIC, UNBOUNDED
 from weft.dialects.cuda.views import ViewOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language.access import dim, index_part, load, placed_index, static_stride, wrong_count
@@ -76,7 +76,8 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     """``tensor[indices]`` as a tensor over the same memory, with NumPy's meaning.
 
     An integer drops its dimension, a slice keeps it, ``...`` and what is left out keep whole dimensions.
-    Bounds beyond the end are cut, and a negative constant counts from the end; one that is known at run
+    Of a pointer, ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements; nothing is cut or counted
+    from an end. Else bounds beyond the end are cut, and a negative constant counts from the end; one that is known at run
     time only must not be negative. A step is a constant.
 
     Raises:
@@ -153,6 +154,8 @@ def _expanded(tensor: Tensor, parts: tuple[object, ...]) -> list[object]:
 def _range(builder: Builder, tensor: Tensor, dimension: int, part: slice) -> tuple[Number, _Kept]:
     """Where a slice begins, and what it keeps."""
     step = _step(builder, tensor, dimension, part.step)
+    if tensor.type.is_pointer:
+        return _pointer_range(builder, tensor, part, step)
     length = dim(builder, tensor, dimension)
     if part.start is None and part.stop is None and step == 1:
         return 0, _Kept(dimension, length, 1, True)
@@ -177,6 +180,26 @@ def _range(builder: Builder, tensor: Tensor, dimension: int, part: slice) -> tup
     if isinstance(size, Scalar):
         size = convert(builder, size, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)
     return first, _Kept(dimension, size, step, False)
+
+
+def _pointer_range(
+    builder: Builder, tensor: Tensor, part: slice, step: int
+) -> tuple[Number, _Kept]:
+    """The same for a pointer, which has no end to count from: ``p[a:]`` is a pointer, ``p[a:b]`` a tensor."""
+    if step != 1:
+        raise ValueRangeError(
+            "VIEW_STEP",
+            f"the step of a slice of {tensor.name}, which is a pointer, is {step}; expected 1",
+            hint=f"make a tensor first: {tensor.name}[:n][::{step}]",
+        )
+    start = 0 if part.start is None else index_part(builder, tensor, 0, part.start)
+    if part.stop is None:
+        return start, _Kept(0, UNBOUNDED, 1, isinstance(start, int) and start == 0)
+    stop = index_part(builder, tensor, 0, part.stop)
+    size = _larger(builder, _minus(builder, stop, start), 0)
+    if isinstance(size, Scalar):
+        size = convert(builder, size, types.i64)
+    return start, _Kept(0, size, 1, False)
 
 
 def _upward(

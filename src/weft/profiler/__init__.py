@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from weft.language import LanguageName
 
 _PUBLIC = {
+    "weft.profiler.buffers": ("buffer", "prepare"),
+    "weft.profiler.calibrate": ("Calibration", "calibrate", "inflation"),
+    "weft.profiler.capture": ("capture",),
+    "weft.profiler.lane": ("decode_lane",),
+    "weft.profiler.records": ("Recording",),
+    "weft.profiler.trace": ("Launch", "Trace"),
     "weft.profiler.tirx": ("decode_tag", "decode_tirx", "export_to_perfetto_trace"),
 }
-_KERNEL = ("CudaProfiler",)
+_KERNEL = ("CudaProfiler", "Profiler")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 

@@ -196,3 +196,38 @@ def _match_async(recording: Recording, problems: list[str] | None) -> NDArray[An
     spans = _new_spans(recording, np.array(first, np.int64), np.array(last, np.int64))
     spans["is_async"] = True
     return spans
+
+
+def closing_order(spans: NDArray[Any]) -> NDArray[np.int64]:
+    """A number per span that grows with its end: the record's, and for open spans the inner ones first."""
+    never = np.iinfo(np.int64).max - spans["first"]
+    return np.where(spans["is_open"], never, spans["last"])
+
+
+def last_of_depth_above(lane: NDArray[np.int64], depth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Per span the index of the last one before it, in its lane, whose depth is one less."""
+    index = np.arange(len(depth))
+    result = np.zeros(len(depth), np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        latest = np.maximum.accumulate(np.where(depth == level - 1, index, 0))
+        here = depth == level
+        result[here] = latest[here]
+    return result
+
+
+def self_times(spans: NDArray[Any]) -> NDArray[np.float64]:
+    """Each span's duration less those of the spans directly inside it, in the order of `spans`."""
+    times = spans["end"] - spans["begin"]
+    own = times.copy()
+    plain = np.flatnonzero(~spans["is_async"])
+    if not len(plain):
+        return own
+    order = plain[np.lexsort((spans["first"][plain], spans["lane"][plain]))]
+    ordered = spans[order]
+    depth = ordered["depth"].astype(np.int64)
+    inner = np.flatnonzero(depth > 0)
+    parent = last_of_depth_above(ordered["lane"].astype(np.int64), depth)[inner]
+    # Where regions cross instead of nesting, only what they share is taken off.
+    shared = np.minimum(ordered["end"][inner], ordered["end"][parent]) - ordered["begin"][inner]
+    np.subtract.at(own, order[parent], np.maximum(shared, 0))
+    return np.maximum(own, 0)

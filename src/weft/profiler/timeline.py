@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from weft.profiler.spans import find_spans
+from weft.profiler.spans import closing_order, find_spans, last_of_depth_above
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class _LaunchLayout:
         plain = spans[~spans["is_async"]]
         rows = lanes[plain["lane"]] if len(plain) else np.zeros(0, int)
         self._split_crossing(plain, rows)
-        self._add_slices(plain, rows, plain["first"], _closing_order(plain))
+        self._add_slices(plain, rows, plain["first"], closing_order(plain))
         crossing = spans[spans["is_async"]]
         if len(crossing):
             # They may end in another lane, so that only their times say what comes first.
@@ -210,7 +210,7 @@ class _LaunchLayout:
         for lane in _crossing_lanes(spans):
             indices = np.flatnonzero(spans["lane"] == lane)
             own_spans = spans[indices]
-            found = _nesting_rows(own_spans["first"], _closing_order(own_spans))
+            found = _nesting_rows(own_spans["first"], closing_order(own_spans))
             own = int(rows[indices[0]])
             track = self.timeline.tracks[own]
             extra = [
@@ -309,30 +309,13 @@ def _crossing_lanes(spans: NDArray[Any]) -> NDArray[Any]:
     order = np.lexsort((spans["first"], spans["lane"]))
     ordered = spans[order]
     lane = ordered["lane"].astype(np.int64)
-    last = _closing_order(ordered)
+    last = closing_order(ordered)
     # In proper nesting the spans of one depth do not overlap, and each lies in the last one of the depth above.
     depth = ordered["depth"].astype(np.int64)
     inner = np.flatnonzero(depth > 0)
-    position = _last_of_depth_above(lane, depth)
+    position = last_of_depth_above(lane, depth)
     crosses = last[position[inner]] < last[inner]
     return np.unique(ordered["lane"][inner[crosses]])
-
-
-def _closing_order(spans: NDArray[Any]) -> NDArray[np.int64]:
-    """A number per span that grows with its end: the record's, and for open spans the inner ones first."""
-    never = np.iinfo(np.int64).max - spans["first"]
-    return np.where(spans["is_open"], never, spans["last"])
-
-
-def _last_of_depth_above(lane: NDArray[np.int64], depth: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Per span the index of the last one before it, in its lane, whose depth is one less."""
-    index = np.arange(len(depth))
-    result = np.zeros(len(depth), np.int64)
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        latest = np.maximum.accumulate(np.where(depth == level - 1, index, 0))
-        here = depth == level
-        result[here] = latest[here]
-    return result
 
 
 def _nesting_rows(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:

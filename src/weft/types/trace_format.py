@@ -79,12 +79,15 @@ HEADER_BEGIN_NS: Final = 1
 HEADER_BEGIN_CLOCK: Final = 2  # 63..48 multiprocessor    47..0 clock
 HEADER_END_NS: Final = 3
 HEADER_END: Final = 4  # 63..32 clock    31..0 words that were attempted
+COUNT_BY_FINALIZE: Final = 0xFFFFFFFF
+"""Stands for the number of words where a record of the kind FINALIZE ends them."""
 HEADER_DOUBLED: Final = 5  # the epoch, once a second leader has tried to take the lane
 HEADER_WARP: Final = 6
 HEADER_DONE: Final = 7  # the epoch, once the lane is final
 
-# A lane's record:  63..32 clock    31..16 payload    15..4 event    3..0 kind
-# A wide one:       clock, 64 bits; then 63..32 payload    31..16 zero    15..4 event    3..0 kind
+# A lane's record:  63..32 clock    31..16 payload    15..4 event    3 has payload    2..0 kind
+# A wide one:       clock, 64 bits; then 63..32 payload    31..16 zero    15..0 as above
+LANE_HAS_PAYLOAD: Final = 1 << 3
 LANE_MOST_EVENTS: Final = 1 << 12
 LANE_EVENT_SHIFT: Final = 4
 LANE_PAYLOAD_SHIFT: Final = 16

@@ -32,7 +32,7 @@ from weft.dialects.cuda.memory import (
 )
 from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.cuda.types import StreamType, TensorType
 from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.dialects.cuda.warp import (
@@ -79,6 +79,7 @@ CUDA: Final = Dialect(
         WarpReduceOp,
         TimerOp,
         SmIdOp,
+        RecordOp,
         FloorDivOp,
         FloorModOp,
         InlinePtxOp,

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks and the multiprocessor's number: `cuda.timer`, `cuda.sm_id`.
+"""Clocks and the multiprocessor's number: `cuda.timer`, `cuda.sm_id`; a clock into memory: `cuda.record`.
 
 In: nothing. Out: integers that differ from run to run; each read stays where it stands. Next: scalar.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    operand_def,
     prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.cuda.types import TensorType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
 
 TIMERS: Final = {"globaltimer": i64, "clock64": i64, "clock32": i32}
 
@@ -59,3 +65,40 @@ class SmIdOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__(result_types=[i32])
+
+
+@irdl_op_definition
+class RecordOp(IRDLOperation):
+    """Where a condition holds: reads a clock, and writes its low 32 bits above a tag into an element.
+
+    Time and store are one step, so that nothing comes between them, and on a GPU no branch is needed.
+    """
+
+    name = "cuda.record"
+
+    kind = prop_def(StringAttr)
+    condition = operand_def(i1)
+    tag = operand_def(i32)
+    tensor = operand_def(TensorType)
+    index = operand_def(IntegerType)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$kind $condition `,` $tag `,` $tensor `[` $index `:` type($index) `]` attr-dict "
+        "`:` type($tensor)"
+    )
+
+    def __init__(
+        self, kind: str, condition: SSAValue, tag: SSAValue, tensor: SSAValue, index: SSAValue
+    ) -> None:
+        super().__init__(
+            operands=[condition, tag, tensor, index], properties={"kind": StringAttr(kind)}
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in TIMERS:
+            raise VerifyException(f"timer {self.kind.data!r} is none of {tuple(TIMERS)}")
+        tensor = self.tensor.type
+        assert isinstance(tensor, TensorType)
+        if tensor.element_type != i64 or tensor.rank != 1 or tensor.space.data != "global":
+            raise VerifyException("cuda.record writes into a global tensor of rank 1 of i64")

@@ -13,6 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
 from weft.dialects.cuda.memory import LoadOp, StoreOp
+from weft.dialects.cuda.timing import RecordOp
 from weft.language import grid
 from weft.language.bitwise import bitwise
 from weft.language.convert import convert
@@ -141,6 +142,11 @@ class Emitter:
             place = self.as_type(place, types.i64)
         element = self.as_type(value, tensor.dtype)
         self.builder.emit(StoreOp(element.ssa, tensor.ssa, [place.ssa]))
+
+    def record(self, kind: str, condition: Scalar, tag: Scalar, tensor: Tensor, at: Scalar) -> None:
+        """Where the condition holds, writes a clock's low 32 bits above the tag into an element."""
+        place = self.as_type(at, types.i64) if at.dtype is types.u32 else at
+        self.builder.emit(RecordOp(kind, condition.ssa, tag.ssa, tensor.ssa, place.ssa))
 
     # ---- where a thread is
 

@@ -7,12 +7,18 @@ kernel. Out: `MarkOp`s, each replaced by plain operations before the kernel is c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block
-from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from weft.errors import CompileError, ValueRangeError
@@ -41,9 +47,10 @@ class Mark:
         leader: which threads record, a bool or a staged one; None for the profiler's default.
         payload: what is recorded beside the event, or None.
         group: of an `INIT`, the lane's group.
+        anchor: a 32-bit value whose computation the record separates from what follows or precedes.
     """
 
-    __slots__ = ("event", "group", "kind", "leader", "payload")
+    __slots__ = ("anchor", "event", "group", "kind", "leader", "payload")
 
     def __init__(
         self,
@@ -53,7 +60,9 @@ class Mark:
         leader: Scalar | bool | None = None,
         payload: Scalar | int | None = None,
         group: Scalar | int = 0,
+        anchor: Scalar | None = None,
     ) -> None:
+        self.anchor = anchor
         self.kind = kind
         self.event = event
         self.leader = leader
@@ -63,7 +72,7 @@ class Mark:
     @property
     def operands(self) -> list[SSAValue]:
         """The staged values that it needs where it stands."""
-        values = (self.leader, self.payload, self.group)
+        values = (self.leader, self.payload, self.group, self.anchor)
         return [value.ssa for value in values if isinstance(value, Scalar)]
 
 
@@ -73,13 +82,32 @@ class MarkOp(IRDLOperation):
 
     name = "weft.profiler_mark"
     values = var_operand_def()
+    anchored = opt_result_def()
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(self, mark: Mark, owner: Marks, location: SourceLocation) -> None:
-        super().__init__(operands=[mark.operands])
+        anchor = mark.anchor
+        super().__init__(
+            operands=[mark.operands], result_types=[[] if anchor is None else [anchor.ssa.type]]
+        )
         self.mark = mark
         self.owner = owner
         self.place = location
+
+    def current_mark(self) -> Mark:
+        """What it says, with its operands as they are now: a value that a marker anchored has changed since."""
+        operands = iter(self.values)
+
+        def now(value: Any) -> Any:
+            return Scalar(next(operands), value.dtype) if isinstance(value, Scalar) else value
+
+        mark = self.mark
+        leader, payload, group, anchor = (
+            now(v) for v in (mark.leader, mark.payload, mark.group, mark.anchor)
+        )
+        return Mark(
+            mark.kind, mark.event, leader=leader, payload=payload, group=group, anchor=anchor
+        )
 
 
 class Marks:
@@ -102,22 +130,27 @@ class Marks:
 
         builder.at_end(end)
 
-    def add(self, builder: Builder, mark: Mark) -> None:
-        """Leaves a marker where the builder stands."""
-        builder.emit(MarkOp(mark, self, builder.location))
+    def add(self, builder: Builder, mark: Mark) -> Scalar | None:
+        """Leaves a marker where the builder stands; the value stands for its anchor from here on."""
+        made = builder.emit(MarkOp(mark, self, builder.location))
+        if mark.anchor is None or made.anchored is None:
+            return None
+        return Scalar(made.anchored, mark.anchor.dtype)
 
 
-def replace(builder: Builder, op: MarkOp, expand: Callable[[Emitter], None]) -> None:
-    """Puts what `expand` emits in a marker's place."""
+def replace(builder: Builder, op: MarkOp, expand: Callable[[Emitter, Mark], Scalar | None]) -> None:
+    """Puts what `expand` emits in a marker's place, and the value that it returns in its anchor's."""
     block = Block()
     previous, builder.location = builder.location, op.place
     with builder.at(block):
-        expand(Emitter(builder))
+        anchored = expand(Emitter(builder), op.current_mark())
     builder.location = previous
     target = op.parent
     assert target is not None
     for made in list(block.ops):
         target.insert_op_before(block.detach_op(made), op)
+    if op.anchored is not None:
+        op.anchored.replace_all_uses_with(op.values[-1] if anchored is None else anchored.ssa)
     target.detach_op(op)
     op.drop_all_references()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.cuda.barrier import FenceOp
-from weft.dialects.cuda.timing import TimerOp
 from weft.language import access, grid, memory
 from weft.language.convert import truth
 from weft.language.tracing import marks
@@ -81,9 +80,7 @@ class TirxRecorder:
         marks.check_initialized(placed, "CudaProfiler")
         marks.check_pairs(placed, lambda event: f"event {event}")
         for op in placed:
-            mark = op.mark
-            expand = self._emit_init if mark.kind == INIT else self._emit_record
-            replace(builder, op, lambda emitter, mark=mark, expand=expand: expand(emitter, mark))
+            replace(builder, op, self._emit_init if op.mark.kind == INIT else self._emit_record)
 
     # ---- init
 
@@ -173,16 +170,11 @@ class TirxRecorder:
         leader = self._default if mark.leader is None else mark.leader
         may = emitter.both_bits(may, truth(emitter.builder, leader))  # pyright: ignore[reportArgumentType]
 
-        def write() -> None:
-            now = emitter.u32(
-                Scalar(emitter.builder.emit(TimerOp("globaltimer")).result, types.i64)
-            )
-            bits = mark.event << wire.TIRX_EVENT_SHIFT | mark.kind
-            tag = emitter.either_bits(emitter.load(self._state, _TAG), emitter.u32(bits))
-            emitter.store(self._buffer, cursor, emitter.packed(now, tag))
-            # Only a lane that still has room advances, so that a cursor never wraps back into the buffer.
-            emitter.store(self._state, _CURSOR, emitter.add(cursor, emitter.u32(self._stride)))
-
-        emitter.when(may, write)
+        bits = mark.event << wire.TIRX_EVENT_SHIFT | mark.kind
+        tag = emitter.either_bits(emitter.load(self._state, _TAG), emitter.u32(bits))
+        emitter.record("globaltimer", may, tag, self._buffer, cursor)
+        # Only a lane that still has room advances, so that a cursor never wraps back into the buffer.
+        after = emitter.add(cursor, emitter.u32(self._stride))
+        emitter.store(self._state, _CURSOR, emitter.chosen(may, after, cursor))
         if self._fence and mark.kind == wire.START:
             emitter.builder.emit(FenceOp("block"))

@@ -23,6 +23,7 @@ from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.grid import ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
+from weft.dialects.cuda.timing import RecordOp
 from weft.dialects.cuda.types import TensorType
 from weft.dialects.cuda.views import StoreVectorOp
 
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
     from weft.backends.cpu.lowering.guard import Guard
     from weft.codegen.module_printer import ModulePrinter
 
-_EFFECTS: Final = (StoreOp, StoreVectorOp, AtomicRmwOp, AtomicCasOp, PrintfOp, AssertOp)
+_EFFECTS: Final = (
+    *(StoreOp, StoreVectorOp, AtomicRmwOp, AtomicCasOp),
+    *(PrintfOp, AssertOp, RecordOp),
+)
 _AXES: Final = ("x", "y", "z")
 
 

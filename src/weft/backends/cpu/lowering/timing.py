@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks, the worker's number, fences and a thread's place in its warp, on the CPU.
 
-In: cuda.timer, cuda.sm_id, cuda.fence, cuda.lane_id, cuda.warp_id. Out: calls of the runtime table, plain
+In: cuda.timer, cuda.record, cuda.sm_id, cuda.fence, cuda.lane_id, cuda.warp_id. Out: calls of the runtime table, plain
 arithmetic. None of them makes a thread wait. Next: cooperation.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.barrier import FenceOp
-from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.cuda.warp import WARP_SIZE, LaneIdOp, WarpIdOp
 
 if TYPE_CHECKING:
@@ -38,6 +38,21 @@ def _print_sm_id(printer: FunctionPrinter, op: SmIdOp) -> None:
     printer.values[op.results[0]] = call_row(printer, table, "worker_number")
 
 
+def _print_record(printer: FunctionPrinter, op: RecordOp) -> None:
+    records, done = printer.new_label("record"), printer.new_label("recorded")
+    printer.branch_if(printer.values[op.condition], records, done)
+    printer.start(records)
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    now = call_row(printer, table, "read_clock")
+    high = printer.let(f"shl i64 {now}, 32")
+    low = printer.let(f"zext i32 {printer.values[op.tag]} to i64")
+    word = printer.let(f"or i64 {high}, {low}")
+    address = printer.tensors[op.tensor].address(printer, [op.index])
+    printer.line(f"store i64 {word}, ptr {address}, align 8")
+    printer.branch(done)
+    printer.start(done)
+
+
 def _print_fence(printer: FunctionPrinter, op: FenceOp) -> None:
     # The threads of a block run on one thread of the machine.
     scope = 'syncscope("singlethread") ' if op.scope.data == "block" else ""
@@ -57,6 +72,7 @@ def _print_warp_id(printer: FunctionPrinter, op: WarpIdOp) -> None:
 TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     TimerOp: _print_timer,
     SmIdOp: _print_sm_id,
+    RecordOp: _print_record,
     FenceOp: _print_fence,
     LaneIdOp: _print_lane_id,
     WarpIdOp: _print_warp_id,

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers in the `lane` format, which `Profiler` writes: decoding.
+
+In: a u64 buffer. Out: a `Recording` on one clock for all lanes, with what was lost. Next: spans.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from weft.errors import ArgumentValueError
+from weft.profiler.records import LANE, RECORD, Recording, as_words, segments, unwrapped
+from weft.types import trace_format as wire
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LOW: Final = 0xFFFFFFFF
+_GPU_TICK_NS: Final = 32.0
+_TRUSTED_TICKS: Final = 1000
+"""A lane that is longer than this many ticks of the global timer tells its clock's rate by itself."""
+
+
+class Prologue:
+    """The first words of a buffer, read and checked.
+
+    Attributes:
+        has_run: whether a kernel has written it.
+        blocks, groups: lanes of the launch.
+        capacity: words per lane.
+        is_wide, is_ring, is_nanoseconds: flags.
+        headers, records: first words of both.
+        needed: words that the launch needs.
+        refusal: why nothing was recorded, or 0.
+        description: names of the kernel, its events and groups.
+    """
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        if len(words) < wire.PROLOGUE_WORDS or int(words[0]) != wire.LANE_MAGIC:
+            raise ArgumentValueError(
+                "PROFILER_BUFFER",
+                "this is no buffer of weft.profiler.Profiler: its first word is "
+                + (f"0x{int(words[0]):016x}" if len(words) else "missing"),
+                hint="make it with weft.profiler.buffer(); decode_tirx reads those of CudaProfiler",
+            )
+        self.epoch = int(words[wire.WORD_EPOCH])
+        self.has_run = int(words[wire.WORD_ECHO]) == self.epoch
+        self.groups, self.blocks = _halves(words[wire.WORD_LANES])
+        self.capacity, flags = _halves(words[wire.WORD_LAYOUT])
+        self.is_wide = bool(flags & wire.FLAG_WIDE)
+        self.is_ring = bool(flags & wire.FLAG_RING)
+        self.is_nanoseconds = bool(flags & wire.FLAG_NANOSECONDS)
+        self.records, self.headers = _halves(words[wire.WORD_HEADERS])
+        self.needed = int(words[wire.WORD_NEEDED])
+        self.refusal = int(words[wire.WORD_REFUSAL])
+        grid_y, grid_x = _halves(words[wire.WORD_GRID_XY])
+        block_x, grid_z = _halves(words[wire.WORD_GRID_Z])
+        block_z, block_y = _halves(words[wire.WORD_BLOCK_YZ])
+        self.grid = (grid_x, grid_y, grid_z)
+        self.block = (block_x, block_y, block_z)
+        length, start = _halves(words[wire.WORD_TEXT])
+        self.description = _description(words, start, length) if self.has_run else {}
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the launch."""
+        return self.blocks * self.groups
+
+    def fits(self, size: int) -> bool:
+        """Whether the places lie in the buffer, as they do unless something overwrote the prologue."""
+        end = self.records + self.lanes * self.capacity
+        headers_end = self.headers + self.lanes * wire.HEADER_WORDS
+        return wire.PROLOGUE_WORDS <= self.headers and headers_end <= self.records and end <= size
+
+
+def _halves(word: Any) -> tuple[int, int]:
+    return int(word) >> 32, int(word) & _LOW
+
+
+def _description(words: NDArray[np.uint64], start: int, length: int) -> dict[str, Any]:
+    end = start + (length + 7) // 8
+    if not wire.PROLOGUE_WORDS <= start <= end <= len(words):
+        return {}
+    try:
+        found = json.loads(words[start:end].astype("<u8").tobytes()[:length])
+    except ValueError:  # not UTF-8, or no JSON: something overwrote it
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _names(described: Any) -> list[str]:
+    items = cast("list[Any]", described) if isinstance(described, list) else []
+    return [str(item) if item else f"event {number}" for number, item in enumerate(items)]
+
+
+def decode_lane(buffer: object) -> Recording:
+    """Reads what a kernel with `Profiler` recorded.
+
+    Times are nanoseconds of the device's global timer; within a lane they are as exact as its cycle counter.
+    What is missing or cannot be is described in the result's `problems`.
+
+    Args:
+        buffer: 8-byte integers; see `as_words`.
+
+    Raises:
+        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+
+    Example:
+        ``recording = decode_lane(records); print(recording.kernel, recording.problems)``
+    """
+    words = as_words(buffer)
+    prologue = Prologue(words)
+    nothing = Recording(np.zeros(0, RECORD), np.zeros(0, LANE))
+    if not prologue.has_run:
+        nothing.problems.append("no kernel has recorded into this buffer")
+        return nothing
+    description = prologue.description
+    nothing.kernel = str(description.get("kernel", ""))
+    nothing.events, nothing.groups = (_names(description.get(k)) for k in ("events", "groups"))
+    nothing.grid, nothing.block = prologue.grid, prologue.block
+    nothing.tick_ns = 1.0 if prologue.is_nanoseconds else _GPU_TICK_NS
+    if prologue.refusal:
+        nothing.problems.append(
+            f"the buffer has {len(words)} words and this launch needs {prologue.needed}: nothing was recorded"
+        )
+        return nothing
+    if not prologue.fits(len(words)):
+        nothing.problems.append(
+            "the prologue does not fit the buffer: it was cut, or other code wrote to it"
+        )
+        return nothing
+    return _decode_lanes(words, prologue, nothing)
+
+
+def _decode_lanes(words: NDArray[np.uint64], prologue: Prologue, recording: Recording) -> Recording:
+    first, last = prologue.headers, prologue.headers + prologue.lanes * wire.HEADER_WORDS
+    headers = words[first:last].reshape(-1, wire.HEADER_WORDS)
+    epoch = np.uint64(prologue.epoch)
+    claimed = np.flatnonzero(headers[:, wire.HEADER_CLAIM] == epoch)
+    chosen = headers[claimed]
+    done = chosen[:, wire.HEADER_DONE] == epoch
+    table = np.zeros(len(claimed), LANE)
+    start, step = recording_blocks(prologue.description)
+    table["block"] = claimed // prologue.groups * step + start
+    table["group"] = claimed % prologue.groups
+    table["sm"] = -1 if prologue.is_nanoseconds else chosen[:, wire.HEADER_BEGIN_CLOCK] >> 48
+    table["warp"] = chosen[:, wire.HEADER_WARP] & np.uint64(_LOW)
+    table["is_complete"] = done
+    attempted = np.where(done, chosen[:, wire.HEADER_END] & np.uint64(_LOW), 0).astype(np.int64)
+    counted = attempted == wire.COUNT_BY_FINALIZE
+    attempted[counted] = _ended_counts(words, prologue, claimed[counted])
+    kept = np.minimum(attempted, prologue.capacity)
+    if prologue.is_wide:
+        kept -= kept % 2
+    recording.lanes = table
+    places, lane = _places(prologue, claimed, attempted, kept)
+    rows, raw, lane = _records(words, prologue, places, lane, recording.problems)
+    _add_times(rows, raw, lane, chosen, prologue, recording)
+    recording.records = rows
+    _report(recording, prologue, chosen, attempted, kept, len(claimed))
+    return recording
+
+
+def _ended_counts(
+    words: NDArray[np.uint64], prologue: Prologue, claimed: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Words before the record of the kind FINALIZE, lane by lane; all of them where there is none."""
+    step = 2 if prologue.is_wide else 1
+    places = prologue.records + claimed[:, None] * prologue.capacity
+    tags = words[places + np.arange(step - 1, prologue.capacity, step)]
+    is_last = (tags & np.uint64(7)) == wire.FINALIZE
+    last = is_last.argmax(axis=1) * step
+    return np.where(is_last.any(axis=1), last, prologue.capacity)
+
+
+def recording_blocks(description: dict[str, Any]) -> tuple[int, int]:
+    """First block that records, and the step to the next."""
+    found = description.get("blocks")
+    if isinstance(found, list) and len(cast("list[Any]", found)) == 2:
+        start, step = cast("list[Any]", found)
+        if isinstance(start, int) and isinstance(step, int) and start >= 0 and step >= 1:
+            return start, step
+    return 0, 1
+
+
+def _places(
+    prologue: Prologue,
+    claimed: NDArray[np.int64],
+    attempted: NDArray[np.int64],
+    kept: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The word of each kept record, lane by lane in the order of time, and its row among the lanes."""
+    lane = np.repeat(np.arange(len(claimed)), kept)
+    within = np.arange(len(lane)) - np.repeat(np.cumsum(kept) - kept, kept)
+    if prologue.is_ring:
+        oldest = np.where(attempted > prologue.capacity, attempted % prologue.capacity, 0)
+        within = (within + oldest[lane]) % prologue.capacity
+    return prologue.records + claimed[lane] * prologue.capacity + within, lane
+
+
+def _records(
+    words: NDArray[np.uint64],
+    prologue: Prologue,
+    places: NDArray[np.int64],
+    lane: NDArray[np.int64],
+    problems: list[str],
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Rows without times, their raw clocks, and their lanes."""
+    if prologue.is_wide:
+        raw, tags = words[places[::2]], words[places[1::2]]
+        lane = lane[::2]
+    else:
+        tags = words[places]
+        raw = tags >> np.uint64(32)
+    kind = (tags & np.uint64(7)).astype(np.uint8)
+    extension = kind == wire.EXTENSION
+    rows = np.zeros(len(tags), RECORD)
+    rows["lane"], rows["kind"] = lane, kind
+    rows["event"] = tags >> np.uint64(wire.LANE_EVENT_SHIFT) & np.uint64(wire.LANE_MOST_EVENTS - 1)
+    rows["has_payload"] = (tags & np.uint64(wire.LANE_HAS_PAYLOAD)) != 0
+    if prologue.is_wide:
+        rows["payload"] = tags >> np.uint64(32)
+        return rows, raw.astype(np.int64), lane
+    rows["payload"] = tags >> np.uint64(wire.LANE_PAYLOAD_SHIFT) & np.uint64(0xFFFF)
+    # An extension belongs to the record before it; the oldest word of a ring may have lost its own.
+    follows = np.flatnonzero(extension)
+    owned = follows[(follows > 0) & (lane[follows] == lane[follows - 1])]
+    owned = owned[~extension[owned - 1]]
+    rows["payload"][owned - 1] = raw[owned]
+    if len(follows) - len(owned) > len(np.unique(lane)):
+        problems.append("some payloads belong to no record: other code wrote to the buffer")
+    return rows[~extension], raw[~extension].astype(np.int64), lane[~extension]
+
+
+def _add_times(
+    rows: NDArray[Any],
+    raw: NDArray[Any],
+    lane: NDArray[np.int64],
+    headers: NDArray[np.uint64],
+    prologue: Prologue,
+    recording: Recording,
+) -> None:
+    """Maps each lane's clock onto the global timer: a line through its first and last readings of both."""
+    begin_ns = headers[:, wire.HEADER_BEGIN_NS].astype(np.int64)
+    if not len(begin_ns):
+        return
+    recording.origin_ns = int(begin_ns.min())
+    if not len(rows):
+        return
+    begin_clock = (headers[:, wire.HEADER_BEGIN_CLOCK] & np.uint64((1 << 48) - 1)).astype(np.int64)
+    starts = segments(lane)
+    if prologue.is_wide:
+        ticks = (raw - begin_clock[lane]) & ((1 << 48) - 1) if prologue.is_nanoseconds else None
+        ticks = raw - begin_clock[lane] if ticks is None else ticks
+    elif prologue.is_ring:
+        ticks = _from_the_end(raw, lane, starts, headers)
+    else:
+        first = (raw[starts] - begin_clock[lane[starts]]) & _LOW
+        ticks = unwrapped(raw, starts) + np.repeat(first, np.diff(np.r_[starts, len(lane)]))
+    rate = _rates(headers, prologue, ticks, lane, begin_clock, recording)
+    rows["time"] = (begin_ns - recording.origin_ns)[lane] + ticks * rate[lane]
+
+
+def _from_the_end(
+    raw: NDArray[Any],
+    lane: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    headers: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Ticks since a lane began where only its last records are there: counted back from its end."""
+    span = _lane_ticks(headers)
+    ticks = unwrapped(raw, starts)
+    ends = np.r_[starts[1:], len(lane)] - 1
+    final = headers[lane[ends], wire.HEADER_END] >> np.uint64(32)
+    behind = (final.astype(np.int64) - raw[ends]) & _LOW
+    shift = span[lane[ends]] - behind - ticks[ends]
+    return ticks + np.repeat(shift, np.diff(np.r_[starts, len(lane)]))
+
+
+def _lane_ticks(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Ticks of the lane's clock from init to finalize, by its low 32 bits and its nanoseconds."""
+    begin = headers[:, wire.HEADER_BEGIN_CLOCK].astype(np.int64) & _LOW
+    end = (headers[:, wire.HEADER_END] >> np.uint64(32)).astype(np.int64)
+    short = (end - begin) & _LOW
+    lasted = _lane_ns(headers)
+    # A clock that ticks once or twice a nanosecond: as many whole wraps as bring the two together.
+    wraps = np.maximum(np.rint((lasted * 1.5 - short) / (1 << 32)), 0).astype(np.int64)
+    return short + np.where(lasted < 1 << 31, 0, wraps << 32)
+
+
+def _lane_ns(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
+    spans = headers[:, wire.HEADER_END_NS] - headers[:, wire.HEADER_BEGIN_NS]
+    return spans.view(np.int64)
+
+
+def _rates(
+    headers: NDArray[np.uint64],
+    prologue: Prologue,
+    ticks: NDArray[np.int64],
+    lane: NDArray[np.int64],
+    begin_clock: NDArray[np.int64],
+    recording: Recording,
+) -> NDArray[np.float64]:
+    """Nanoseconds per tick of each lane's clock."""
+    if prologue.is_nanoseconds:
+        return np.ones(len(headers))
+    lasted = _lane_ns(headers).astype(np.float64)
+    counted = _lane_ticks(headers).astype(np.float64)
+    good = recording.lanes["is_complete"] & (counted > 0) & (lasted > 0)
+    together = lasted[good].sum() / counted[good].sum() if good.any() else 1.0
+    own = good & (lasted > _TRUSTED_TICKS * _GPU_TICK_NS)
+    rates = np.full(len(headers), together)
+    rates[own] = lasted[own] / counted[own]
+    del ticks, lane, begin_clock
+    return rates
+
+
+def _report(
+    recording: Recording,
+    prologue: Prologue,
+    headers: NDArray[np.uint64],
+    attempted: NDArray[np.int64],
+    kept: NDArray[np.int64],
+    claimed: int,
+) -> None:
+    problems, table = recording.problems, recording.lanes
+    per_record = 2 if prologue.is_wide else 1
+    lost = (attempted - kept) // per_record
+    table["lost"] = lost
+    for index in np.flatnonzero(lost)[:3]:
+        problems.append(
+            f"lane {recording.lane_name(int(index))} lost {int(lost[index])} of "
+            f"{int(attempted[index]) // per_record} records"
+            + (", the oldest ones" if prologue.is_ring else "")
+        )
+    if np.count_nonzero(lost) > 3:
+        problems.append(f"{np.count_nonzero(lost)} lanes lost {int(lost.sum())} records in all")
+    if lost.any():
+        most = int(attempted.max())
+        problems.append(
+            f"a buffer of {prologue.records + prologue.lanes * most} words, or records="
+            f"{-(-most // per_record)}, holds all"
+        )
+    unfinished = np.flatnonzero(~table["is_complete"])
+    if len(unfinished):
+        problems.append(
+            f"lane {recording.listed(unfinished)} never ended: the kernel did not run to its end, and its "
+            "records are unknown"
+        )
+    doubled = np.flatnonzero(headers[:, wire.HEADER_DOUBLED] == np.uint64(prologue.epoch))
+    if len(doubled):
+        problems.append(
+            f"lane {recording.listed(doubled)} has more than one leader, or two launches used one buffer; the "
+            "first recorded"
+        )
+    if claimed < prologue.lanes:
+        problems.append(
+            f"{prologue.lanes - claimed} of {prologue.lanes} lanes have no leader that called init()"
+        )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of one launch, drawn with matplotlib.
+
+In: a trace. Out: a figure, and a file. One bar per lane, blocks below each other, nested regions narrower.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.errors import ArgumentValueError
+from weft.profiler.spans import find_spans
+from weft.types import trace_format as wire
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from weft.profiler.records import Recording
+    from weft.profiler.trace import Trace
+
+_COLOURS: Final = (
+    *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2"),
+    *("#eeca3b", "#ff9da6", "#9d755d", "#6b8e23", "#1f6f8b", "#a0a0a0"),
+)
+_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+def plot(
+    trace: Trace,
+    path: str | PathLike[str] | None = None,
+    *,
+    launch: int = 0,
+    lanes: int = 48,
+    width: float = 12.0,
+    title: str | None = None,
+) -> Any:
+    """Draws one launch.
+
+    Args:
+        trace: what was captured.
+        path: of a PNG, SVG or PDF, or None.
+        launch: which one.
+        lanes: how many at most; the first ones are drawn.
+        width: of the figure, in inches.
+        title: instead of the kernel's name and grid.
+
+    Raises:
+        ArgumentValueError: if there is no such launch.
+        ImportError: if matplotlib is not installed.
+    """
+    if not 0 <= launch < len(trace.launches):
+        raise ArgumentValueError(
+            "PROFILER_LAUNCH", f"launch {launch} of a trace with {len(trace.launches)} launches"
+        )
+    from matplotlib.figure import Figure
+
+    recording = trace.launches[launch].recording
+    shown = min(len(recording.lanes), lanes)
+    figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")
+    axes = figure.add_subplot()
+    spans = find_spans(recording)
+    spans = spans[(spans["lane"] < shown) & ~spans["is_async"]]
+    longest = float(recording.records["time"].max(initial=0.0))
+    scale, unit = next((size, name) for size, name in _UNITS if longest >= size or size == 1.0)
+    _draw_spans(axes, recording, spans, scale)
+    _draw_instants(axes, recording, shown, scale)
+    axes.set_yticks(range(shown), [_lane_label(recording, index) for index in range(shown)])
+    axes.set_ylim(shown - 0.4, -0.6)
+    axes.set_xlim(0, max(longest / scale, 1e-9))
+    axes.set_xlabel(f"time, {unit}")
+    axes.set_title(_title(recording) if title is None else title, loc="left", fontsize=11)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    handles, _ = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _title(recording: Recording) -> str:
+    name = recording.kernel or "kernel"
+    return name if recording.grid is None else f"{name}, grid {recording.grid}"
+
+
+def _lane_label(recording: Recording, index: int) -> str:
+    lane = recording.lanes[index]
+    where = f"SM {lane['sm']} " if lane["sm"] >= 0 else ""
+    return f"{where}block {lane['block']}  {recording.group_name(int(lane['group']))}"
+
+
+def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
+    for event in np.unique(spans["event"]).tolist():
+        chosen = spans[spans["event"] == event]
+        heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
+        axes.barh(
+            chosen["lane"],
+            (chosen["end"] - chosen["begin"]) / scale,
+            left=chosen["begin"] / scale,
+            height=heights,
+            color=_COLOURS[event % len(_COLOURS)],
+            edgecolor="white",
+            linewidth=0.3,
+            label=recording.event_name(event),
+            zorder=2 + int(chosen["depth"].max()),
+        )
+
+
+def _draw_instants(axes: Any, recording: Recording, shown: int, scale: float) -> None:
+    records = recording.records
+    chosen = records[(records["kind"] == wire.INSTANT) & (records["lane"] < shown)]
+    for event in np.unique(chosen["event"]).tolist():
+        points = chosen[chosen["event"] == event]
+        axes.plot(
+            points["time"] / scale,
+            points["lane"],
+            "|",
+            markersize=9,
+            color=_COLOURS[event % len(_COLOURS)],
+            label=recording.event_name(event),
+            zorder=9,
+        )

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text that `Trace.summary` shows: one table per launch.
+
+In: a trace. Out: lines. Next: nothing; this is for eyes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.profiler.spans import find_spans, self_times
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from weft.profiler.records import Recording
+    from weft.profiler.trace import Trace
+
+_COLUMNS: Final = ("n", "total", "self", "min", "median", "p99", "max", "of kernel")
+
+
+def summary(trace: Trace) -> str:
+    """All tables, and what is wrong with the data."""
+    lines: list[str] = []
+    for number, launch in enumerate(trace.launches):
+        lines += _launch_lines(launch.recording, number, trace.cost_ns)
+        lines.append("")
+    _, uncertainty = trace.clock_offset()
+    if uncertainty:
+        lines.append(f"host and device times are aligned to ±{duration(uncertainty)}")
+    lines += [f"! {problem}" for problem in trace.problems]
+    return "\n".join(lines).rstrip("\n") if lines else "no launches"
+
+
+def duration(nanoseconds: float) -> str:
+    """A time in the unit that fits it.
+
+    Example:
+        >>> duration(5), duration(12345), duration(7.5e9)
+        ('5 ns', '12.3 µs', '7.5 s')
+    """
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(nanoseconds) >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"
+
+
+def _launch_lines(recording: Recording, number: int, cost_ns: float) -> list[str]:
+    lanes, records = recording.lanes, recording.records
+    lost = int(lanes["lost"].sum())
+    times = records["time"]
+    span = float(times.max() - times.min()) if len(times) else 0.0
+    head = [f"launch {number}: {recording.kernel or 'kernel'}"]
+    if recording.grid is not None and recording.block is not None:
+        head.append(f"grid {_size(recording.grid)}, block {_size(recording.block)}")
+    head.append(f"{len(lanes)} lanes")
+    units = np.unique(lanes["sm"][lanes["sm"] >= 0])
+    if len(units):
+        head.append(f"{len(units)} SMs")
+    head.append(f"span {duration(span)}")
+    head.append(f"tick {duration(recording.tick_ns)}")
+    head.append(f"{len(records)} records ({lost} lost)")
+    spans = find_spans(recording)
+    if cost_ns:
+        head.append(f"{duration(cost_ns)} per record")
+    if len(lanes) > 1 and len(times):
+        head.append(f"tail {duration(_tail(recording))}")
+    rows = _rows(recording, spans, span)
+    if not rows:
+        return ["  ".join(head)]
+    names = [("group", "event", *_COLUMNS), *rows]
+    widths = [max(len(row[column]) for row in names) for column in range(len(names[0]))]
+    lines = ["  ".join(head)]
+    for row in names:
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def _size(sizes: tuple[int, int, int]) -> str:
+    used = [str(size) for size in sizes]
+    while len(used) > 1 and used[-1] == "1":
+        used.pop()
+    return "x".join(used)
+
+
+def _tail(recording: Recording) -> float:
+    """How much later the last lane ends than half of them."""
+    lanes = recording.records["lane"]
+    ends = np.full(len(recording.lanes), -np.inf)
+    np.maximum.at(ends, lanes, recording.records["time"])
+    ends = ends[np.isfinite(ends)]
+    return float(ends.max() - np.median(ends))
+
+
+def _rows(recording: Recording, spans: NDArray[Any], kernel_ns: float) -> list[tuple[str, ...]]:
+    if not len(spans):
+        return []
+    groups = recording.lanes["group"][spans["lane"]].astype(np.int64)
+    lanes_of = np.bincount(recording.lanes["group"].astype(np.int64))
+    keys = groups << 16 | spans["event"]
+    own = self_times(spans)
+    rows: list[tuple[str, ...]] = []
+    for key in np.unique(keys).tolist():
+        chosen = keys == key
+        times = (spans["end"] - spans["begin"])[chosen]
+        group, event = key >> 16, key & 0xFFFF
+        whole = kernel_ns * int(lanes_of[group])
+        share = f"{100 * times.sum() / whole:.1f}%" if whole else "-"
+        shown = [
+            _measured(value, recording.tick_ns)
+            for value in (times.min(), np.median(times), np.quantile(times, 0.99), times.max())
+        ]
+        rows.append(
+            (
+                recording.group_name(group),
+                recording.event_name(event),
+                str(len(times)),
+                duration(float(times.sum())),
+                duration(float(own[chosen].sum())),
+                *shown,
+                share,
+            )
+        )
+    return rows
+
+
+def _measured(value: float, tick_ns: float) -> str:
+    """A time, unless it is too short to be one."""
+    return f"<{duration(2 * tick_ns)}" if value < 2 * tick_ns else duration(float(value))

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Trace`: several launches and the program around them, and every way to look at them.
+
+In: recordings. Out: a table, spans, files for viewers, a picture. Next: summary, perfetto, chrome, plot.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.profiler.spans import find_spans
+from weft.profiler.timeline import HostSpan, Timeline, lay_out
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from weft.profiler.records import Recording
+
+NAMED_SPAN: Final = np.dtype(
+    [
+        ("launch", np.uint32),
+        ("kernel", "U48"),
+        ("block", np.uint32),
+        ("group", "U32"),
+        ("sm", np.int32),
+        ("event", "U48"),
+        ("depth", np.uint16),
+        ("begin_ns", np.float64),  # since the first record of the trace
+        ("duration_ns", np.float64),
+        ("corrected_ns", np.float64),  # less the cost of the records inside
+        ("has_payload", np.bool_),
+        ("payload", np.uint32),
+        ("is_async", np.bool_),
+        ("is_open", np.bool_),
+    ]
+)
+
+
+class Launch:
+    """One launch of a trace.
+
+    Attributes:
+        recording: what it recorded.
+        function: the host function that made it; empty where unknown.
+        begin_ns, end_ns: the host's monotonic clock just before the call, and after all launches had ended;
+            None where unknown.
+        on_cpu: whether it ran on the CPU, whose clock is the host's.
+    """
+
+    __slots__ = ("begin_ns", "end_ns", "function", "on_cpu", "recording")
+
+    def __init__(
+        self,
+        recording: Recording,
+        function: str = "",
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        on_cpu: bool = False,
+    ) -> None:
+        self.recording = recording
+        self.function = function
+        self.begin_ns = begin_ns
+        self.end_ns = end_ns
+        self.on_cpu = on_cpu
+
+    def __repr__(self) -> str:
+        return f"<launch of {self.recording.kernel or 'a kernel'}: {len(self.recording.records)} records>"
+
+
+class Trace:
+    """Launches in the order of their calls.
+
+    Args:
+        recordings: of earlier launches, such as `decode_tirx` and `decode_lane` return.
+        cost_ns: what one record costs on the machine that recorded (see `calibrate`); 0 corrects nothing.
+
+    Attributes:
+        launches: one `Launch` each.
+        cost_ns: as given; may be changed.
+    """
+
+    def __init__(self, recordings: Sequence[Recording] = (), cost_ns: float = 0.0) -> None:
+        self.launches = [Launch(recording) for recording in recordings]
+        self.cost_ns = cost_ns
+        self._host: list[HostSpan] = []
+
+    def __repr__(self) -> str:
+        records = sum(len(launch.recording.records) for launch in self.launches)
+        return f"<weft.profiler.Trace: {len(self.launches)} launches, {records} records>"
+
+    def add(self, launch: Launch) -> None:
+        """Adds a launch behind the others."""
+        self.launches.append(launch)
+
+    @contextmanager
+    def span(self, name: str) -> Generator[None]:
+        """Marks a stretch of the host program, which stands beside the launches on the timeline.
+
+        Example:
+            ``with trace.span("forward"): run(x, y)``
+        """
+        begin = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._host.append(HostSpan(name, begin, time.monotonic_ns()))
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """What each launch recorded."""
+        return [launch.recording for launch in self.launches]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing or wrong, launch by launch."""
+        found: list[str] = []
+        for number, launch in enumerate(self.launches):
+            unmatched: list[str] = []
+            find_spans(launch.recording, unmatched)
+            found += [f"launch {number}: {p}" for p in (*launch.recording.problems, *unmatched)]
+        return found
+
+    def clock_offset(self) -> tuple[int, int]:
+        """What to add to the device's clock to make it the host's, and how far that may be wrong, in ns.
+
+        A launch's records lie between the moment before its call and the moment after it had ended, so each
+        launch bounds the offset from both sides. Records of the CPU are on the host's clock already.
+
+        Example:
+            ``offset_ns, uncertainty_ns = trace.clock_offset()``
+        """
+        lowest, highest = None, None
+        for launch in self.launches:
+            times = launch.recording.records["time"]
+            if launch.on_cpu or not len(times) or launch.begin_ns is None or launch.end_ns is None:
+                continue
+            origin = launch.recording.origin_ns
+            low = launch.begin_ns - (origin + int(times.min()))
+            high = launch.end_ns - (origin + int(times.max()))
+            lowest = low if lowest is None else max(lowest, low)
+            highest = high if highest is None else min(highest, high)
+        if lowest is None or highest is None:
+            return 0, 0
+        return (lowest + highest) // 2, abs(highest - lowest) // 2
+
+    def timeline(self) -> Timeline:
+        """The trace as tracks and events, which the exporters write."""
+        offset, _ = self.clock_offset()
+        offsets = [0 if launch.on_cpu else offset for launch in self.launches]
+        return lay_out(self.recordings, [*self._host, *self._calls(offsets)], offsets)
+
+    def _calls(self, offsets: Sequence[int]) -> list[HostSpan]:
+        """From each call until the launch's first record."""
+        found: list[HostSpan] = []
+        for number, launch in enumerate(self.launches):
+            times = launch.recording.records["time"]
+            if launch.begin_ns is None or not len(times):
+                continue
+            first = launch.recording.origin_ns + int(times.min()) + offsets[number]
+            name = f"launch {launch.recording.kernel or launch.function}"
+            found.append(HostSpan(name, launch.begin_ns, max(first, launch.begin_ns), number))
+        return found
+
+    def spans(self) -> NDArray[Any]:
+        """Every region: rows of `NAMED_SPAN`, with names, times in ns and payloads.
+
+        Example:
+            ``trace.spans()["duration_ns"].max()``
+        """
+        parts: list[NDArray[Any]] = []
+        starts = [r.origin_ns for r in self.recordings if len(r.records)]
+        start = min(starts, default=0)
+        for number, recording in enumerate(self.recordings):
+            parts.append(_named(recording, number, start, self.cost_ns))
+        return np.concatenate(parts) if parts else np.zeros(0, NAMED_SPAN)
+
+    def to_dataframe(self) -> Any:
+        """`spans` as a pandas DataFrame.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        from importlib import import_module
+
+        pandas: Any = import_module("pandas")
+        return pandas.DataFrame(self.spans())
+
+    def summary(self) -> str:
+        """A table per launch: how often and how long each event ran in each group, and what was lost."""
+        from weft.profiler.summary import summary
+
+        return summary(self)
+
+    def to_perfetto(self, path: str | PathLike[str]) -> None:
+        """Writes a trace for https://ui.perfetto.dev; compressed if the name ends in ``.gz``."""
+        from weft.profiler.perfetto import encode
+
+        data = encode(self.timeline())
+        if str(path).endswith(".gz"):
+            import gzip
+
+            data = gzip.compress(data)
+        Path(path).write_bytes(data)
+
+    def to_chrome(self, path: str | PathLike[str]) -> None:
+        """Writes JSON for chrome://tracing and what else reads that format."""
+        from weft.profiler.chrome import encode
+
+        Path(path).write_text(encode(self.timeline()))
+
+    def plot(self, path: str | PathLike[str] | None = None, **options: Any) -> Any:
+        """Draws the timeline with matplotlib, into a file if there is a path; returns the figure.
+
+        Args:
+            path: of a PNG, SVG or PDF.
+            options: of `weft.profiler.plot.plot`: ``launch``, ``lanes``, ``width``, ``title``.
+
+        Raises:
+            ImportError: if matplotlib is not installed (``pip install weft[plot]``).
+        """
+        from weft.profiler.plot import plot
+
+        return plot(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table, and the picture where matplotlib is at hand."""
+        from html import escape
+
+        text = f"<pre>{escape(self.summary())}</pre>"
+        if "matplotlib" not in sys.modules or not self.launches:
+            return text
+        import base64
+        import io
+
+        data = io.BytesIO()
+        self.plot().savefig(data, format="png", dpi=110)
+        picture = base64.b64encode(data.getvalue()).decode()
+        return f'{text}<img src="data:image/png;base64,{picture}" alt="timeline">'
+
+
+def _named(recording: Recording, number: int, start: int, cost_ns: float) -> NDArray[Any]:
+    spans = find_spans(recording)
+    rows = np.zeros(len(spans), NAMED_SPAN)
+    if not len(spans):
+        return rows
+    lanes = recording.lanes[spans["lane"]]
+    rows["launch"], rows["kernel"] = number, recording.kernel
+    rows["block"], rows["sm"] = lanes["block"], lanes["sm"]
+    rows["group"] = _lookup(lanes["group"], recording.group_name)
+    rows["event"] = _lookup(spans["event"], recording.event_name)
+    rows["begin_ns"] = spans["begin"] + (recording.origin_ns - start)
+    rows["duration_ns"] = spans["end"] - spans["begin"]
+    rows["corrected_ns"] = rows["duration_ns"]
+    # Between a start and its end of one lane stand the records inside, and each has cost its time.
+    inside = np.where(spans["is_async"] | spans["is_open"], 0, spans["last"] - spans["first"])
+    rows["corrected_ns"] = np.maximum(rows["duration_ns"] - cost_ns * inside, 0)
+    for name in ("depth", "has_payload", "payload", "is_async", "is_open"):
+        rows[name] = spans[name]
+    return rows
+
+
+def _lookup(numbers: NDArray[Any], name_of: Any) -> NDArray[Any]:
+    found, inverse = np.unique(numbers, return_inverse=True)
+    return np.array([name_of(int(number)) for number in found])[inverse]
