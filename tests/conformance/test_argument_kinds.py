@@ -316,6 +316,40 @@ def test_none_is_fixed_when_compiling_in_both_directions():
         with_value(Job(Pair(a, a), Scale(1.0)))
 
 
+@weft.kernel
+def pointer_parts_kernel(p, out, n):
+    tail = p[2:]
+    part = tail[-1:n]
+    out[0] = tail[0]
+    out[1] = part[0]
+    out[2] = weft.f32(part.shape[0])
+    part[1] = 50.0
+    p[:4][3] = 60.0
+
+
+@weft.jit
+def pointer_parts(p: weft.Pointer[weft.f32], out: weft.Tensor, n: int):
+    pointer_parts_kernel(p, out, n).launch(grid=1, block=1)
+
+
+def test_slices_of_a_pointer_are_pointers_or_tensors():
+    a, out = vector(), np.zeros(3, np.float32)
+    pointer_parts(a.ctypes.data, out, 4)
+    assert out.tolist() == [2, 1, 5]
+    assert a.tolist() == [0, 1, 50, 60, 4, 5, 6, 7, 8, 9]
+    with pytest.raises(weft.ValueRangeError, match="which is a pointer, is 2; expected 1"):
+
+        @weft.kernel
+        def kernel(p):
+            p[::2][0] = 1.0
+
+        @weft.jit
+        def host(p: weft.Pointer[weft.f32]):
+            kernel(p).launch(grid=1, block=1)
+
+        host(0)
+
+
 def test_a_pointer_has_no_shape_and_cannot_be_returned():
     @weft.kernel
     def kernel(p):

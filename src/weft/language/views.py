@@ -76,9 +76,9 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     """``tensor[indices]`` as a tensor over the same memory, with NumPy's meaning.
 
     An integer drops its dimension, a slice keeps it, ``...`` and what is left out keep whole dimensions.
-    Of a pointer, ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements; nothing is cut or counted
-    from an end. Else bounds beyond the end are cut, and a negative constant counts from the end; one that is known at run
-    time only must not be negative. A step is a constant.
+    Of a pointer, ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements, and nothing is cut or
+    counted from an end. Of a tensor, bounds beyond the end are cut, and a negative constant counts from the
+    end; one that is known at run time only must not be negative. A step is a constant.
 
     Raises:
         TypeMismatchError: for too many indices, or one that is neither an integer nor a slice.
