@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.atomics import ATOMICS
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coordinates import COORDINATES
 from weft.backends.cpu.lowering.debug import DEBUG
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # What a kernel of either engine may contain.
 _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
+    **ATOMICS,
     **COORDINATES,
     **DEBUG,
     **SHARED,

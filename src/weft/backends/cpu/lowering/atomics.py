@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Atomics on the CPU: on shared memory a load and a store, elsewhere the machine's instructions.
+
+In: cuda.atomic_rmw, cuda.atomic_cas. Out: LLVM instructions. The threads of a block run on one thread of the machine
+and change places only where they wait, so nobody comes between a load and a store. Next: tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.atomics import AtomicAccess, atomic_rows, atomic_value, llvm_instruction
+from weft.codegen.llvm_types import size_in_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.function_printer import FunctionPrinter
+
+_EXTREMA: Final = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
+
+
+def _instruction(
+    printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
+) -> str:
+    """One read-modify-write; returns the old value."""
+    if access.space != "shared":
+        return llvm_instruction(printer, access, operation, text, value)
+    alignment = size_in_bytes(text)
+    old = printer.let(f"load {text}, {access.pointer}, align {alignment}", "old")
+    if operation == "xchg":
+        new = value
+    elif operation in _EXTREMA:
+        new = printer.intrinsic(f"llvm.{_EXTREMA[operation]}", text, old, value)
+    else:
+        new = printer.let(f"{operation} {text} {old}, {value}")
+    printer.line(f"store {text} {new}, {access.pointer}, align {alignment}")
+    return old
+
+
+ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows(
+    _instruction, atomic_value
+)
