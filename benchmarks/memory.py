@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WARM_UP = 30
+LAUNCHES = 1_000_000
+
+
+@weft.kernel
+def rotate_kernel(a: weft.Tensor):
+    """Threads that wait for each other."""
+    thread = weft.thread_idx.x
+    value = a[(thread + 1) % a.shape[0]]
+    weft.sync_threads()
+    a[thread] = value
+
+
+@weft.jit
+def rotate(a: weft.Tensor[weft.f32, ("n",)]):
+    """Move each element one place down."""
+    rotate_kernel(a).launch(grid=1, block=a.shape[0])
 
 
 def resident_kb() -> float:
@@ -77,8 +93,14 @@ def figures(times: int) -> Iterator[Figure]:
     b = np.zeros(16, np.float32)
     for _ in range(1000):
         function(a, b)
-    per_call = growth_kb(lambda: function(a, b), 100_000) * 1e3
-    yield Figure("memory/call", per_call, "B", note="goal 0")
+    per_call = growth_kb(lambda: function(a, b), LAUNCHES) * 1e3
+    yield Figure("memory/call", per_call, "B", note=f"over {LAUNCHES:,} launches; goal 0")
+    waiting = weft.compile(rotate, a, options="--target cpu")
+    waiting(a)
+    per_call = growth_kb(lambda: waiting(a), LAUNCHES) * 1e3
+    yield Figure(
+        "memory/call/coroutines", per_call, "B", note=f"over {LAUNCHES:,} launches; goal 0"
+    )
 
 
 def main() -> None:
