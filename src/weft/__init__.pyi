@@ -77,6 +77,7 @@ from weft.language.grid import grid_dim as grid_dim
 from weft.language.grid import thread_idx as thread_idx
 from weft.language.inline_asm import inline_ptx as inline_ptx
 from weft.language.memory import local as local
+from weft.language.scratch import global_scratch as global_scratch
 from weft.language.shared import dynamic_shared as dynamic_shared
 from weft.language.shared import shared as shared
 from weft.language.timing import clock32 as clock32

@@ -10,7 +10,7 @@ import pytest
 
 from tests.architecture.source_tree import run_python
 from weft.errors import NameResolutionError, UnavailableError
-from weft.language import LANGUAGE, LATER, NAMESPACES, LanguageName, language_name, resolve
+from weft.language import LANGUAGE, NAMESPACES, LanguageName, language_name, resolve
 from weft.language.builtins import BUILTINS
 from weft.language.grid import Coordinate
 from weft.language.operation import Operation
@@ -30,25 +30,12 @@ def test_each_builtin_has_documentation():
     assert [name for name, operation in BUILTINS.items() if not operation.__doc__] == []
 
 
-@pytest.mark.parametrize("name", sorted(LATER))
-def test_a_later_name_says_that_this_version_lacks_it(name):
-    language_name(name)
-    with pytest.raises(UnavailableError) as caught:
-        resolve(name)
-    assert caught.value.code == "LATER"
-    assert caught.value.message == f"weft.{name} is not available in this version"
-
-
-def test_no_name_is_both_available_and_later():
-    assert not LATER & set(LANGUAGE)
-
-
 def test_every_family_in_the_table_is_a_file():
     families = set(LANGUAGE.values())
     assert families == {
         *("grid", "memory", "shared", "barrier", "warp", "timing"),
         *("atomics", "debug", "control", "math", "profiler"),
-        *("vectors", "bitcast", "inline_asm"),
+        *("vectors", "bitcast", "inline_asm", "scratch"),
     }
 
 

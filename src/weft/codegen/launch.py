@@ -7,6 +7,7 @@ backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,13 +21,15 @@ from weft.codegen.kernel_parameters import (
     kernel_parameters,
     parameter_bytes,
 )
-from weft.codegen.llvm_types import llvm_type
+from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.memory import byte_of_bool
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, Operation
 
     from weft.codegen.function_printer import FunctionPrinter
 
@@ -90,15 +93,27 @@ def _shared_memory_bytes(printer: FunctionPrinter, op: LaunchExOp) -> str:
 
 
 def print_parameter_buffer(
-    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp
+    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp, scratch: Sequence[str] = ()
 ) -> tuple[str, tuple[KernelParameter, ...]]:
-    """Stores a launch's arguments as the kernel's parameters; returns the buffer's name and its layout."""
+    """Stores a launch's arguments as the kernel's parameters; returns the buffer's name and its layout.
+
+    Args:
+        printer: of the host function.
+        op: the launch.
+        kernel: what is launched.
+        scratch: pointers for the kernel's `scratch_arguments`, where it has any.
+    """
     parameters = kernel_parameters(kernel)
     size = max(parameter_bytes(parameters), 1)
     buffer = printer.alloca(f"[{size} x i8]", 8, "parameters")
-    arguments = list(op.args)
+    pointers = dict(zip(kernel.scratch_arguments, scratch, strict=True))
+    given = iter(op.args)
+    arguments = [pointers.get(one) or next(given) for one in kernel.body.block.args]
     for parameter in parameters:
         operand = arguments[parameter.argument]
+        if isinstance(operand, str):
+            _store(printer, parameter.llvm_type, operand, buffer, parameter.offset_bytes)
+            continue
         if parameter.part == POINTER:
             text = printer.tensors[operand].pointer
         elif parameter.part == DIM:
@@ -111,6 +126,21 @@ def print_parameter_buffer(
                 text = byte_of_bool(printer, text)
         _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes)
     return buffer, parameters
+
+
+def scratch_bytes(kernel: KernelOp) -> list[int]:
+    """Bytes per block of each of a kernel's scratch arrays; 0 for one that nothing uses."""
+    return [
+        array_bytes(argument.type.dims[1:], argument.type.element_type)  # pyright: ignore
+        if argument.first_use
+        else 0
+        for argument in kernel.scratch_arguments
+    ]
+
+
+def array_bytes(dims: Sequence[int], element: Attribute) -> int:
+    """Bytes of an array of static shape."""
+    return math.prod(dims) * size_in_bytes(memory_type(element))
 
 
 def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:

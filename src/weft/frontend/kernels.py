@@ -21,7 +21,14 @@ from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.barrier import GridBarrierOp
-from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp, integer_attribute
+from weft.dialects.cuda.kernel import (
+    SCRATCH_ARGUMENTS,
+    SCRATCH_NAME,
+    KernelOp,
+    LaunchExOp,
+    ReturnOp,
+    integer_attribute,
+)
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
@@ -266,9 +273,17 @@ class KernelTable:
             [*(leaf.name for leaf in passed), *builder.hidden_arguments],
             _attributes(kernel),
         )
+        scratch = [
+            len(passed) + place
+            for place, name in enumerate(builder.hidden_arguments)
+            if name.startswith(SCRATCH_NAME)
+        ]
+        if scratch:
+            places = ArrayAttr([integer_attribute(index) for index in scratch])
+            operation.attributes[SCRATCH_ARGUMENTS] = places
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         traced = TracedKernel(
-            operation.sym_name.data, kernel, operation, written_tensors(operation), place
+            operation.sym_name.data, kernel, operation, _written(operation, scratch), place
         )
         traced.takes_profile = PROFILE_NAME in builder.hidden_arguments
         return traced
@@ -282,6 +297,15 @@ class KernelTable:
             symbol = f"{stem}_{number}"
         self._symbols.add(symbol)
         return symbol
+
+
+def _written(kernel: KernelOp, scratch: Sequence[int]) -> frozenset[int]:
+    """Which of a launch's arguments are written; it does not pass what it allocates itself."""
+    return frozenset(
+        index - sum(place < index for place in scratch)
+        for index in written_tensors(kernel)
+        if index not in scratch
+    )
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:

@@ -24,6 +24,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "store_vector": "vectors",
     "bitcast": "bitcast",
     "inline_ptx": "inline_asm",
+    "global_scratch": "scratch",
     "sync_threads": "barrier",
     "sync_threads_count": "barrier",
     "sync_threads_and": "barrier",
@@ -110,9 +111,6 @@ LANGUAGE: Final[dict[str, str]] = {
 NAMESPACES: Final = ("math",)
 """Names that only hold other names: ``weft.math.exp``."""
 
-LATER: Final = frozenset({"global_scratch"})
-"""Names that the language has and this version does not."""
-
 
 class LanguageName:
     """A name of the kernel language, as Python sees it outside a kernel.
@@ -179,7 +177,7 @@ def language_name(name: str) -> LanguageName:
         >>> language_name("math.exp")
         weft.math.exp
     """
-    if name in LANGUAGE or name in LATER or name in NAMESPACES:
+    if name in LANGUAGE or name in NAMESPACES:
         return LanguageName(name)
     raise AttributeError(f"weft has no {name!r}")
 
@@ -199,15 +197,8 @@ def resolve(name: str) -> object:
     Loads the family's module, and with it the compiler's IR.
 
     Raises:
-        UnavailableError: for a name that this version lacks.
         NameResolutionError: for a name that does not exist, or holds only other names.
     """
-    if name in LATER:
-        raise UnavailableError(
-            "LATER",
-            f"weft.{name} is not available in this version",
-            hint="docs/reference/language.md lists the names that it has",
-        )
     family = LANGUAGE.get(name)
     if family is None:
         raise NameResolutionError(

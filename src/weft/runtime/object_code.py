@@ -24,6 +24,7 @@ class KernelInfo:
         shared_memory_bytes: of the kernel's own shared arrays, per block; launches add it to what they ask for.
         constant_bytes: constant memory, parameters included; nvJitLink tells, ptxas does not.
         barriers: named barriers per block.
+        global_scratch_bytes: of `weft.global_scratch`, per block; each launch allocates it for its grid.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__
@@ -38,6 +39,7 @@ class KernelInfo:
         "shared_memory_bytes",
         "constant_bytes",
         "barriers",
+        "global_scratch_bytes",
     )
 
     def __init__(
@@ -53,6 +55,7 @@ class KernelInfo:
         shared_memory_bytes: int = 0,
         constant_bytes: int = 0,
         barriers: int = 0,
+        global_scratch_bytes: int = 0,
     ) -> None:
         self.name = name
         self.parameter_sizes = parameter_sizes
@@ -65,6 +68,7 @@ class KernelInfo:
         self.shared_memory_bytes = shared_memory_bytes
         self.constant_bytes = constant_bytes
         self.barriers = barriers
+        self.global_scratch_bytes = global_scratch_bytes
 
     def to_data(self) -> dict[str, Any]:
         """The attributes as a dict of plain values."""

@@ -13,7 +13,7 @@ from weft.backends.cpu.remarks import engine_remark
 from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
 from weft.backends.host import entry_symbols
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of
+from weft.codegen.launch import kernels_of, scratch_bytes
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
 
@@ -77,6 +77,7 @@ def _kernel_info(kernel: KernelOp) -> KernelInfo:
         parameter_bytes=parameter_bytes(parameters),
         max_threads=fixed.value.data if fixed else _MAX_THREADS,  # pyright: ignore
         shared_memory_bytes=kernel.shared_memory_bytes,
+        global_scratch_bytes=sum(scratch_bytes(kernel)),
     )
 
 

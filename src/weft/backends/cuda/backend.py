@@ -18,7 +18,7 @@ from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, 
 from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of
+from weft.codegen.launch import kernels_of, scratch_bytes
 from weft.runtime.object_code import KernelInfo, ObjectCode, Remark
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> Ker
         spill_load_bytes=found.spill_load_bytes,
         stack_bytes=found.stack_bytes,
         shared_memory_bytes=kernel.shared_memory_bytes,
+        global_scratch_bytes=sum(scratch_bytes(kernel)),
         constant_bytes=found.constant_bytes,
         barriers=found.barriers,
     )

@@ -7,7 +7,7 @@ Next: grid, memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -47,7 +47,7 @@ from weft.dialects.cuda.types import StreamType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Attribute, Region, SSAValue
+    from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
@@ -57,6 +57,12 @@ SHARED_MEMORY_BYTES: Final = "weft.shared_memory_bytes"
 EXIT: Final = "weft.exit"
 """Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows has no effect on it, and a
 target may let it leave at once; one whose barriers wait for every thread that has not left must."""
+
+SCRATCH_ARGUMENTS: Final = "weft.scratch_arguments"
+"""Attribute of a kernel: which of its arguments are scratch arrays, i32 each; not there means none."""
+
+SCRATCH_NAME: Final = "scratch_"
+"""What the names of such arguments begin with."""
 
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
@@ -127,6 +133,15 @@ class KernelOp(IRDLOperation):
         """Bytes of the kernel's own shared arrays, behind which lies what a launch asks for."""
         found = self.attributes.get(SHARED_MEMORY_BYTES)
         return found.value.data if isinstance(found, IntegerAttr) else 0
+
+    @property
+    def scratch_arguments(self) -> tuple[BlockArgument, ...]:
+        """The hidden arguments that launches allocate: tensors with one row per block."""
+        found = self.attributes.get(SCRATCH_ARGUMENTS)
+        if not isinstance(found, ArrayAttr):
+            return ()
+        places = cast("ArrayAttr[IntegerAttr]", found)
+        return tuple(self.body.block.args[place.value.data] for place in places)
 
     def verify_(self) -> None:
         if self.function_type.outputs.data:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
+from weft.backends.cpu.lowering.scratch import print_allocations, print_frees
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
@@ -37,7 +38,8 @@ _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
 def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     _, kernel = launched_kernel(op)
     symbol = printer.module.declare(kernel_symbol(kernel.sym_name.data)[1:], _KERNEL_TYPE)
-    buffer, parameters = print_parameter_buffer(printer, op, kernel)
+    arrays = print_allocations(printer, op, kernel)
+    buffer, parameters = print_parameter_buffer(printer, op, kernel, arrays)
     launch = print_launch_structure(printer, op, "null", 0)
     whole = any(isinstance(inner, GridBarrierOp) for inner in kernel.walk())
     flag = printer.let(f"getelementptr i8, ptr {launch}, i64 {abi.LAUNCH_WHOLE_GRID}")
@@ -55,6 +57,7 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
         f"i64 {parameter_bytes(parameters)}",
         f"i64 {scratch}",
     )
+    print_frees(printer, arrays)
     print_return_on_failure(printer, code)
 
 

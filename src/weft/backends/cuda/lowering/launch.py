@@ -15,10 +15,13 @@ from weft.codegen.launch import (
     print_launch_structure,
     print_parameter_buffer,
     print_return_on_failure,
+    scratch_bytes,
 )
 from weft.codegen.module_printer import quoted_bytes
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
+from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
+from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +71,17 @@ def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, by
 
 def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     number, kernel = launched_kernel(op)
-    buffer, parameters = print_parameter_buffer(printer, op, kernel)
+    if any(scratch_bytes(kernel)):
+        raise UnavailableError(
+            "TARGET_SCRATCH",
+            f"'{kernel.sym_name.data}' uses weft.global_scratch, which launches on a GPU cannot allocate in this "
+            "version",
+            hint="pass a tensor with one row per block as an argument",
+            location=source_location(op.location),
+        )
+    buffer, parameters = print_parameter_buffer(
+        printer, op, kernel, ["null"] * len(kernel.scratch_arguments)
+    )
     pointers = "null"
     if parameters:
         pointers = printer.alloca(f"[{len(parameters)} x ptr]", 8, "pointers")
