@@ -157,6 +157,15 @@ def test_a_direct_call_with_an_example_or_an_unreadable_array_names_the_function
         scale(a.astype(">f4"), b)
 
 
+def test_a_starred_parameter_is_refused_by_name():
+    def starred(*values):
+        pass
+
+    with pytest.raises(weft.UnsupportedSyntaxError, match="'values' takes any number") as error:
+        weft.jit(starred)(1)
+    assert error.value.code == "STARRED_PARAMETER"
+
+
 def test_wrong_calls_get_pythons_words_with_the_functions_name():
     with pytest.raises(TypeError, match=r"scale\(\) missing 1 required positional argument: 'b'"):
         scale(arrays()[0])

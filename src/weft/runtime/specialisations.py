@@ -8,10 +8,12 @@ handed in as a callable. No argument's value is in the key, except a ``Constexpr
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
 from weft.errors import SignatureError
+
+_STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -69,6 +71,8 @@ class Specialisations:
         self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]
     ) -> None:
         code = function.__code__
+        if code.co_flags & _STARRED:
+            compile_for(())  # refuses it, and names the parameter and its line
         self._name = function.__name__
         self._count = code.co_argcount + code.co_kwonlyargcount
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
