@@ -261,7 +261,10 @@ def start_peers(example: Example, threads: int, missing: dict[str, str]) -> dict
 
 
 def examples(rounds: int) -> Iterator[Figure]:
-    """Each example beside its NumPy reference, which has one thread, and beside the peers."""
+    """Each example beside its NumPy reference, which has one thread, and beside the peers.
+
+    On one thread it is the time that this thread was on the CPU, so that other programs change it little.
+    """
     missing: dict[str, str] = {}
     for example in EXAMPLES:
         arguments = example.make_arguments(example.size)
@@ -276,9 +279,10 @@ def examples(rounds: int) -> Iterator[Figure]:
             call = with_threads(threads, ours)
             call()  # touches the memory, wakes the threads
             workers = start_peers(example, threads, missing)
+            clock = time.thread_time if threads == 1 else time.perf_counter
             candidates: dict[str, Callable[[], float]] = {
-                "weft": lambda call=call: milliseconds(call),
-                "NumPy": lambda numpy=numpy: milliseconds(numpy),
+                "weft": lambda call=call, clock=clock: milliseconds(call, clock),
+                "NumPy": lambda numpy=numpy, clock=clock: milliseconds(numpy, clock),
                 **{peer: worker.measure for peer, worker in workers.items()},
             }
             found = medians(interleave(candidates, rounds))

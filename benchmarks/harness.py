@@ -156,13 +156,17 @@ class Worker:
         self.process.wait()
 
 
-def serve(version: str, compile_once: Callable[[], dict[str, object] | None]) -> None:
-    """The worker's side: answer each line of standard input with one timed `compile_once()`."""
+def serve(
+    version: str,
+    measured: Callable[[], dict[str, object] | None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
+    """The worker's side: answer each line of standard input with one timed `measured()`."""
     print(json.dumps({"version": version}), flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
-        extra = compile_once()
-        elapsed = (time.perf_counter() - start) * 1e3
+        start = clock()
+        extra = measured()
+        elapsed = (clock() - start) * 1e3
         print(json.dumps({"ms": elapsed, **(extra or {})}), flush=True)
     os._exit(0)  # some peers take long to unload
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import sys
+import time
 
 import numba
 import numpy as np
@@ -133,4 +134,6 @@ if __name__ == "__main__":
     if several:
         numba.set_num_threads(int(threads))
     compiled(*arguments)
-    serve(f"numba {importlib.metadata.version('numba')}", lambda: compiled(*arguments) and None)
+    clock = time.thread_time if threads == "1" else time.perf_counter
+    version = f"numba {importlib.metadata.version('numba')}"
+    serve(version, lambda: compiled(*arguments), clock)
