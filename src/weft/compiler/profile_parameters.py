@@ -20,7 +20,7 @@ def with_profiles(signature: Signature, names: Sequence[str], device_type: int) 
     """The signature with these parameters behind its own, by name only."""
     if not names:
         return signature
-    from weft.profiler.capture import LaunchBuffer
+    from weft.profiler.capturing import LaunchBuffer
 
     more = [
         Parameter(

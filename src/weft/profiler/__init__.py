@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "weft.profiler.buffers": ("buffer", "prepare"),
-    "weft.profiler.calibrate": ("Calibration", "calibrate", "inflation"),
-    "weft.profiler.capture": ("capture",),
+    "weft.profiler.calibration": ("Calibration", "calibrate", "inflation"),
+    "weft.profiler.capturing": ("capture",),
     "weft.profiler.lane": ("decode_lane",),
     "weft.profiler.records": ("Recording",),
     "weft.profiler.trace": ("Launch", "Trace"),

@@ -18,7 +18,7 @@ import numpy as np
 
 import weft
 from weft.language import LanguageName
-from weft.profiler.capture import capture
+from weft.profiler.capturing import capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable

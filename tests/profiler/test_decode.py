@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders: what was written comes back, for any stream; what is broken gives a report or a clear error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft
+from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
+from weft.profiler import decode_lane, decode_tag, decode_tirx
+from weft.profiler.spans import find_spans
+
+FEW = settings(max_examples=60, deadline=None)
+END = 3
+
+
+@st.composite
+def streams(draw, kinds=(0, 1, 2), events=12, payloads=False, finalize=False):
+    """Groups per block, and the lanes of a launch, each in the order of time."""
+    groups = draw(st.integers(1, 3))
+    count = groups * draw(st.integers(1, 3))
+    lanes = []
+    for _ in range(count):
+        steps = draw(st.lists(st.integers(0, 500), max_size=12))
+        times = np.cumsum([draw(st.integers(0, 1000)), *steps]).tolist()[: len(steps)]
+        lane = [
+            Entry(
+                time,
+                draw(st.sampled_from(kinds)),
+                draw(st.integers(0, events - 1)),
+                draw(st.none() | st.integers(0, (1 << 32) - 1)) if payloads else None,
+            )
+            for time in times
+        ]
+        if finalize:
+            lane.append(Entry(times[-1] if times else 5, END, 0))
+        lanes.append(lane)
+    return groups, lanes
+
+
+def entries(recording, lane: int, origin: int) -> list[Entry]:
+    rows = recording.records[recording.records["lane"] == lane]
+    return [
+        Entry(
+            round(float(row["time"])) + recording.origin_ns - origin,
+            int(row["kind"]),
+            int(row["event"]),
+            int(row["payload"]) if row["has_payload"] else None,
+        )
+        for row in rows
+    ]
+
+
+@FEW
+@given(streams(finalize=True), st.integers(1, (1 << 32) - 5000))
+def test_a_tirx_stream_comes_back(given_streams, start):
+    groups, lanes = given_streams
+    recording = decode_tirx(tirx_buffer(lanes, groups, start_ns=start))
+    assert recording.problems == []
+    for lane, written in enumerate(lanes):
+        assert entries(recording, lane, start) == written
+
+
+@FEW
+@given(streams(finalize=True))
+def test_tirx_times_are_unwrapped(given_streams):
+    groups, lanes = given_streams
+    start = (1 << 32) - 700
+    recording = decode_tirx(tirx_buffer(lanes, groups, start_ns=start))
+    first = min(lane[0].time for lane in lanes)
+    times = [round(float(time)) for time in recording.records["time"]]
+    assert times == [entry.time - first for lane in lanes for entry in lane]
+
+
+def test_a_lane_that_runs_for_many_wraps_is_unwrapped():
+    lane = [Entry(step * ((1 << 32) - (1 << 21)), 2, 0) for step in range(40)]
+    recording = decode_tirx(tirx_buffer([[*lane, Entry(lane[-1].time, END, 0)]], 1, start_ns=77))
+    assert recording.problems == []
+    assert recording.records["time"][39] == 39 * ((1 << 32) - (1 << 21))
+
+
+@FEW
+@given(
+    streams(kinds=(0, 1, 2, 4, 5, 6), events=40, payloads=True),
+    st.integers(0, (1 << 48) - 1),
+    st.sampled_from([1, 2]),
+)
+def test_a_lane_stream_comes_back(given_streams, clock, ratio):
+    groups, lanes = given_streams
+    names = [f"event {number}" for number in range(40)]
+    flags = 4 if ratio == 1 else 0
+    words = lane_buffer(
+        lanes, groups, names=names, capacity=30, start_clock=clock, ratio=ratio, flags=flags
+    )
+    recording = decode_lane(words)
+    assert recording.problems == []
+    assert recording.events == names
+    for lane, written in enumerate(lanes):
+        assert entries(recording, lane, 1 << 50) == written
+
+
+@FEW
+@given(streams(payloads=True), st.integers(2, 9))
+def test_a_lane_that_overflows_keeps_its_beginning(given_streams, capacity):
+    groups, lanes = given_streams
+    recording = decode_lane(lane_buffer(lanes, groups, names=["x"] * 12, capacity=capacity))
+    for lane, written in enumerate(lanes):
+        found = entries(recording, lane, 1 << 50)
+        for mine, theirs in zip(found, written, strict=False):
+            assert mine[:3] == theirs[:3]
+        assert len(found) <= len(written)
+        if len(found) < len(written):
+            assert recording.lanes["lost"][lane] > 0
+
+
+def python_spans(lane: list[Entry]) -> list[tuple[int, int, int]]:
+    """(event, begin, end) of closed spans, by a stack per event."""
+    stacks: dict[int, list[int]] = {}
+    spans = []
+    for entry in lane:
+        if entry.kind == 0:
+            stacks.setdefault(entry.event, []).append(len(spans))
+            spans.append([entry.event, entry.time, None])
+        elif entry.kind == 1 and stacks.get(entry.event):
+            spans[stacks[entry.event].pop()][2] = entry.time
+    return [tuple(span) for span in spans if span[2] is not None]
+
+
+@FEW
+@given(streams(events=3))
+def test_spans_match_as_a_stack_per_event_does(given_streams):
+    groups, lanes = given_streams
+    recording = decode_lane(lane_buffer(lanes, groups, names=["x"] * 3, capacity=20))
+    problems: list[str] = []
+    spans = find_spans(recording, problems)
+    offset = recording.origin_ns - (1 << 50)
+    for lane, written in enumerate(lanes):
+        mine = spans[(spans["lane"] == lane) & ~spans["is_open"]]
+        found = [(int(s["event"]), int(s["begin"]) + offset, int(s["end"]) + offset) for s in mine]
+        assert found == python_spans(written)
+    starts = sum(entry.kind == 0 for lane in lanes for entry in lane)
+    ends = sum(entry.kind == 1 for lane in lanes for entry in lane)
+    closed = int((~spans["is_open"]).sum())
+    assert len(spans) == starts
+    assert any("ends have no start" in p for p in problems) == (ends > closed)
+    assert any("starts have no end" in p for p in problems) == (starts > closed)
+
+
+def test_asynchronous_spans_end_in_any_lane_of_their_block():
+    lanes = [
+        [Entry(10, 5, 0, 1), Entry(20, 5, 0, 2)],
+        [Entry(30, 6, 0, 2), Entry(50, 6, 0, 1), Entry(60, 6, 0, 9)],
+    ]
+    problems: list[str] = []
+    recording = decode_lane(lane_buffer(lanes, 2, names=["copy"], capacity=8))
+    spans = find_spans(recording, problems)
+    assert [(s["payload"], s["end"] - s["begin"]) for s in spans] == [(1, 40.0), (2, 10.0)]
+    assert problems == ["1 ends have no start, the first of copy in lane b0/g1"]
+
+
+# ---- broken buffers
+
+
+@FEW
+@given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=60))
+def test_any_words_at_all_decode_as_tirx_with_a_report(words):
+    recording = decode_tirx(np.array(words, np.uint64))
+    find_spans(recording)
+    assert len(recording.records) <= len(words)
+
+
+@FEW
+@given(streams(payloads=True), st.data())
+def test_a_lane_buffer_with_broken_words_never_breaks_the_decoder(given_streams, data):
+    groups, lanes = given_streams
+    words = lane_buffer(lanes, groups, names=["x"] * 12, capacity=20)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(1, len(words) - 1))
+        words[place] = data.draw(st.integers(0, (1 << 64) - 1))
+    recording = decode_lane(words)
+    find_spans(recording, recording.problems)
+
+
+@FEW
+@given(streams(), st.data())
+def test_a_truncated_lane_buffer_is_reported(given_streams, data):
+    groups, lanes = given_streams
+    words = lane_buffer(lanes, groups, names=["x"] * 12, capacity=20)
+    cut = data.draw(st.integers(16, len(words) - 1))
+    recording = decode_lane(words[:cut])
+    assert recording.problems
+
+
+@pytest.mark.parametrize("decode", [decode_tirx, decode_lane])
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (np.zeros(4, np.float64), ValueError, "has float64 elements"),
+        (np.zeros(4, np.int32), ValueError, "has int32 elements"),
+        (b"12345", ValueError, "5 bytes are no whole number of 8-byte words"),
+        (object(), (TypeError, ValueError), "object"),
+        ("text", (TypeError, ValueError), "elements"),
+        (np.zeros(0, np.uint64), ValueError, "missing|empty"),
+    ],
+)
+def test_what_is_no_buffer_is_a_clear_error(decode, given, error, text):
+    with pytest.raises(error, match=text) as caught:
+        decode(given)
+    assert isinstance(caught.value, weft.WeftError)
+
+
+def test_a_buffer_of_the_other_format_is_named():
+    with pytest.raises(weft.WeftError, match=r"no buffer of weft\.profiler\.Profiler") as caught:
+        decode_lane(tirx_buffer([[Entry(1, 0, 0)]], 1, extra=20))
+    assert "decode_tirx" in caught.value.hint
+
+
+def test_words_come_as_bytes_lists_of_torch_or_signed_integers():
+    lanes = [[Entry(10, 0, 1), Entry(20, 1, 1), Entry(30, END, 0)]]
+    words = tirx_buffer(lanes, 1, start_ns=5)
+    for form in (words.tobytes(), words.view(np.int64), bytearray(words.tobytes())):
+        assert decode_tirx(form).records["event"].tolist() == [1, 1, 0]
+
+
+def test_tags_are_taken_apart_as_the_page_says():
+    assert decode_tag(17 << 12 | 1023 << 2 | 2, 5) == (3, 2, 1023, 2)
+    with pytest.raises(weft.WeftError, match="num_groups is 0"):
+        decode_tag(1, 0)
+
+
+PAIR = [Entry(10, 0, 1), Entry(20, 1, 1)]
+CLOSED = [*PAIR, Entry(30, END, 0)]
+
+
+def changed(words, **places):
+    for name, value in places.items():
+        words[int(name[1:])] = value
+    return words
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (np.zeros(8, np.uint64), r"the header \(word 0\) is empty"),
+        (changed(tirx_buffer([CLOSED], 1), _0=5), "which is none: 0 groups, 5 blocks"),
+        (tirx_buffer([PAIR], 1, extra=4), "lane b0/g0 has no finalize"),
+        (tirx_buffer([PAIR], 1), "reached the end of the buffer"),
+        (tirx_buffer([CLOSED, []], 2), "1 of 2 lanes have no records"),
+        (tirx_buffer([[*CLOSED, Entry(40, 0, 1)]], 1), "stand behind the last one of their lane"),
+        (
+            changed(tirx_buffer([CLOSED], 1), _0=1 << 32 | 1, _2=9 << 12 | 1 << 40),
+            "name lanes from 9",
+        ),
+        (changed(tirx_buffer([CLOSED, CLOSED], 2), _3=0), "are not"),
+        (
+            tirx_buffer([[Entry(900, 0, 1), Entry(800, 1, 1), CLOSED[2]]], 1),
+            "time goes back|two leaders",
+        ),
+        (changed(tirx_buffer([CLOSED], 1), _0=2 << 56 | 1 << 32 | 1), "write_stride is smaller"),
+    ],
+)
+def test_what_is_wrong_with_a_tirx_buffer_is_reported(words, text):
+    import re
+
+    problems = decode_tirx(words).problems
+    assert any(re.search(text, problem) for problem in problems), problems

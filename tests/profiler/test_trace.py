@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures of real launches: what a `Trace` holds, shows and writes; what measuring costs."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+import weft
+from tests.profiler.trace_processor import query
+from weft.profiler import (
+    Launch,
+    Profiler,
+    Recording,
+    Trace,
+    calibrate,
+    capture,
+    inflation,
+    prepare,
+)
+from weft.profiler.records import LANE, RECORD
+from weft.profiler.summary import duration
+
+
+@weft.kernel
+def spin_kernel(out: weft.Tensor, rounds: weft.i32, on: weft.Constexpr[bool]):
+    p = Profiler(("outer", "inner", "tick"), groups=("even", "odd"), enabled=on)
+    tid = weft.thread_idx.x
+    p.init(tid % 2)
+    total = weft.f32(tid)
+    with p.range("outer", payload=rounds):
+        for step in range(rounds):
+            with p.range("inner"):
+                for _ in range(50):
+                    total = total * 1.0001 + 0.5
+            p.count("tick", step)
+    out[tid] = total
+
+
+@weft.jit
+def spin(out: weft.Tensor, rounds: weft.i32, on: weft.Constexpr[bool] = True):
+    spin_kernel(out, rounds, on).launch(grid=3, block=8)
+
+
+@weft.jit
+def spin_twice(out: weft.Tensor, times: weft.i32):
+    for _ in range(times):
+        spin_kernel(out, 1, True).launch(grid=1, block=8)
+    spin_kernel(out, 2, True).launch(grid=2, block=8)
+
+
+def captured(rounds: int = 4, calls: int = 1) -> Trace:
+    out = np.zeros(8, np.float32)
+    with capture(words=4096) as trace, trace.span("calls"):
+        for _ in range(calls):
+            spin(out, rounds)
+    return trace
+
+
+def test_every_launch_inside_is_collected_with_its_name_grid_and_times():
+    before = time.monotonic_ns()
+    trace = captured(calls=3)
+    after = time.monotonic_ns()
+    assert len(trace.launches) == 3
+    assert trace.problems == []
+    for launch in trace.launches:
+        assert launch.function == "spin"
+        assert launch.recording.kernel == "spin_kernel"
+        assert launch.recording.grid == (3, 1, 1)
+        assert launch.recording.block == (8, 1, 1)
+        assert before < launch.begin_ns < launch.recording.origin_ns < launch.end_ns < after
+        assert len(launch.recording.lanes) == 6
+        assert len(launch.recording.records) == 6 * (2 + 3 * 4)
+
+
+def test_launches_of_one_host_function_are_told_apart():
+    out = np.zeros(8, np.float32)
+    with capture(words=4096) as trace:
+        spin_twice(out, 1)
+    first, second = trace.recordings
+    assert (len(first.lanes), len(second.lanes)) == (2, 4)
+    assert trace.problems == []
+    with capture(words=4096) as trace:
+        spin_twice(out, 3)
+    # The launches of a loop share a buffer, and the first of them has it.
+    assert [len(found.lanes) for found in trace.recordings] == [2, 4]
+
+
+def test_outside_a_capture_nothing_is_recorded():
+    out = np.zeros(8, np.float32)
+    spin(out, 2)
+    with capture(words=4096) as trace:
+        pass
+    spin(out, 2)
+    assert trace.launches == []
+
+
+def test_an_inner_capture_takes_over():
+    out = np.zeros(8, np.float32)
+    with capture(words=4096) as outer:
+        spin(out, 1)
+        with capture(words=4096) as inner:
+            spin(out, 2)
+        spin(out, 3)
+    assert (len(outer.launches), len(inner.launches)) == (2, 1)
+
+
+def test_a_capture_is_entered_once():
+    once = capture(words=64)
+    with once:
+        pass
+    with pytest.raises(weft.UnavailableError, match="has already been entered"), once:
+        pass
+
+
+def test_a_compiled_function_shows_the_parameter_and_takes_a_buffer_for_it():
+    out = np.zeros(8, np.float32)
+    function = weft.compile(spin, out, 1)
+    assert "*, profile: Tensor[u64, (" in str(function.signature)
+    assert "= <the active capture>" in str(function.signature)
+    with capture(words=4096) as trace:
+        function(out, 2)
+    assert len(trace.recordings[0].records) == 6 * (2 + 3 * 2)
+    own = np.zeros(4096, np.uint64)
+    prepare(own)
+    function(out, 2, profile=own)
+    assert len(weft.profiler.decode_lane(own).records) == 6 * (2 + 3 * 2)
+    again = weft.compile(spin, function.signature)
+    again(out, 1)
+
+
+def test_a_disabled_profiler_adds_no_parameter():
+    function = weft.compile(spin, np.zeros(8, np.float32), 1, False)
+    assert "profile" not in str(function.signature)
+
+
+def test_spans_have_names_and_times_that_nest():
+    spans = captured(rounds=5).spans()
+    assert len(spans) == 6 * 6
+    outer = spans[spans["event"] == "outer"]
+    inner = spans[spans["event"] == "inner"]
+    assert set(spans["group"]) == {"even", "odd"}
+    assert outer["payload"].tolist() == [5] * 6
+    assert (inner["depth"] == 1).all()
+    for row in outer:
+        mine = inner[(inner["block"] == row["block"]) & (inner["group"] == row["group"])]
+        assert len(mine) == 5
+        assert (mine["begin_ns"] >= row["begin_ns"]).all()
+        ends = mine["begin_ns"] + mine["duration_ns"]
+        assert (ends <= row["begin_ns"] + row["duration_ns"]).all()
+
+
+def test_corrected_durations_are_less_the_records_inside():
+    trace = captured(rounds=2)
+    trace.cost_ns = 10.0
+    spans = trace.spans()
+    outer, inner = spans[spans["event"] == "outer"], spans[spans["event"] == "inner"]
+    np.testing.assert_allclose(outer["corrected_ns"], np.maximum(outer["duration_ns"] - 10 * 7, 0))
+    np.testing.assert_allclose(inner["corrected_ns"], np.maximum(inner["duration_ns"] - 10, 0))
+
+
+def test_the_summary_is_a_table_of_groups_and_events():
+    trace = captured(rounds=3)
+    lines = trace.summary().splitlines()
+    assert re.match(r"launch 0: spin_kernel  grid 3, block 8  6 lanes  span .*0 lost\)", lines[0])
+    assert lines[1].split()[:4] == ["group", "event", "n", "total"]
+    rows = {tuple(line.split()[:3]) for line in lines[2:]}
+    assert rows == {
+        (group, event, count)
+        for group in ("even", "odd")
+        for event, count in (("outer", "3"), ("inner", "9"))
+    }
+
+
+def test_what_was_lost_stands_in_the_summary():
+    out = np.zeros(8, np.float32)
+    with capture(words=140) as trace:
+        spin(out, 30)
+    assert "! launch 0: lane b0/g0 lost" in trace.summary()
+    assert "in all" in trace.summary()
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (1000, "1 µs"), (1.5e6, "1.5 ms"), (61e9, "61 s")],
+)
+def test_durations_have_the_unit_that_fits(nanoseconds, text):
+    assert duration(nanoseconds) == text
+
+
+def test_host_spans_and_launches_stand_on_one_clock(tmp_path):
+    trace = captured(calls=2)
+    assert trace.clock_offset() == (0, 0)
+    path = tmp_path / "run.pftrace"
+    trace.to_perfetto(path)
+    (rows, flows) = query(
+        path.read_bytes(),
+        "select s.name as name, s.ts as ts, s.dur as dur, t.name as track from slice s "
+        "join track t on s.track_id = t.id order by s.ts",
+        "select count(*) as n from flow",
+    )
+    (calls,) = [row for row in rows if row["name"] == "calls"]
+    launches = [row for row in rows if row["name"] == "launch spin_kernel"]
+    assert len(launches) == 2
+    assert flows == [{"n": 2}]
+    for row in rows:
+        assert calls["ts"] <= row["ts"]
+        assert row["ts"] + row["dur"] <= calls["ts"] + calls["dur"]
+    assert sum(row["name"] == "inner" for row in rows) == 2 * 6 * 4
+
+
+def test_the_clock_of_a_device_is_bounded_by_its_launches():
+    records = np.zeros(2, RECORD)
+    records["time"] = [0, 1000]
+    lanes = np.zeros(1, LANE)
+    trace = Trace()
+    # Two launches: the device's clock is 5000 behind the host's, give or take what the bounds leave open.
+    for begin, end, origin in ((10_000, 13_000, 5_500), (20_000, 21_800, 15_400)):
+        trace.add(Launch(Recording(records, lanes, origin_ns=origin), "f", begin, end, False))
+    offset, uncertainty = trace.clock_offset()
+    assert abs(offset - 5000) <= uncertainty
+    assert uncertainty == (min(13_000 - 6_500, 21_800 - 16_400) - max(4_500, 4_600)) // 2
+    assert "aligned to ±" in trace.summary()
+
+
+def test_a_picture_has_a_row_per_lane_and_a_bar_per_event(tmp_path):
+    trace = captured()
+    path = tmp_path / "run.png"
+    figure = trace.plot(path, title="a title")
+    axes = figure.axes[0]
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(axes.get_yticks()) == 6
+    assert axes.get_title(loc="left") == "a title"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["outer", "inner"]
+    with pytest.raises(weft.WeftError, match="launch 3 of a trace with 1 launches"):
+        trace.plot(launch=3)
+
+
+def test_a_notebook_shows_the_table_and_the_picture():
+    trace = captured()
+    html = trace._repr_html_()
+    assert html.startswith("<pre>launch 0: spin_kernel")
+    assert "&lt;" in html or "data:image/png;base64," in html
+    assert Trace()._repr_html_() == "<pre>no launches</pre>"
+
+
+def test_compressed_traces_and_chrome_json_are_written(tmp_path):
+    import gzip
+    import json
+
+    trace = captured()
+    trace.to_perfetto(tmp_path / "a.pftrace")
+    trace.to_perfetto(tmp_path / "a.pftrace.gz")
+    plain = (tmp_path / "a.pftrace").read_bytes()
+    assert gzip.decompress((tmp_path / "a.pftrace.gz").read_bytes()) == plain
+    trace.to_chrome(tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text())["traceEvents"]
+
+
+def test_calibration_finds_the_step_and_the_price_of_a_record():
+    found = calibrate()
+    assert 0 < found.step_ns < 1e4
+    assert 0 < found.cost_ns < 1e5
+
+
+def test_inflation_compares_two_programs():
+    slow, fast = (lambda: time.sleep(0.004)), (lambda: time.sleep(0.001))
+    assert inflation(slow, fast, rounds=5) > 1.5
+
+
+def test_no_module_of_the_package_hides_a_public_name():
+    import importlib
+    import pkgutil
+
+    for module in pkgutil.iter_modules(weft.profiler.__path__):
+        importlib.import_module(f"weft.profiler.{module.name}")
+    for name in weft.profiler.__all__:
+        assert callable(getattr(weft.profiler, name)), name
