@@ -64,7 +64,10 @@ inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t
       if (WEFT_UNLIKELY((flags & kArgumentItems) != 0)) {
         frame.items = PyTuple_GET_ITEM(function->plan->items, index);
       }
-      if (WEFT_LIKELY(encode_argument(argument, *entry, flags, frame, value) == 0)) continue;
+      bool is_tensor = entry->kind == Kind::kTensor && (flags & kArgumentStream) == 0;
+      int failed = WEFT_LIKELY(is_tensor) ? encode_tensor(argument, *entry, flags, frame, value)
+                                          : encode_argument(argument, *entry, flags, frame, value);
+      if (WEFT_LIKELY(failed == 0)) continue;
     }
     blame_argument(function, index, frame);
     return -1;

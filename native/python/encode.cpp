@@ -25,12 +25,24 @@ namespace {
 void drop_object(void* object) { ffi().object_dec_ref(object); }
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
+// A text with lone surrogates is one that came from bytes that are no UTF-8; it becomes those bytes again.
+WEFT_COLD int encode_surrogates(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
+  PyErr_Clear();
+  PyObject* bytes = PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape");
+  if (bytes == nullptr || scratch.at_end(drop_reference, bytes) != 0) return -1;
+  TVMFFIByteArray content{PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+  int code = ffi().string_from_byte_array(&content, value);
+  if (code == 0) return keep_owned(scratch, *value);
+  raise_ffi_error(code);
+  return -1;
+}
+
 int encode_text(PyObject* object, bool is_text, Scratch& scratch, TVMFFIAny* value) {
   Py_ssize_t size;
   const char* data;
   if (is_text) {
     data = PyUnicode_AsUTF8AndSize(object, &size);
-    if (WEFT_UNLIKELY(data == nullptr)) return -1;
+    if (WEFT_UNLIKELY(data == nullptr)) return encode_surrogates(object, scratch, value);
   } else {
     data = PyBytes_AS_STRING(object);
     size = PyBytes_GET_SIZE(object);
@@ -58,7 +70,7 @@ WEFT_COLD int refuse_unwritable(bool copied) {
                 copied ? "a copy that the array's library made" : "a read-only array");
 }
 
-bool has_streams(DLDevice device) {
+inline bool has_streams(DLDevice device) {
   return device.device_type != kDLCPU && device.device_type != kDLCUDAHost &&
          device.device_type != kDLROCMHost;
 }
@@ -74,32 +86,6 @@ int ask_stream(PyObject* object, const TypeEntry& entry, DLDevice device, CallFr
     frame.stream_device = device.device_id;
     frame.stream = stream;
   }
-  return 0;
-}
-
-int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
-                  TVMFFIAny* value) {
-  auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
-  if (WEFT_UNLIKELY(view == nullptr) || read_tensor(object, entry, frame.scratch, view) != 0) return -1;
-  if (WEFT_UNLIKELY(view->read_only || view->copied) && (flags & kArgumentWritten) != 0) {
-    return refuse_unwritable(view->copied);
-  }
-  if (frame.context.tensors == nullptr) frame.context.tensors = &entry;
-  DLDevice device = view->tensor.device;
-  if (WEFT_UNLIKELY(has_streams(device)) && !frame.stream_asked &&
-      ask_stream(object, entry, device, frame) != 0) {
-    return -1;
-  }
-  value->zero_padding = 0;
-  if (frame.owned_tensors) {
-    TVMFFIObject* cell = take_cell(object, entry, *view, frame.scratch);
-    if (WEFT_UNLIKELY(cell == nullptr)) return -1;
-    value->type_index = kTVMFFITensor;
-    value->v_obj = cell;
-    return 0;
-  }
-  value->type_index = kTVMFFIDLTensorPtr;
-  value->v_ptr = &view->tensor;
   return 0;
 }
 
@@ -227,6 +213,32 @@ int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, Ca
 }
 
 }  // namespace
+
+int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                  TVMFFIAny* value) {
+  auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
+  if (WEFT_UNLIKELY(view == nullptr) || read_tensor(object, entry, frame.scratch, view) != 0) return -1;
+  if (WEFT_UNLIKELY(view->read_only || view->copied) && (flags & kArgumentWritten) != 0) {
+    return refuse_unwritable(view->copied);
+  }
+  if (frame.context.tensors == nullptr) frame.context.tensors = &entry;
+  DLDevice device = view->tensor.device;
+  if (WEFT_UNLIKELY(has_streams(device)) && !frame.stream_asked &&
+      ask_stream(object, entry, device, frame) != 0) {
+    return -1;
+  }
+  value->zero_padding = 0;
+  if (frame.owned_tensors) {
+    TVMFFIObject* cell = take_cell(object, entry, *view, frame.scratch);
+    if (WEFT_UNLIKELY(cell == nullptr)) return -1;
+    value->type_index = kTVMFFITensor;
+    value->v_obj = cell;
+    return 0;
+  }
+  value->type_index = kTVMFFIDLTensorPtr;
+  value->v_ptr = &view->tensor;
+  return 0;
+}
 
 int keep_owned(Scratch& scratch, const TVMFFIAny& value) {
   if (value.type_index < kTVMFFIStaticObjectBegin) return 0;

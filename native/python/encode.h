@@ -29,6 +29,10 @@ struct CallFrame {
 int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value);
 
+// The most frequent kind by itself: an entry of Kind::kTensor.
+int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
+                  TVMFFIAny* value);
+
 // Any Python value as an FFI value that the caller owns. Returns 0, or -1 with an exception set.
 int encode_owned(PyObject* object, TVMFFIAny* value);
 
@@ -51,6 +55,7 @@ PyObject* field_values(PyObject* object, PyObject* names);
 
 // encode_type.cpp: element types, devices, and what tvm_ffi's protocols give.
 int encode_data_type(PyObject* object, TVMFFIAny* value);
+int encode_data_type_name(PyObject* text, TVMFFIAny* value);
 int encode_device(PyObject* object, TVMFFIAny* value);
 int encode_protocol(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value);

@@ -72,26 +72,34 @@ int data_type_of_attributes(PyObject* object, const char* code_name, bool has_la
                        value);
 }
 
-// A name that libtvm_ffi knows: "float32", "bfloat16", "float8_e4m3fn".
-int data_type_of_name(PyObject* text, TVMFFIAny* value) {
-  Py_ssize_t size;
-  const char* name = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, &size);
-  if (name == nullptr) return -1;
-  const char* last = std::strrchr(name, '.');  // str(torch.float32) is "torch.float32"
-  if (last != nullptr) {
-    size -= last + 1 - name;
-    name = last + 1;
+// Names that libtvm_ffi does not know: those of types that NumPy lacks, complex ones, and torch's for two
+// 4-bit floats in a byte.
+DLDataType special_type(const char* name) {
+  constexpr struct {
+    const char* name;
+    DLDataType type;
+  } kRows[] = {
+      {"float4_e2m1fn_x2", {kDLFloat4_e2m1fn, 4, 2}},
+      {"complex32", {kDLComplex, 32, 1}},
+      {"complex64", {kDLComplex, 64, 1}},
+      {"complex128", {kDLComplex, 128, 1}},
+  };
+  for (const auto& row : kRows) {
+    if (std::strcmp(row.name, name) == 0) return row.type;
   }
-  DLDataType type = std::strcmp(name, "float4_e2m1fn_x2") == 0 ? DLDataType{kDLFloat4_e2m1fn, 4, 2}
-                                                               // torch's name for two of them in a byte
-                                                               : numpy_type_of_name(name);
-  if (type.bits != 0) return set_data_type(type, value);
-  TVMFFIByteArray bytes{name, static_cast<size_t>(size)};
-  int code = ffi().data_type_from_string(&bytes, &type);
-  if (code == 0) return set_data_type(type, value);
+  return numpy_type_of_name(name);
+}
+
+// "float32", "bfloat16", "int8x4". 0, or -1 without an exception.
+int data_type_of_name(const char* name, DLDataType* type) {
+  *type = special_type(name);
+  if (type->bits != 0) return 0;
+  TVMFFIByteArray bytes{name, std::strlen(name)};
+  int code = ffi().data_type_from_string(&bytes, type);
+  if (code == 0) return 0;
   raise_ffi_error(code);
   PyErr_Clear();
-  return refuse(PyExc_TypeError, "expected an element type that DLPack has, received %R", text);
+  return -1;
 }
 
 struct DeviceName {
@@ -148,12 +156,30 @@ int encode_data_type(PyObject* object, TVMFFIAny* value) {
   }
   Reference name(PyObject_GetAttr(object, g_names.name));  // numpy.dtype
   if (!name) PyErr_Clear();
-  Reference text(name ? name.release() : PyObject_Str(object));
-  return data_type_of_name(text.get(), value);
+  Reference text(name ? name.release() : PyObject_Str(object));  // str(torch.float32) is "torch.float32"
+  const char* whole = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (whole == nullptr) return -1;
+  const char* dot = std::strrchr(whole, '.');
+  DLDataType type;
+  if (data_type_of_name(dot == nullptr ? whole : dot + 1, &type) == 0) return set_data_type(type, value);
+  return refuse(PyExc_TypeError, "expected an element type that DLPack has, received %R", object);
+}
+
+int encode_data_type_name(PyObject* text, TVMFFIAny* value) {
+  const char* name = PyUnicode_AsUTF8(text);
+  DLDataType type;
+  if (name == nullptr) return -1;
+  if (data_type_of_name(name, &type) == 0) return set_data_type(type, value);
+  return refuse(PyExc_ValueError, "no element type has the name %R; there are names such as 'float32'", text);
 }
 
 int encode_device(PyObject* object, TVMFFIAny* value) {
-  return PyTuple_Check(object) ? device_of_tuple(object, value) : torch_device(object, value);
+  if (PyTuple_Check(object)) return device_of_tuple(object, value);
+  if (!PyObject_HasAttrString(object, "dlpack_device_type")) return torch_device(object, value);
+  Reference type(PyObject_CallMethod(object, "dlpack_device_type", nullptr));  // tvm_ffi.Device
+  Reference index(type ? PyObject_GetAttrString(object, "index") : nullptr);
+  Reference pair(index ? PyTuple_Pack(2, type.get(), index.get()) : nullptr);
+  return pair ? device_of_tuple(pair.get(), value) : -1;
 }
 
 int encode_protocol(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,

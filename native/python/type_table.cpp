@@ -121,6 +121,7 @@ Kind value_kind(PyTypeObject* type) {
       {"tvm_ffi", "dtype", Kind::kDataType},
       {"tvm_ffi.core", "DataType", Kind::kDataType},
       {"torch", "device", Kind::kDevice},
+      {"tvm_ffi.core", "Device", Kind::kDevice},
       {"ctypes", "c_void_p", Kind::kPointer},
   };
   for (const auto& row : kRows) {

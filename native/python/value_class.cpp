@@ -46,12 +46,7 @@ PyObject* data_type_triple(PyObject*, PyObject* object) {
   CallFrame frame;
   bool is_protocol = entry->kind == Kind::kProtocol && entry->protocol == g_names.__dlpack_data_type__;
   if (entry->kind == Kind::kStr) {
-    Py_ssize_t size;
-    const char* name = PyUnicode_AsUTF8AndSize(object, &size);
-    TVMFFIByteArray bytes{name, static_cast<size_t>(size)};
-    if (name == nullptr) return nullptr;
-    int code = ffi().data_type_from_string(&bytes, &value.v_dtype);
-    if (code != 0) return raise_ffi_error(code);
+    if (encode_data_type_name(object, &value) != 0) return nullptr;
   } else if (entry->kind == Kind::kDataType) {
     if (encode_data_type(object, &value) != 0) return nullptr;
   } else if (!is_protocol) {
@@ -67,6 +62,7 @@ PyObject* data_type_name(PyObject*, PyObject* arguments) {
   unsigned char code, bits;
   unsigned short lanes;
   if (!PyArg_ParseTuple(arguments, "bbH:data_type_name", &code, &bits, &lanes)) return nullptr;
+  if (code == kDLComplex && lanes == 1) return PyUnicode_FromFormat("complex%d", static_cast<int>(bits));
   if (require_library() != 0) return nullptr;
   DLDataType type{code, bits, lanes};
   TVMFFIAny text;

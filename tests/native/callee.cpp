@@ -6,6 +6,7 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +82,11 @@ CALLEE const int64_t* callee_dims(int index) { return g_dims[index]; }
 CALLEE const char* callee_text() { return g_text; }
 CALLEE void* callee_handle() { return g_handle; }
 CALLEE void* callee_stream(int device) { return g_streams[device]; }
+
+CALLEE int sleep_a_little(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return 0;
+}
 
 CALLEE int nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }
 

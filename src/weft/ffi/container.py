@@ -131,8 +131,11 @@ class List(Object, MutableSequence[Any]):
         return f"List({list(self)!r})"
 
 
-def _iterate(mapping: Object, iterator: str, size: int) -> Iterator[tuple[Any, Any]]:
+def _iterate(
+    mapping: Object, iterator: str, size: int, objects: str = "values"
+) -> Iterator[tuple[Any, Any]]:
     cursor = standard_function(iterator)(mapping)
+    cursor.objects = objects
     for _ in range(size):
         yield cursor(0), cursor(1)
         cursor(2)
@@ -141,6 +144,30 @@ def _iterate(mapping: Object, iterator: str, size: int) -> Iterator[tuple[Any, A
 def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
     pairs = dict(values).items()
     return [part for pair in pairs for part in pair]
+
+
+def _stored_key(mapping: Map | Dict, key: object, kind: str) -> object:
+    """The key under which a value is stored.
+
+    Texts, bytes and numbers are equal by value on both sides. Of other keys the library compares handles, so
+    a tuple is looked for among the keys as Python compares it.
+    """
+    if standard_function(f"ffi.{kind}Count")(mapping, key):
+        return key
+    if not isinstance(key, str | bytes | int | float | None):
+        pairs = _iterate(mapping, f"ffi.{kind}ForwardIterFunctor", len(mapping), "objects")
+        for stored, _ in pairs:
+            if stored == key:
+                return stored
+    raise KeyError(key)
+
+
+def _contains(mapping: Map | Dict, key: object, kind: str) -> bool:
+    try:
+        _stored_key(mapping, key, kind)
+    except KeyError:
+        return False
+    return True
 
 
 class Map(Object, Mapping[Any, Any]):
@@ -161,12 +188,10 @@ class Map(Object, Mapping[Any, Any]):
         return standard_function("ffi.MapSize")(self)
 
     def __contains__(self, key: object) -> bool:
-        return standard_function("ffi.MapCount")(self, key) != 0
+        return _contains(self, key, "Map")
 
     def __getitem__(self, key: object) -> Any:
-        if key not in self:
-            raise KeyError(key)
-        return standard_function("ffi.MapGetItem")(self, key)
+        return standard_function("ffi.MapGetItem")(self, _stored_key(self, key, "Map"))
 
     def __iter__(self) -> Iterator[Any]:
         return (key for key, _ in _iterate(self, "ffi.MapForwardIterFunctor", len(self)))
@@ -204,20 +229,17 @@ class Dict(Object, MutableMapping[Any, Any]):
         return standard_function("ffi.DictSize")(self)
 
     def __contains__(self, key: object) -> bool:
-        return standard_function("ffi.DictCount")(self, key) != 0
+        return _contains(self, key, "Dict")
 
     def __getitem__(self, key: object) -> Any:
-        if key not in self:
-            raise KeyError(key)
-        return standard_function("ffi.DictGetItem")(self, key)
+        return standard_function("ffi.DictGetItem")(self, _stored_key(self, key, "Dict"))
 
     def __setitem__(self, key: object, value: object) -> None:
-        standard_function("ffi.DictSetItem")(self, key, value)
+        stored = _stored_key(self, key, "Dict") if key in self else key
+        standard_function("ffi.DictSetItem")(self, stored, value)
 
     def __delitem__(self, key: object) -> None:
-        if key not in self:
-            raise KeyError(key)
-        standard_function("ffi.DictErase")(self, key)
+        standard_function("ffi.DictErase")(self, _stored_key(self, key, "Dict"))
 
     def clear(self) -> None:
         standard_function("ffi.DictClear")(self)
