@@ -25,6 +25,7 @@ int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
 int add_function(PyObject* module);        // python/function.cpp
 int add_object(PyObject* module);          // python/object.cpp
 int add_object_classes(PyObject* module);  // python/object_class.cpp
+int add_prepared_call(PyObject* module);   // python/prepared_call.cpp
 int add_reflection(PyObject* module);      // python/reflection.cpp
 int add_registry(PyObject* module);        // python/registry.cpp
 int add_tensor(PyObject* module);          // python/tensor.cpp

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ffi_library.h"
+#include "python/call.h"
 #include "python/deferred.h"
 #include "python/encode.h"
 #include "python/ffi_error.h"
@@ -29,7 +30,9 @@ inline const TypeEntry* entry_of(Function* function, Py_ssize_t index, PyObject*
   return find_type(argument);
 }
 
-WEFT_COLD void blame_argument(Function* function, Py_ssize_t index, const CallFrame& frame) {
+}  // namespace
+
+WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const CallFrame& frame) {
   CallPlan* plan = function->plan;
   if (plan == nullptr) {
     Reference name(PyUnicode_FromString("function"));
@@ -45,6 +48,8 @@ WEFT_COLD void blame_argument(Function* function, Py_ssize_t index, const CallFr
   PyErr_Restore(type, value, traceback);
   name_argument(plan->signature, index, path ? path.get() : parameter);
 }
+
+namespace {
 
 inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t count, CallFrame& frame,
                       TVMFFIAny* values) {
@@ -125,6 +130,18 @@ inline PyObject* convert_result(const Function* function, const CallFrame& frame
   return result_to_python(result, policy);
 }
 
+inline PyObject* finish_call(const Function* function, CallFrame& frame, PyObject* const* arguments,
+                             const TVMFFIAny* values, Py_ssize_t count) {
+  TVMFFIAny result;
+  result.type_index = kTVMFFINone;
+  result.zero_padding = 0;
+  result.v_int64 = 0;
+  int code = call_native(function, frame, values, count, &result);
+  if (WEFT_UNLIKELY(code != 0)) return raise_ffi_error(code);
+  if (WEFT_LIKELY(result.type_index == kTVMFFINone)) Py_RETURN_NONE;
+  return convert_result(function, frame, result, arguments, values, count);
+}
+
 inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_ssize_t count) {
   constexpr Py_ssize_t kInlineValues = 12;
   drain_deferred();
@@ -138,14 +155,7 @@ inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_s
     if (values == nullptr) return nullptr;
   }
   if (WEFT_UNLIKELY(encode_all(function, arguments, count, frame, values) != 0)) return nullptr;
-  TVMFFIAny result;
-  result.type_index = kTVMFFINone;
-  result.zero_padding = 0;
-  result.v_int64 = 0;
-  int code = call_native(function, frame, values, count, &result);
-  if (WEFT_UNLIKELY(code != 0)) return raise_ffi_error(code);
-  if (WEFT_LIKELY(result.type_index == kTVMFFINone)) Py_RETURN_NONE;
-  return convert_result(function, frame, result, arguments, values, count);
+  return finish_call(function, frame, arguments, values, count);
 }
 
 // Keywords, defaults, or a wrong number of arguments.
@@ -173,6 +183,11 @@ __attribute__((noinline)) PyObject* call_with_binding(Function* function, PyObje
 }
 
 }  // namespace
+
+PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* const* arguments,
+                       const TVMFFIAny* values, Py_ssize_t count) {
+  return finish_call(function, frame, arguments, values, count);
+}
 
 PyObject* call_function(PyObject* callable, PyObject* const* arguments, size_t count_and_flags,
                         PyObject* keywords) {

@@ -78,6 +78,9 @@ inline bool has_streams(DLDevice device) {
 // The first tensor on a device decides the call's stream.
 int ask_stream(PyObject* object, const TypeEntry& entry, DLDevice device, CallFrame& frame) {
   frame.stream_asked = true;
+  frame.stream_source = object;
+  frame.stream_entry = &entry;
+  frame.stream_source_device = device;
   bool found = false;
   void* stream = nullptr;
   if (current_stream(object, entry, device, &stream, &found) != 0) return -1;
@@ -104,7 +107,13 @@ int encode_object(PyObject* object, uint8_t flags, TVMFFIAny* value) {
   return 0;
 }
 
-int encode_view(PyObject* object, uint8_t flags, TVMFFIAny* value) {
+WEFT_COLD int refuse_lent(PyObject* object) {
+  return refuse(PyExc_TypeError, "%s is lent for one call and cannot be prepared; pass the value it views",
+                Py_TYPE(object)->tp_name);
+}
+
+int encode_view(PyObject* object, uint8_t flags, const CallFrame& frame, TVMFFIAny* value) {
+  if (frame.prepared != nullptr) return refuse_lent(object);
   TensorDescription view = describe_tensor_view(object);
   if (view.tensor == nullptr) return -1;
   if ((flags & kArgumentWritten) != 0 && view.read_only) return refuse_unwritable(false);
@@ -127,7 +136,8 @@ int encode_holder(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return encode_foreign(held, value);
 }
 
-int encode_any(PyObject* object, TVMFFIAny* value) {
+int encode_any(PyObject* object, const CallFrame& frame, TVMFFIAny* value) {
+  if (frame.prepared != nullptr) return refuse_lent(object);
   const TVMFFIAny* held = value_of_any(object);
   if (held == nullptr) return -1;
   *value = *held;
@@ -221,6 +231,11 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
   if (WEFT_UNLIKELY(view->read_only || view->copied) && (flags & kArgumentWritten) != 0) {
     return refuse_unwritable(view->copied);
   }
+  PyObject* source = object;
+  if (WEFT_UNLIKELY(frame.prepared != nullptr)) {
+    source = hold_memory(object, entry, *view, frame.prepared, frame.scratch);
+    if (source == nullptr) return -1;
+  }
   if (frame.context.tensors == nullptr) frame.context.tensors = &entry;
   DLDevice device = view->tensor.device;
   if (WEFT_UNLIKELY(has_streams(device)) && !frame.stream_asked &&
@@ -229,7 +244,7 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
   }
   value->zero_padding = 0;
   if (frame.owned_tensors) {
-    TVMFFIObject* cell = take_cell(object, entry, *view, frame.scratch);
+    TVMFFIObject* cell = take_cell(source, entry, *view, frame.scratch);
     if (WEFT_UNLIKELY(cell == nullptr)) return -1;
     value->type_index = kTVMFFITensor;
     value->v_obj = cell;
@@ -306,9 +321,9 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
     case Kind::kObject:
       return encode_object(object, flags, value);
     case Kind::kTensorView:
-      return encode_view(object, flags, value);
+      return encode_view(object, flags, frame, value);
     case Kind::kAny:
-      return encode_any(object, value);
+      return encode_any(object, frame, value);
     case Kind::kForeignObject:
       return encode_foreign(object, value);
     case Kind::kForeignHolder:

@@ -22,6 +22,13 @@ struct CallFrame {
   bool stream_asked = false;        // the first tensor on a device decides
   PyObject* items = nullptr;        // borrowed: the plan of the container that is encoded now
   PyObject* failed_item = nullptr;  // borrowed: the path to the item that failed, such as "[1].x"
+  // Borrowed: the argument, where values must last as long as the frame and not for one call only; then what
+  // they borrow from is held until the scratch ends.
+  PyObject* prepared = nullptr;
+  // The tensor that was asked for the stream, where one was: `stream_asked`.
+  PyObject* stream_source;
+  const TypeEntry* stream_entry;
+  DLDevice stream_source_device;
 };
 
 // Every kind of argument; `flags` are ArgumentFlags. Returns 0, or -1 with an exception that does not name

@@ -10,6 +10,7 @@
 #include "python/callback.h"
 #include "python/ffi_error.h"
 #include "python/interop.h"
+#include "python/prepared_call.h"
 
 namespace weft {
 namespace {
@@ -302,6 +303,11 @@ PyMethodDef kMethods[] = {
      "from_object(address, borrowed, plan=None, details=None)\n--\n\n"
      "A function over the TVMFFIFunction at an address: `borrowed=True` adds a reference,\n"
      "`borrowed=False` takes over the caller's."},
+    {"prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(prepare_call)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "prepare(*arguments, **keywords)\n--\n\n"
+     "A call with these arguments, converted now, that can be made again and again: `prepared()`. It holds\n"
+     "them; `prepared[0] = value` and `prepared.replace(name=value)` give it others."},
     {"to_object", to_object, METH_NOARGS,
      "to_object()\n--\n\nThe address of a TVMFFIFunction over the same code; the caller owns a reference."},
     {"__tvm_ffi_object__", foreign_function, METH_NOARGS, "The same function in the tvm_ffi package."},

@@ -164,6 +164,23 @@ TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorVi
   return &cell->object;
 }
 
+PyObject* hold_memory(PyObject* source, const TypeEntry& entry, const TensorView& view, PyObject* held,
+                      Scratch& scratch) {
+  auto drop = [](void* object) { Py_DECREF(static_cast<PyObject*>(object)); };
+  if (source != held && scratch.at_end(drop, Py_NewRef(source)) != 0) return nullptr;
+  if (view.exported != nullptr) return source;
+  Export exported;
+  if (entry.family == Family::kExchange && export_for_keeping(source, entry, &exported)) {
+    return scratch.keep(exported.managed, exported.release) == nullptr ? nullptr : source;
+  }
+  PyObject* keeper = keeper_of(source, entry);
+  if (keeper == source) {  // held already; a second reference would hide a cycle from the collector
+    Py_DECREF(keeper);
+    return source;
+  }
+  return scratch.at_end(drop, keeper) == 0 ? keeper : nullptr;
+}
+
 TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view) {
   Scratch scratch;  // at its end the cell escapes, since it has a second reference
   TVMFFIObject* cell = take_cell(source, entry, view, scratch);

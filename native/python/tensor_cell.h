@@ -14,6 +14,12 @@ namespace weft {
 // an exception set.
 TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorView& view, Scratch& scratch);
 
+// Keeps what `view` describes until the scratch ends, whatever is done to `source` by then. Gives what a cell
+// over it should be made from, borrowed, or nullptr with an exception set. `held` is an object that the
+// caller holds already.
+PyObject* hold_memory(PyObject* source, const TypeEntry& entry, const TensorView& view, PyObject* held,
+                      Scratch& scratch);
+
 // A tensor object that owns its hold on `source`, for values that are kept: the caller owns a reference.
 // nullptr with an exception set.
 TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of a call that prepared calls share with ordinary ones.
+#ifndef WEFT_PYTHON_CALL_H_
+#define WEFT_PYTHON_CALL_H_
+
+#include "python/encode.h"
+#include "python/function.h"
+
+namespace weft {
+
+// Calls with encoded values: sets the stream that the frame names, calls, restores, converts the result.
+PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* const* arguments,
+                       const TVMFFIAny* values, Py_ssize_t count);
+
+// Names the argument in the pending exception.
+WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const CallFrame& frame);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_CALL_H_
