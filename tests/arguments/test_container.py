@@ -147,6 +147,7 @@ def test_values_are_rebuilt_without_running_the_class():
         (tuple[i32], 3, "received a Python int 3"),
         (tuple, MISSING, "argument 'a': no value was given, and tuple does not say what it holds"),
         (tuple[i32, ...], MISSING, "does not say what it holds"),
+        (tuple[Constexpr[int], f32], (1, 2.0), "a compile-time item needs a name"),
         (MISSING, (1, "abc"), "argument 'a[1]': no kind of argument for a Python str 'abc'"),
         (MISSING, (1, {}), "argument 'a[1]': no kind of argument for a Python dict"),
         (MISSING, (environment_stream(),), "argument 'a[0]': environment_stream() cannot stand"),

@@ -7,6 +7,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy
@@ -65,6 +66,19 @@ def test_the_package_gets_a_function_of_its_own_kind(package_function):
     import tvm_ffi
 
     assert isinstance(package_function, tvm_ffi.Function)
+
+
+def test_the_package_is_imported_when_a_function_is_asked_for():
+    pytest.importorskip("tvm_ffi")
+    program = (
+        "import sys, weft\n"
+        "from tests.ffi_wrapper.kernels import add_one\n"
+        "function = weft.compile(add_one)\n"
+        "assert 'tvm_ffi' not in sys.modules\n"
+        "assert type(function.as_tvm_ffi()).__name__ == 'Function'\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
 
 
 def test_every_caller_gets_the_same_result(compiled, package_function, c_caller):

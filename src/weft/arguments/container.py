@@ -143,6 +143,12 @@ def _infer_tuple(
             f"no value was given, and {annotation_text(annotation)} does not say what it holds",
             hint="give an example, or annotate tuple[...] with the kind of each item",
         )
+    if any(ConstantKind.is_annotated_by(of) for of in said):
+        raise place.error(
+            "CONSTANT_IN_TUPLE",
+            f"it is annotated {annotation_text(annotation)}; a compile-time item needs a name",
+            hint="use a named tuple or a frozen dataclass, or make it a parameter of the function",
+        )
     given = (MISSING,) * len(said) if values is None else values
     if len(given) != len(said):
         raise place.value_error(

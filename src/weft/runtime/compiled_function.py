@@ -187,7 +187,14 @@ class CompiledDetails:
         return self.image.preload(device)
 
     def as_tvm_ffi(self) -> Any:
-        """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`."""
+        """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`.
+
+        Raises:
+            ImportError: if the package is not installed.
+        """
+        from importlib import import_module
+
+        import_module("tvm_ffi")  # by name: running a function does not need the package
         return make_compiled_function(self).__tvm_ffi_object__()
 
     def _bound_to(self, image: _native.CodeImage) -> CompiledDetails:
