@@ -215,7 +215,7 @@ def test_each_call_in_the_source_makes_one_shared_array(function, count):
 def only_reads(a, b):
     tile = weft.shared(32, weft.i32)
     tile[0] = a[0]
-    weft.dynamic_shared(4, weft.i32)[1] = a[1]
+    weft.dynamic_shared(a.shape[0], weft.i32)[1] = a[1]
     b[0] = tile[0]
 
 

@@ -204,7 +204,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
         )
     attributes = _flags(kernel, options)
     builder = frame.builder
-    shared = _shared_bytes(frame, options["shared_memory_bytes"])
+    shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
     values = [*pending.values, _profile(builder)] if kernel.takes_profile else pending.values
     builder.emit(
         LaunchExOp(
@@ -357,7 +357,7 @@ def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
     return constant
 
 
-def _shared_bytes(frame: Frame, value: Any) -> SSAValue | None:
+def _shared_bytes(frame: Frame, kernel: TracedKernel, value: Any) -> SSAValue | None:
     if isinstance(value, Scalar) and value.dtype.is_integer:
         return _operand(frame, value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -367,6 +367,13 @@ def _shared_bytes(frame: Frame, value: Any) -> SSAValue | None:
     if value < 0:
         raise ValueRangeError(
             "LAUNCH_SHARED_MEMORY", f"shared_memory_bytes is {value}; expected 0 or more"
+        )
+    if value < kernel.dynamic_bytes:
+        raise ValueRangeError(
+            "LAUNCH_SHARED_MEMORY",
+            f"shared_memory_bytes is {value}, but the dynamic_shared arrays of "
+            f"'{kernel.function.function.__name__}' end at byte {kernel.dynamic_bytes}",
+            hint=f"write shared_memory_bytes={kernel.dynamic_bytes}",
         )
     return _operand(frame, value) if value else None
 

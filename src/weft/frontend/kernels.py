@@ -7,10 +7,18 @@ at run time. Next: host.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FixedBitwidthType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+)
 from xdsl.ir import Block, Region
 
 from weft.arguments.base import MISSING
@@ -29,6 +37,7 @@ from weft.dialects.cuda.kernel import (
     ReturnOp,
     integer_attribute,
 )
+from weft.dialects.cuda.shared import DynamicSharedOp
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
@@ -44,7 +53,7 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.arguments.base import DeclaredParameter
     from weft.frontend.context import Session
@@ -103,6 +112,19 @@ class _Constant:
         return hash((self.dtype, constant_key(self.value)))
 
 
+def _dynamic_bytes(operation: Operation) -> int:
+    """Where an array of `dynamic_shared` ends, in bytes of the launch's own; 0 where that is not known."""
+    if not isinstance(operation, DynamicSharedOp) or operation.dims:
+        return 0
+    start = operation.offset.owner
+    if not isinstance(start, arith.ConstantOp) or not isinstance(start.value, IntegerAttr):
+        return 0
+    array = operation.result.type
+    element = array.element_type
+    assert isinstance(element, FixedBitwidthType)
+    return start.value.value.data + math.prod(array.dims) * element.size
+
+
 class TracedKernel:
     """A kernel in the module.
 
@@ -114,12 +136,13 @@ class TracedKernel:
         blocks: the constant block of each launch; None for one that is not constant.
         place: where the host function first calls it.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
+        dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
         takes_profile: whether each launch gives it a profiler's buffer behind its arguments.
     """
 
     __slots__ = (
-        *("blocks", "function", "operation", "place", "symbol", "takes_profile"),
-        *("waits_for_grid", "written"),
+        *("blocks", "dynamic_bytes", "function", "operation", "place", "symbol"),
+        *("takes_profile", "waits_for_grid", "written"),
     )
 
     def __init__(
@@ -138,6 +161,7 @@ class TracedKernel:
         self.blocks: set[tuple[int, ...] | None] = set()
         self.takes_profile = False
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
+        self.dynamic_bytes = max(map(_dynamic_bytes, operation.walk()), default=0)
 
     def finish(self) -> None:
         """Once all launches are known: a block size that all of them have becomes part of the kernel.
