@@ -11,7 +11,15 @@ import sys
 
 from benchmarks.harness import ROOT
 
-BENCHMARKS = ("compile_time", "cold_start", "call_overhead", "cpu_kernels", "cpu_math", "memory")
+BENCHMARKS = (
+    "compile_time",
+    "cold_start",
+    "call_overhead",
+    "cpu_kernels",
+    "cpu_math",
+    "memory",
+    "profiler_cost",
+)
 
 
 def main() -> None:

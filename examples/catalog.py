@@ -24,6 +24,9 @@ from examples import (
     mandelbrot,
     matmul,
     n_body,
+    profile_matmul,
+    profile_pipeline,
+    profile_regions,
     saxpy,
     shared_histogram,
     sieve,
@@ -64,4 +67,7 @@ EXAMPLES = (
     sparse_matvec.EXAMPLE,
     cholesky.EXAMPLE,
     smith_waterman.EXAMPLE,
+    profile_regions.EXAMPLE,
+    profile_matmul.EXAMPLE,
+    profile_pipeline.EXAMPLE,
 )

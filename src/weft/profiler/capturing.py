@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
 
+_CUDA: Final = 2
 _PAGE_WORDS: Final = 512
 _CPU: Final = 1  # DLPack's kDLCPU
 
@@ -131,7 +132,7 @@ class LaunchBuffer:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the memory will be."""
-        return (_CPU, 0) if self._on_cpu else (2, _current_device())
+        return (_CPU, 0) if self._on_cpu or not _has_driver() else (_CUDA, _current_device())
 
     def __dlpack__(self, **options: Any) -> Any:
         """Memory for one launch: of the active capture, else none."""
@@ -139,7 +140,9 @@ class LaunchBuffer:
         if active is not None:
             memory = active.memory_for(self._function, self._on_cpu)
         else:
-            memory = np.zeros(0, np.uint64) if self._on_cpu else _device_memory(0)
+            # Without a driver nothing can run; the wrapper says so, and better than this could.
+            on_cpu = self._on_cpu or not _has_driver()
+            memory = np.zeros(0, np.uint64) if on_cpu else _no_device_memory()
         return memory.__dlpack__(**options)
 
 
@@ -164,11 +167,28 @@ def _device_library() -> Any:
     )
 
 
+def _has_driver() -> bool:
+    from weft.driver.library import open_driver
+    from weft.errors import CudaError
+
+    try:
+        open_driver()
+    except CudaError:
+        return False
+    return True
+
+
+def _no_device_memory() -> Any:
+    from weft.driver.memory import empty
+    from weft.types.dtype import u64
+
+    return empty(0, u64, "cuda")
+
+
 def _current_device() -> int:
-    library = _device_library()
-    if library.__name__ == "torch":
-        return int(library.cuda.current_device())
-    return int(library.cuda.Device().id)
+    from weft.driver.device import current_device
+
+    return current_device()
 
 
 def _device_memory(words: int) -> Any:

@@ -98,17 +98,22 @@ def _lane_label(recording: Recording, index: int) -> str:
 
 
 def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
+    longest = float(spans["end"].max(initial=0.0)) / scale
     for event in np.unique(spans["event"]).tolist():
         chosen = spans[spans["event"] == event]
+        widths = (chosen["end"] - chosen["begin"]) / scale
+        colour = _COLOURS[event % len(_COLOURS)]
+        # White between neighbours; an edge of its own colour keeps the shortest region visible.
+        edges = np.where(widths > longest / 200, "white", colour)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(
             chosen["lane"],
-            (chosen["end"] - chosen["begin"]) / scale,
+            widths,
             left=chosen["begin"] / scale,
             height=heights,
-            color=_COLOURS[event % len(_COLOURS)],
-            edgecolor="white",
-            linewidth=0.3,
+            color=colour,
+            edgecolor=edges.tolist(),
+            linewidth=0.6,
             label=recording.event_name(event),
             zorder=2 + int(chosen["depth"].max()),
         )
