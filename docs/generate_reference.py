@@ -167,6 +167,39 @@ def defined_in(modules: tuple[str, ...]) -> dict[str, object]:
     return {name: getattr(weft, name) for module in modules for name in weft._PUBLIC[module]}
 
 
+def profiler_page() -> str:
+    """`weft.profiler`, without the names that kernels use."""
+    lines = [
+        "# The profiler\n",
+        "`weft.profiler` on the host: it prepares buffers, collects launches, and shows what they recorded. "
+        "[The guide](../profiling.md) says how to begin; [the language](language.md#profiler) has "
+        "`Profiler` and `CudaProfiler`.\n",
+    ]
+    for names in weft.profiler._PUBLIC.values():
+        for name in names:
+            value = getattr(weft.profiler, name)
+            lines.append(entry(f"profiler.{name}", value))
+            lines += methods(f"profiler.{name}", value)
+    return "\n".join(lines) + FOOT
+
+
+def methods(name: str, value: object) -> list[str]:
+    """The documented methods of a class, as a list of entries."""
+    if not inspect.isclass(value):
+        return []
+    found = []
+    for attribute, member in vars(value).items():
+        function = member.fget if isinstance(member, property) else member
+        if attribute.startswith("_") or not inspect.isfunction(function):
+            continue
+        shown = attribute if isinstance(member, property) else signature(attribute, function)
+        text = markdown(function.__doc__ or "")
+        found.append(
+            f"### `{name.rpartition('.')[2]}.{shown.replace('(self, ', '(').replace('(self)', '()')}`\n\n{text}\n"
+        )
+    return found
+
+
 def language_page() -> str:
     """The kernel language, by family."""
     lines = [
@@ -205,6 +238,7 @@ def pages() -> dict[Path, str]:
     result = {
         FOLDER / "language.md": language_page(),
         FOLDER / "compiled-function.md": compiled_function_page(),
+        FOLDER / "profiler.md": profiler_page(),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
@@ -213,6 +247,7 @@ def pages() -> dict[Path, str]:
     links = [
         ("language.md", "The kernel language"),
         ("compiled-function.md", "The compiled function"),
+        ("profiler.md", "The profiler"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

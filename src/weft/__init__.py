@@ -79,6 +79,8 @@ _PUBLIC = {
         "WeftError",
     ),
 }
+# Modules that are public as they are: `weft.profiler.capture`.
+_MODULES = ("profiler",)
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -95,7 +97,7 @@ def _language_names() -> list[str]:
 
 
 def _public_names() -> list[str]:
-    return sorted([*_MODULE_OF, *_language_names(), "__version__"])
+    return sorted([*_MODULE_OF, *_MODULES, *_language_names(), "__version__"])
 
 
 def __getattr__(name: str) -> object:
@@ -104,8 +106,8 @@ def __getattr__(name: str) -> object:
         value: object = _public_names()
     elif name in _MODULE_OF:
         value = getattr(_import(_MODULE_OF[name]), name)
-    elif name == "profiler":
-        value = _import("weft.profiler")
+    elif name in _MODULES:
+        value = _import(f"weft.{name}")
     elif name.startswith("_"):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     else:

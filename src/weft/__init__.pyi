@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What type checkers see of weft: the names that __init__.py resolves when they are asked for."""
 
+from weft import profiler as profiler
 from weft.api import compile as compile
 from weft.api import jit as jit
 from weft.api import kernel as kernel
