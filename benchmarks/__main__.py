@@ -19,6 +19,7 @@ BENCHMARKS = (
     "cpu_math",
     "memory",
     "profiler_cost",
+    "gpu_launch",
 )
 
 

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make gpu` runs: the tests marked `gpu`, and says why where there is no GPU.
+"""What `make gpu` runs: the tests marked `gpu`, then the benchmark of launches; says why where there is no GPU.
 
-In: more arguments for pytest. Out: pytest's report; 0 also where there is nothing to run on.
+In: more arguments for pytest. Out: its report and JSON lines; 0 also where there is nothing to run on.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.harness import ROOT
 from tests.conftest import gpu_missing
 
 
 def main() -> int:
-    """Run the tests that need a GPU."""
+    """Run the tests that need a GPU, and the benchmark also where one fails."""
     if reason := gpu_missing():
         print(f"make gpu needs an NVIDIA GPU and its driver: {reason}")
         return 0
-    return int(pytest.main(["-m", "gpu", str(Path(__file__).parent), *sys.argv[1:]]))
+    failed = int(pytest.main(["-m", "gpu", str(Path(__file__).parent), *sys.argv[1:]]))
+    command = [sys.executable, "-m", "benchmarks.gpu_launch", "--json"]
+    measured = subprocess.run(command, check=False, cwd=ROOT).returncode
+    return failed or measured
 
 
 if __name__ == "__main__":

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark of launches runs to its end on the fake driver, and says why where there is no GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu_launch import COUNTS, PEERS, figures, gpu_missing
+from benchmarks.harness import ROOT
+from tests.native.fake_cuda.fake import FakeCuda, on_fake
+
+
+class DeviceArray:
+    """A NumPy array that says it is in device memory."""
+
+    def __init__(self) -> None:
+        self.array = np.zeros(16, np.float32)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {**self.array.__array_interface__, "strides": None, "stream": 1, "version": 3}
+
+
+def make_array() -> tuple[DeviceArray, int]:
+    array = DeviceArray()
+    return array, array.array.ctypes.data
+
+
+@on_fake()
+def test_every_way_to_launch_is_measured(fake: FakeCuda):
+    options = "--gpu-arch sm_90"
+    found = list(figures(make_array, 1, driver=str(fake.path), options=options, launches=2))
+    assert len(found) == len(COUNTS) * (4 + len(PEERS) + 1)
+    for figure in found:
+        assert figure.value is not None and figure.value > 0
+        assert figure.peer_value or figure.note
+    assert {figure.peer_value is not None for figure in found if figure.peer == "C loop"} == {True}
+
+
+@pytest.mark.skipif(not gpu_missing(), reason="there is a GPU")
+def test_a_machine_without_a_gpu_is_told_so():
+    command = [sys.executable, "-m", "benchmarks.gpu_launch", "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    (line,) = done.stdout.splitlines()
+    assert gpu_missing() in json.loads(line)["note"]
