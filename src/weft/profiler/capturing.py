@@ -32,12 +32,13 @@ _CPU: Final = 1  # DLPack's kDLCPU
 class _NewLaunch:
     """A launch between its call and the end of the capture."""
 
-    __slots__ = ("begin_ns", "function", "memory", "on_cpu")
+    __slots__ = ("begin_ns", "device", "function", "memory", "stream")
 
-    def __init__(self, function: str, memory: Any, on_cpu: bool) -> None:
+    def __init__(self, function: str, memory: Any, device: str, stream: int | None) -> None:
         self.function = function
         self.memory = memory
-        self.on_cpu = on_cpu
+        self.device = device
+        self.stream = stream
         self.begin_ns = time.monotonic_ns()
 
 
@@ -72,22 +73,23 @@ class Capture:
     ) -> None:
         assert self._token is not None
         _active.reset(self._token)
-        if any(not launch.on_cpu for launch in self._launches):
+        if any(launch.device != "cpu" for launch in self._launches):
             from weft.driver.device import synchronize
 
             synchronize()
         end_ns = time.monotonic_ns()
         for launch in self._launches:
             recording = decode_lane(launch.memory)
-            self._trace.add(
-                Launch(recording, launch.function, launch.begin_ns, end_ns, launch.on_cpu)
-            )
+            found = Launch(recording, launch.function, launch.begin_ns, end_ns)
+            found.device, found.stream = launch.device, launch.stream
+            self._trace.add(found)
         self._launches.clear()
 
-    def memory_for(self, function: str, on_cpu: bool) -> Any:
+    def memory_for(self, function: str, device: str, stream: int | None) -> Any:
         """A prepared buffer for a launch that is about to be made."""
+        on_cpu = device == "cpu"
         memory = _host_memory(self._words) if on_cpu else _device_memory(self._words)
-        self._launches.append(_NewLaunch(function, memory, on_cpu))
+        self._launches.append(_NewLaunch(function, memory, device, stream))
         return memory
 
 
@@ -138,7 +140,8 @@ class LaunchBuffer:
         """Memory for one launch: of the active capture, else none."""
         active = _active.get()
         if active is not None:
-            memory = active.memory_for(self._function, self._on_cpu)
+            device = "cpu" if self._on_cpu else f"cuda:{_current_device()}"
+            memory = active.memory_for(self._function, device, options.get("stream"))
         else:
             # Without a driver nothing can run; the wrapper says so, and better than this could.
             on_cpu = self._on_cpu or not _has_driver()

@@ -121,6 +121,7 @@ def decode_lane(buffer: object) -> Recording:
     nothing.kernel = str(description.get("kernel", ""))
     nothing.events, nothing.groups = (_names(description.get(k)) for k in ("events", "groups"))
     nothing.grid, nothing.block = prologue.grid, prologue.block
+    nothing.words_needed = prologue.needed
     nothing.tick_ns = 1.0 if prologue.is_nanoseconds else _GPU_TICK_NS
     if prologue.refusal:
         nothing.problems.append(
@@ -340,9 +341,9 @@ def _report(
         problems.append(f"{np.count_nonzero(lost)} lanes lost {int(lost.sum())} records in all")
     if lost.any():
         most = int(attempted.max())
+        recording.words_needed = prologue.records + prologue.lanes * most
         problems.append(
-            f"a buffer of {prologue.records + prologue.lanes * most} words, or records="
-            f"{-(-most // per_record)}, holds all"
+            f"a buffer of {recording.words_needed} words, or records={-(-most // per_record)}, holds all"
         )
     unfinished = np.flatnonzero(~table["is_complete"])
     if len(unfinished):

@@ -102,7 +102,7 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
     for event in np.unique(spans["event"]).tolist():
         chosen = spans[spans["event"] == event]
         widths = (chosen["end"] - chosen["begin"]) / scale
-        colour = _COLOURS[event % len(_COLOURS)]
+        colour: str = _COLOURS[int(event) % len(_COLOURS)]
         # White between neighbours; an edge of its own colour keeps the shortest region visible.
         edges = np.where(widths > longest / 200, "white", colour)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)

@@ -53,6 +53,7 @@ class Recording:
         grid, block: of the launch; None where the format does not say.
         tick_ns: how exact the times are.
         problems: sentences about what is missing or wrong.
+        words_needed: of a buffer that holds every record; 0 where the format does not say.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Recording:
         "problems",
         "records",
         "tick_ns",
+        "words_needed",
     )
 
     def __init__(
@@ -88,6 +90,7 @@ class Recording:
         self.origin_ns = origin_ns
         self.tick_ns = tick_ns
         self.problems = list(problems)
+        self.words_needed = 0
         self.grid: tuple[int, int, int] | None = None
         self.block: tuple[int, int, int] | None = None
 

@@ -27,9 +27,10 @@ def summary(trace: Trace) -> str:
     for number, launch in enumerate(trace.launches):
         lines += _launch_lines(launch.recording, number, trace.cost_ns)
         lines.append("")
-    _, uncertainty = trace.clock_offset()
-    if uncertainty:
-        lines.append(f"host and device times are aligned to ±{duration(uncertainty)}")
+    for device in sorted({launch.device for launch in trace.launches}):
+        _, uncertainty = trace.clock_offset(device)
+        if uncertainty:
+            lines.append(f"times of {device} and host are aligned to ±{duration(uncertainty)}")
     lines += [f"! {problem}" for problem in trace.problems]
     return "\n".join(lines).rstrip("\n") if lines else "no launches"
 

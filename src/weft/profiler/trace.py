@@ -6,7 +6,6 @@ In: recordings. Out: a table, spans, files for viewers, a picture. Next: summary
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,10 +52,11 @@ class Launch:
         function: the host function that made it; empty where unknown.
         begin_ns, end_ns: the host's monotonic clock just before the call, and after all launches had ended;
             None where unknown.
-        on_cpu: whether it ran on the CPU, whose clock is the host's.
+        device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
+        stream: the CUDA stream's handle; None on the CPU, or where unknown.
     """
 
-    __slots__ = ("begin_ns", "end_ns", "function", "on_cpu", "recording")
+    __slots__ = ("begin_ns", "device", "end_ns", "function", "recording", "stream")
 
     def __init__(
         self,
@@ -64,13 +64,15 @@ class Launch:
         function: str = "",
         begin_ns: int | None = None,
         end_ns: int | None = None,
-        on_cpu: bool = False,
+        device: str = "",
+        stream: int | None = None,
     ) -> None:
         self.recording = recording
         self.function = function
         self.begin_ns = begin_ns
         self.end_ns = end_ns
-        self.on_cpu = on_cpu
+        self.device = device
+        self.stream = stream
 
     def __repr__(self) -> str:
         return f"<launch of {self.recording.kernel or 'a kernel'}: {len(self.recording.records)} records>"
@@ -129,8 +131,16 @@ class Trace:
             found += [f"launch {number}: {p}" for p in (*launch.recording.problems, *unmatched)]
         return found
 
-    def clock_offset(self) -> tuple[int, int]:
-        """What to add to the device's clock to make it the host's, and how far that may be wrong, in ns.
+    @property
+    def words_needed(self) -> int:
+        """Of the buffer that would have held every record of the largest launch.
+
+        A first run in a small capture counts; the second has room: ``capture(words=trace.words_needed)``.
+        """
+        return max((recording.words_needed for recording in self.recordings), default=0)
+
+    def clock_offset(self, device: str = "cuda:0") -> tuple[int, int]:
+        """What to add to a device's clock to make it the host's, and how far that may be wrong, in ns.
 
         A launch's records lie between the moment before its call and the moment after it had ended, so each
         launch bounds the offset from both sides. Records of the CPU are on the host's clock already.
@@ -141,8 +151,10 @@ class Trace:
         lowest, highest = None, None
         for launch in self.launches:
             times = launch.recording.records["time"]
-            if launch.on_cpu or not len(times) or launch.begin_ns is None or launch.end_ns is None:
+            is_bound = launch.begin_ns is not None and launch.end_ns is not None
+            if launch.device != device or device == "cpu" or not len(times) or not is_bound:
                 continue
+            assert launch.begin_ns is not None and launch.end_ns is not None
             origin = launch.recording.origin_ns
             low = launch.begin_ns - (origin + int(times.min()))
             high = launch.end_ns - (origin + int(times.max()))
@@ -154,8 +166,7 @@ class Trace:
 
     def timeline(self) -> Timeline:
         """The trace as tracks and events, which the exporters write."""
-        offset, _ = self.clock_offset()
-        offsets = [0 if launch.on_cpu else offset for launch in self.launches]
+        offsets = [self.clock_offset(launch.device)[0] for launch in self.launches]
         return lay_out(self.recordings, [*self._host, *self._calls(offsets)], offsets)
 
     def _calls(self, offsets: Sequence[int]) -> list[HostSpan]:
@@ -232,11 +243,12 @@ class Trace:
         return plot(self, path, **options)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table, and the picture where matplotlib is at hand."""
+        """What a notebook shows: the table, and the picture where matplotlib is installed."""
         from html import escape
+        from importlib.util import find_spec
 
         text = f"<pre>{escape(self.summary())}</pre>"
-        if "matplotlib" not in sys.modules or not self.launches:
+        if find_spec("matplotlib") is None or not self.launches:
             return text
         import base64
         import io
