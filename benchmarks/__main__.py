@@ -18,6 +18,7 @@ BENCHMARKS = (
     "cpu_kernels",
     "cpu_math",
     "memory",
+    "instructions",
     "profiler_cost",
     "gpu_launch",
 )

@@ -25,7 +25,7 @@ def kernel(a: weft.Tensor):
     i = weft.thread_idx.x
     a[i] = twice(a[i])
 
-@weft.jit
+@weft.jit(options="--generate-line-info")
 def host(a: weft.Tensor):
     kernel(a).launch(grid=1, block=8)
 

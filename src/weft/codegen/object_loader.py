@@ -42,30 +42,43 @@ class LoadedObject:
 
 
 @functools.cache
-def _compiler() -> tuple[LLJIT, itertools.count[int]]:
-    """The process's one LLJIT, and numbers for its libraries, whose names cannot be used twice."""
+def _compiler(debuggable: bool) -> LLJIT:
+    """The process's LLJIT, made once.
+
+    JITLink lays the sections of an object side by side. RuntimeDyld places them where the system likes, and in a
+    process with much memory mapped (a GPU's, say) it ends the process when they lie more than 2 GB apart; but
+    only RuntimeDyld tells gdb what was loaded.
+    """
     initialize("native")
     machine = llvm.Target.from_default_triple().create_target_machine(
         reloc="pic", codemodel="small"
     )
-    return llvm.create_lljit_compiler(machine), itertools.count()
+    return llvm.create_lljit_compiler(machine, use_jit_link=not debuggable)
 
 
-def load_object(data: bytes, symbols: Sequence[str]) -> LoadedObject:
+@functools.cache
+def _numbers() -> itertools.count[int]:
+    """Numbers for the libraries of an LLJIT, whose names cannot be used twice."""
+    return itertools.count()
+
+
+def load_object(data: bytes, symbols: Sequence[str], debuggable: bool = False) -> LoadedObject:
     """Loads an object and looks up symbols in it.
 
     Args:
         data: a relocatable object for this machine.
         symbols: names of functions or data in it.
+        debuggable: debuggers are told of the code; not for processes that use a GPU.
     Raises:
         InternalCompilerError: if a symbol is missing, in the object or among what it needs.
     """
-    compiler, numbers = _compiler()
     library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
     for symbol in symbols:
         library.export_symbol(symbol)
     try:
-        return LoadedObject(library.link(compiler, f"weft.{next(numbers)}"), symbols)
+        return LoadedObject(
+            library.link(_compiler(debuggable), f"weft.{next(_numbers())}"), symbols
+        )
     except RuntimeError as error:
         raise InternalCompilerError(
             "OBJECT_LOADING", f"the object cannot be loaded: {error}", hint=REPORT_HINT

@@ -195,7 +195,7 @@ class DumpDir(_TextOption):
 
 
 class GenerateLineInfo(CompileOption):
-    """Puts source lines into device code and the host object, for debuggers and profilers."""
+    """Puts source lines into device code for profilers; on the CPU, tells debuggers of the code."""
 
     __slots__ = ()
     flag, field = "--generate-line-info", "generate_line_info"

@@ -7,6 +7,7 @@ Each line of `compile_function` is a stage; its room is named in the import. Nex
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor.registry import choose_executor
+from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +80,9 @@ def compile_function(
         keep_disassembly(backend, artifacts)
     with artifacts.stage("link"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
-        image = link(code, load_object, executor.load_policy)
+        debuggable = options.generate_line_info and backend.device_type == CPU
+        load = functools.partial(load_object, debuggable=debuggable)
+        image = link(code, load, executor.load_policy)
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
     if options.time:
         artifacts.print_report()
