@@ -13,7 +13,8 @@ from weft.dialects.cuda import CUDA
 
 ARRAY = "!cuda.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
 VIEW = "!cuda.tensor<i8, [?, 4], contiguous, shared, dims 32, offsets 32, align 1>"
-TYPES = {"i": "i32", "w": "i64", "x": "f32", "c": "i1"}
+RECORDS = "!cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 32, align 8>"
+TYPES = {"i": "i32", "w": "i64", "x": "f32", "c": "i1", "r": RECORDS}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 TEXT = f"""builtin.module {{
   cuda.kernel @k({PARAMETERS}) attributes {{weft.shared_memory_bytes = 128 : i64}} {{
@@ -37,6 +38,7 @@ TEXT = f"""builtin.module {{
     %7 = cuda.timer "globaltimer" : i64
     %8 = cuda.timer "clock32" : i32
     %9 = cuda.sm_id : i32
+    cuda.record "clock32" %c, %i, %r[%w : i64] : {RECORDS}
     cuda.return
   }}
 }}"""
@@ -69,6 +71,8 @@ WRONG = [
     ('"add"', '"mul"', "kind 'mul' is none of"),
     ('"globaltimer"', '"walltime"', "timer 'walltime' is none of"),
     ('"globaltimer" : i64', '"globaltimer" : i32', "globaltimer yields i64"),
+    ('record "clock32"', 'record "clock16"', "timer 'clock16' is none of"),
+    ("tensor<i64, [?]", "tensor<i32, [?]", "a global tensor of rank 1 of i64"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('shared', 'local')}", "in the shared space"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('8,', '?,')}", "an array of static shape"),
     (f"%w : {ARRAY}", f"%w : {ARRAY.replace('contiguous', 'strided')}", "arrays are contiguous"),
