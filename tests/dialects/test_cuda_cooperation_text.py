@@ -72,7 +72,6 @@ WRONG = [
     ('"globaltimer"', '"walltime"', "timer 'walltime' is none of"),
     ('"globaltimer" : i64', '"globaltimer" : i32', "globaltimer yields i64"),
     ('record "clock32"', 'record "clock16"', "timer 'clock16' is none of"),
-    ("tensor<i64, [?]", "tensor<i32, [?]", "a global tensor of rank 1 of i64"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('shared', 'local')}", "in the shared space"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('8,', '?,')}", "an array of static shape"),
     (f"%w : {ARRAY}", f"%w : {ARRAY.replace('contiguous', 'strided')}", "arrays are contiguous"),
@@ -86,3 +85,8 @@ def test_a_wrong_operation_is_refused(right, wrong, message):
     assert right in TEXT
     with pytest.raises((VerifyException, ParseError), match=message):
         parsed(TEXT.replace(right, wrong, 1))
+
+
+def test_a_record_goes_into_words():
+    with pytest.raises(VerifyException, match="a global tensor of rank 1 of i64"):
+        parsed(TEXT.replace(RECORDS, RECORDS.replace("<i64", "<f64"))).verify()
