@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ownership tests on an extension built with the address and undefined-behaviour sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUBSET = ["any", "callbacks", "dlpack", "error", "function", "object", "ownership", "threads", "values"]
+SECONDS = 60  # for the tests themselves; the first run builds the extension before
+
+
+@pytest.mark.timeout(900)
+def test_the_sanitizers_find_nothing():
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("needs another process: this one runs under the sanitizers")
+    tests = [f"tests/ffi/test_{name}.py" for name in SUBSET]
+    tests += ["tests/native/test_results_and_ownership.py", "tests/native/test_tensor_protocols.py"]
+    command = [sys.executable, "tools/run_sanitized.py", "-q", "-x", f"--timeout={SECONDS}", *tests]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=840)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    assert " passed" in result.stdout
