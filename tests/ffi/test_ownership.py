@@ -12,7 +12,6 @@ import pytest
 
 from weft import ffi
 
-
 pytestmark = pytest.mark.usefixtures("small_heap")
 
 
@@ -36,9 +35,12 @@ OPERATIONS = {
     "callback": lambda library, value: library.apply(lambda given: None, value),
     "callback returns": lambda library, value: library.apply(lambda given: given, value),
     "callback raises": lambda library, value: library.apply(raise_it, value),
-    "callback re-enters": lambda library, value: library.apply(lambda v: library.echo(v), value),
+    "callback re-enters": lambda library, value: library.apply(library.echo, value),
     "callback drops": lambda library, value: library.apply(lambda v: gc.collect(0) and None, value),
-    "kept and forgotten": lambda library, value: (library.keep_value(value), library.forget_value()),
+    "kept and forgotten": lambda library, value: (
+        library.keep_value(value),
+        library.forget_value(),
+    ),
     "forgotten on a thread": lambda library, value: (
         library.keep_value(value),
         library.forget_value_on_thread(),

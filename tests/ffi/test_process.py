@@ -32,7 +32,8 @@ def test_nothing_is_released_into_an_interpreter_that_has_ended():
 
 def test_threads_that_call_back_while_the_process_ends_are_harmless():
     run_python(
-        PRELUDE + "thread = threading.Thread(target=lambda: library.sum_on_threads(lambda a, b: 1, 4, 10**6), daemon=True)\n"
+        PRELUDE
+        + "thread = threading.Thread(target=lambda: library.sum_on_threads(lambda a, b: 1, 4, 10**6), daemon=True)\n"
         "thread.start()\n"
         "import time; time.sleep(0.2)\n"
         "os._exit(0)\n"
@@ -150,7 +151,11 @@ def test_a_cpp_program_calls_functions_of_weft_and_outlives_them():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environment["PYTHONHOME"] = sys.base_prefix
     result = subprocess.run(
-        [str(program), str(FOLDER / "program.py")], capture_output=True, text=True, env=environment, timeout=100
+        [str(program), str(FOLDER / "program.py")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=100,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines() == [

@@ -31,9 +31,11 @@ arrays = st.builds(
 keys = st.integers(-(2**40), 2**40) | texts
 values = st.recursive(
     plain | arrays,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.lists(inner, max_size=4).map(tuple)
-    | st.dictionaries(keys, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(keys, inner, max_size=4)
+    ),
     max_leaves=8,
 )
 

@@ -23,7 +23,7 @@ def run_all(work, count=THREADS):
         try:
             barrier.wait()
             work(index)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=start, args=(index,)) for index in range(count)]
@@ -60,7 +60,9 @@ def test_sixteen_threads_call_one_function(library, release_gil):
 
 
 def test_sixteen_threads_call_functions_of_their_own(library):
-    functions = [ffi.wrap_function(lambda value, index=index: value + index) for index in range(THREADS)]
+    functions = [
+        ffi.wrap_function(lambda value, index=index: value + index) for index in range(THREADS)
+    ]
 
     def work(index):
         for number in range(300):
@@ -123,7 +125,9 @@ def test_one_list_is_changed_by_all_under_the_program_s_own_lock():
                 shared.append(index * 1000 + number)
 
     run_all(work, 8)
-    assert sorted(shared) == sorted(index * 1000 + number for index in range(8) for number in range(50))
+    assert sorted(shared) == sorted(
+        index * 1000 + number for index in range(8) for number in range(50)
+    )
 
 
 def test_types_are_learnt_by_all_threads_at_once(library):

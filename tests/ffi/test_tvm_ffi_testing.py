@@ -52,7 +52,14 @@ def test_typed_functions_take_and_return_their_type(name):
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("int", "text"), ("float", "text"), ("string", 1), ("arr_int", ("a",)), ("dtype", 1.5), ("device", 1.5)],
+    [
+        ("int", "text"),
+        ("float", "text"),
+        ("string", 1),
+        ("arr_int", ("a",)),
+        ("dtype", 1.5),
+        ("device", 1.5),
+    ],
 )
 def test_typed_functions_refuse_another_type(name, wrong):
     with pytest.raises((TypeError, ValueError)):

@@ -21,8 +21,8 @@ struct Allocator {
 };
 
 ffi::Tensor Vector(int64_t size, float start) {
-  ffi::Tensor made =
-      ffi::Tensor::FromNDAlloc(Allocator(), ffi::Shape{size}, DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
+  ffi::Tensor made = ffi::Tensor::FromNDAlloc(Allocator(), ffi::Shape{size}, DLDataType{kDLFloat, 32, 1},
+                                              DLDevice{kDLCPU, 0});
   for (int64_t index = 0; index < size; ++index) {
     static_cast<float*>(made.data_ptr())[index] = start + static_cast<float>(index);
   }
@@ -31,7 +31,8 @@ ffi::Tensor Vector(int64_t size, float start) {
 
 void Print(const ffi::Tensor& tensor) {
   for (int64_t index = 0; index < tensor.numel(); ++index) {
-    std::printf(index == 0 ? "%g" : " %g", static_cast<double>(static_cast<float*>(tensor.data_ptr())[index]));
+    std::printf(index == 0 ? "%g" : " %g",
+                static_cast<double>(static_cast<float*>(tensor.data_ptr())[index]));
   }
   std::printf("\n");
 }
@@ -53,9 +54,11 @@ int main(int, char** arguments) {
     add_one(a, Vector(2, 0));
   } catch (const ffi::Error& error) {
     std::string message(error.message());
-    std::printf("%s: %s\n", std::string(error.kind()).c_str(), message.substr(message.find("shape[0]")).c_str());
+    std::printf("%s: %s\n", std::string(error.kind()).c_str(),
+                message.substr(message.find("shape[0]")).c_str());
   }
-  std::printf("%s\n", std::string(join(ffi::Array<ffi::String>{"a", "b", "c"}, "-").cast<ffi::String>()).c_str());
+  std::printf("%s\n",
+              std::string(join(ffi::Array<ffi::String>{"a", "b", "c"}, "-").cast<ffi::String>()).c_str());
   ffi::Function twice = ffi::Function::FromTyped([](int64_t value) { return 2 * value; });
   std::printf("%lld\n", static_cast<long long>(apply(twice, 21).cast<int64_t>()));
 
@@ -64,7 +67,8 @@ int main(int, char** arguments) {
   try {
     join(ffi::Array<ffi::String>{"a"}, "-");
   } catch (const ffi::Error& error) {
-    std::printf("after the end: %s: %s\n", std::string(error.kind()).c_str(), std::string(error.message()).c_str());
+    std::printf("after the end: %s: %s\n", std::string(error.kind()).c_str(),
+                std::string(error.message()).c_str());
   }
   // Compiled code needs no Python.
   ffi::Tensor c = Vector(4, 0.5f);
