@@ -12,6 +12,7 @@ import weft
 from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
 from weft.profiler import decode_lane, decode_tag, decode_tirx
 from weft.profiler.spans import find_spans
+from weft.types import trace_format as wire
 
 FEW = settings(max_examples=60, deadline=None)
 END = 3
@@ -182,6 +183,13 @@ def test_a_lane_buffer_with_broken_words_never_breaks_the_decoder(given_streams,
         words[place] = data.draw(st.integers(0, (1 << 64) - 1))
     recording = decode_lane(words)
     find_spans(recording, recording.problems)
+
+
+@pytest.mark.parametrize("capacity", [0, 1])
+def test_a_wide_lane_without_room_for_a_record_is_reported(capacity):
+    words = lane_buffer([[]], 1, names=["x"] * 12, capacity=20)
+    words[wire.WORD_LAYOUT] = np.uint64(capacity << 32 | wire.FLAG_WIDE)
+    assert decode_lane(words).problems
 
 
 @FEW

@@ -73,7 +73,9 @@ class Prologue:
         """Whether the places lie in the buffer, as they do unless something overwrote the prologue."""
         end = self.records + self.lanes * self.capacity
         headers_end = self.headers + self.lanes * wire.HEADER_WORDS
-        return wire.PROLOGUE_WORDS <= self.headers and headers_end <= self.records and end <= size
+        in_order = wire.PROLOGUE_WORDS <= self.headers and headers_end <= self.records
+        # A lane has room for one record at least: a launch that has not even that records nothing at all.
+        return in_order and end <= size and self.capacity >= (2 if self.is_wide else 1)
 
 
 def _halves(word: Any) -> tuple[int, int]:
