@@ -16,11 +16,11 @@ namespace {
 using AddFunction = int (*)(PyObject* module);
 
 constexpr AddFunction kParts[] = {
-    add_runtime_table, add_ffi_library,   add_environment,   add_object,        add_object_classes,
-    add_tensor,        add_tensor_view,   add_any,           add_value_classes, add_call_plan,
-    add_function,      add_callback,      add_registry,      add_reflection,    add_ffi_errors,
-    add_error_values,  add_type_table,    add_argument_keys, add_driver,        add_runtime,
-    add_cpu_pool,      add_prepared_call,
+    add_runtime_table, add_ffi_library,  add_environment,   add_object,        add_object_classes,
+    add_tensor,        add_tensor_view,  add_any,           add_moved,         add_value_classes,
+    add_call_plan,     add_function,     add_callback,      add_registry,      add_reflection,
+    add_ffi_errors,    add_error_values, add_type_table,    add_argument_keys, add_driver,
+    add_runtime,       add_cpu_pool,     add_prepared_call,
 };
 
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.
@@ -45,6 +45,11 @@ PyModuleDef_Slot kSlots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(execute)},
 #if PY_VERSION_HEX >= 0x030C0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    // A free-threaded interpreter runs with its GIL on while weft is loaded: the type entries and the counts
+    // of references in cells rely on it.
+    {Py_mod_gil, Py_MOD_GIL_USED},
 #endif
     {0, nullptr},
 };

@@ -296,6 +296,7 @@ const char* kind_name(Kind kind) {
     case Kind::kPointer:
       return "pointer";
     case Kind::kTensorView:
+    case Kind::kMoved:
     case Kind::kAny:
     case Kind::kDict:
     case Kind::kDataType:

@@ -180,6 +180,25 @@ int encode_result(PyObject* object, TVMFFIAny* result) {
   return encode_owned(object, result);
 }
 
+// Arrays and maps arrive as copies, which the callable may have changed on the way.
+bool is_copied(int32_t type_index, ObjectMode mode) {
+  return mode == ObjectMode::kValues && (type_index == kTVMFFIArray || type_index == kTVMFFIMap);
+}
+
+// A callable that returns an argument returns the very object that it was given.
+bool return_argument(PyObject* returned, Arguments& arguments, const TVMFFIAny* values, ObjectMode mode,
+                     TVMFFIAny* result) {
+  for (Py_ssize_t index = 0; index < arguments.count(); ++index) {
+    const TVMFFIAny& value = values[index];
+    if (arguments.data()[index] != returned || value.type_index < kTVMFFIStaticObjectBegin) continue;
+    if (is_copied(value.type_index, mode)) return false;
+    ffi().object_inc_ref(value.v_obj);
+    *result = value;
+    return true;
+  }
+  return false;
+}
+
 int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t count, TVMFFIAny* result) {
   drain_deferred();
   const ResultPolicy policy = policy_of(callback);
@@ -198,7 +217,8 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
       Reference returned(PyObject_Vectorcall(
           callable.get(), arguments.data(),
           static_cast<size_t>(arguments.count()) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-      failed = returned ? encode_result(returned.get(), result) : -1;
+      bool same = returned && !views && return_argument(returned.get(), arguments, values, policy.objects, result);
+      if (!same) failed = returned ? encode_result(returned.get(), result) : -1;
     }
   }
   if (WEFT_UNLIKELY(loans.count() != 0) && end_loans(loans, views) != 0) {

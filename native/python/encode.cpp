@@ -12,6 +12,7 @@
 #include "python/foreign_error.h"
 #include "python/function.h"
 #include "python/interop.h"
+#include "python/moved.h"
 #include "python/numpy_scalar.h"
 #include "python/object.h"
 #include "python/readers.h"
@@ -196,6 +197,8 @@ WEFT_COLD int refuse_type(PyObject* object) {
 int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                      TVMFFIAny* value) {
   switch (entry.kind) {
+    case Kind::kMoved:
+      return encode_moved(object, frame.scratch, value);
     case Kind::kDict:
       return encode_dict(object, flags, frame, value);
     case Kind::kDataType:
@@ -356,14 +359,12 @@ int encode_owned(PyObject* object, TVMFFIAny* value) {
   frame.any_value = true;
   TVMFFIAny view;
   if (encode_argument(object, *entry, 0, frame, &view) != 0) return -1;
-  if (view.type_index < kTVMFFIStaticObjectBegin && view.type_index != kTVMFFIDLTensorPtr &&
-      view.type_index != kTVMFFIRawStr && view.type_index != kTVMFFIByteArrayPtr) {
-    *value = view;
-    return 0;
-  }
   if (view.type_index == kTVMFFIDLTensorPtr) {
     return refuse(PyExc_TypeError,
                   "a TensorView is good for one call only and cannot be kept; keep a Tensor");
+  }
+  if (view.type_index == kTVMFFIObjectRValueRef) {
+    return refuse(PyExc_TypeError, "a moved object is good for one call only and cannot be kept");
   }
   int code = ffi().any_view_to_owned_any(&view, value);
   if (code == 0) return 0;

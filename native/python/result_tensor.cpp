@@ -33,28 +33,6 @@ bool numpy_has_type(DLDataType type) {
   return known && type.lanes == 1 && type.bits >= 8;
 }
 
-// `module.from_dlpack`, or `module.dlpack.from_dlpack` as JAX has it. nullptr without an exception.
-PyObject* import_function(PyObject* module) {
-  PyObject* function = PyObject_GetAttr(module, g_names.from_dlpack);
-  if (function != nullptr) return function;
-  PyErr_Clear();
-  Reference inner(PyObject_GetAttrString(module, "dlpack"));
-  function = inner ? PyObject_GetAttr(inner.get(), g_names.from_dlpack) : nullptr;
-  if (function == nullptr) PyErr_Clear();
-  return function;
-}
-
-// The outermost package that a class comes from, which is where array libraries have from_dlpack. Borrowed.
-PyObject* package_of(PyTypeObject* type) {
-  Reference name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
-  Reference dot(PyUnicode_FromString("."));
-  Reference parts(name && dot && PyUnicode_Check(name.get()) ? PyUnicode_Partition(name.get(), dot.get())
-                                                             : nullptr);
-  const char* root = parts ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(parts.get(), 0)) : nullptr;
-  if (root == nullptr) PyErr_Clear();
-  return root == nullptr ? nullptr : imported_module(root);
-}
-
 PyObject* import_into_numpy(PyObject* source, const DLTensor& tensor) {
   if (tensor.device.device_type != kDLCPU) return Py_NewRef(source);
   if (numpy_has_type(tensor.dtype)) {
@@ -69,20 +47,9 @@ PyObject* import_into_numpy(PyObject* source, const DLTensor& tensor) {
 }  // namespace
 
 PyObject* import_exporter(PyObject* source, const DLTensor& tensor, const TypeEntry& entry) {
-  switch (entry.family) {
-    case Family::kNumpy:
-      return import_into_numpy(source, tensor);
-    case Family::kTorch:
-    case Family::kDlpack:
-    case Family::kExchange:
-    case Family::kCudaArray: {
-      PyObject* package = package_of(entry.type);
-      Reference function(package == nullptr ? nullptr : import_function(package));
-      return function ? PyObject_CallOneArg(function.get(), source) : Py_NewRef(source);
-    }
-    default:
-      return Py_NewRef(source);
-  }
+  if (entry.family == Family::kNumpy) return import_into_numpy(source, tensor);
+  if (entry.family == Family::kBuffer || !find_importer(&entry)) return Py_NewRef(source);
+  return PyObject_CallOneArg(entry.importer, source);
 }
 
 bool fits(PyObject* object, const ResultPolicy& policy) {
@@ -107,7 +74,7 @@ PyObject* tensor_to_python(TVMFFIObject* object, const ResultPolicy& policy) {
     return made;
   }
   Reference owner(own_object(object));
-  if (!owner || entry == nullptr || entry->kind != Kind::kTensor) return owner.release();
+  if (!owner || entry == nullptr || entry->kind == Kind::kObject) return owner.release();
   return import_exporter(owner.get(), *tensor_of(object), *entry);
 }
 
@@ -119,8 +86,8 @@ int set_tensor_type(PyObject* tensor_type, ResultPolicy* policy) {
       PyType_Check(tensor_type) ? entry_of_type(reinterpret_cast<PyTypeObject*>(tensor_type)) : nullptr;
   if (entry == nullptr && PyErr_Occurred()) return -1;
   bool holds_tensors =
-      entry != nullptr &&
-      (entry->kind == Kind::kTensor || entry->kind == Kind::kForeignObject || entry->kind == Kind::kObject);
+      entry != nullptr && (entry->kind == Kind::kTensor || entry->kind == Kind::kForeignObject ||
+                           entry->kind == Kind::kObject || find_importer(entry));
   if (!holds_tensors) {
     return refuse(PyExc_TypeError,
                   "expected a class of arrays as tensor_type (numpy.ndarray, torch.Tensor, weft.ffi.Tensor), "

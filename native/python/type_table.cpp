@@ -11,6 +11,7 @@
 #include "module.h"
 #include "python/any.h"
 #include "python/function.h"
+#include "python/moved.h"
 #include "python/numpy_scalar.h"
 #include "python/object.h"
 #include "python/readers.h"
@@ -99,6 +100,7 @@ Kind builtin_kind(PyTypeObject* type) {
   if (type == function_type()) return Kind::kFunction;
   if (is_object_type(type)) return Kind::kObject;
   if (type == tensor_view_type()) return Kind::kTensorView;
+  if (type == moved_type()) return Kind::kMoved;
   if (PyType_IsSubtype(type, any_type()) || type == any_view_type()) return Kind::kAny;
   if (type == &PyDict_Type) return Kind::kDict;
   return Kind::kUnknown;
@@ -272,6 +274,36 @@ void resolve(TypeEntry* entry) {
   }
 }
 
+// `module.from_dlpack`, or `module.dlpack.from_dlpack` as JAX has it. nullptr without an exception.
+PyObject* import_function(PyObject* module) {
+  PyObject* function = PyObject_GetAttr(module, g_names.from_dlpack);
+  if (function != nullptr) return function;
+  PyErr_Clear();
+  Reference inner(PyObject_GetAttrString(module, "dlpack"));
+  function = inner ? PyObject_GetAttr(inner.get(), g_names.from_dlpack) : nullptr;
+  if (function == nullptr) PyErr_Clear();
+  return function;
+}
+
+// The outermost package that a class comes from, which is where array libraries have from_dlpack. Borrowed.
+PyObject* package_of(PyTypeObject* type) {
+  Reference name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+  Reference dot(PyUnicode_FromString("."));
+  bool is_text = name && dot && PyUnicode_Check(name.get());
+  Reference parts(is_text ? PyUnicode_Partition(name.get(), dot.get()) : nullptr);
+  const char* root = parts ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(parts.get(), 0)) : nullptr;
+  if (root == nullptr) PyErr_Clear();
+  return root == nullptr ? nullptr : imported_module(root);
+}
+
+// An array tells the namespace of its library, which need not be where its class is from.
+PyObject* importer_of_array(PyObject* array) {
+  Reference space(PyObject_CallMethod(array, "__array_namespace__", nullptr));
+  PyObject* function = space ? import_function(space.get()) : nullptr;
+  if (function == nullptr) PyErr_Clear();
+  return function;
+}
+
 // Looking at a type runs Python code, during which other threads may meet the entry: it changes at once, at
 // the end.
 void settle(TypeEntry* entry) {
@@ -358,7 +390,24 @@ const TypeEntry* entry_of_type(PyTypeObject* type) {
   return entry;
 }
 
-const TypeEntry* find_type(PyObject* object) { return entry_of_type(Py_TYPE(object)); }
+const TypeEntry* find_type(PyObject* object) {
+  TypeEntry* entry = entry_of(Py_TYPE(object));
+  if (WEFT_LIKELY(entry == nullptr || entry->settled)) return entry;
+  settle(entry);
+  bool is_array = entry->kind == Kind::kTensor && entry->family != Family::kNumpy &&
+                  entry->family != Family::kTorch && entry->family != Family::kBuffer;
+  if (is_array && entry->importer == nullptr) entry->importer = importer_of_array(object);
+  return entry;
+}
+
+bool find_importer(const TypeEntry* entry) {
+  if (entry->importer != nullptr) return true;
+  PyObject* package = package_of(entry->type);
+  PyObject* function = package == nullptr ? nullptr : import_function(package);
+  if (function == nullptr) return false;
+  const_cast<TypeEntry*>(entry)->importer = function;  // entries are the table's, and this one lives for ever
+  return true;
+}
 
 int register_adapter(PyTypeObject* type, PyObject* adapter) {
   TypeEntry* entry = entry_of(type);

@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
   // The rest are arguments of foreign functions only; compiled functions refuse them.
   kAny,         // weft._native.OwnedAny and AnyView
   kTensorView,  // weft._native.TensorView, passed as DLTensor*
+  kMoved,       // weft._native.Moved: an object that the callee may take over
   kDict,
   kDataType,  // dtypes of weft, NumPy, torch and tvm_ffi
   kDevice,    // weft.ffi.Device, torch.device
@@ -75,6 +76,8 @@ struct TypeEntry {
   TensorCheck check = nullptr;
   TensorReader read = nullptr;
   const DLPackExchangeAPI* exchange = nullptr;
+  PyObject* importer =
+      nullptr;  // from_dlpack of the library that an array class belongs to, once it is known
   PyObject* adapter = nullptr;
   PyObject* protocol = nullptr;   // the method of Kind::kProtocol, or of kPointer; interned
   PyObject* fields = nullptr;     // of a record: the names of those that are passed
@@ -87,6 +90,10 @@ const TypeEntry* find_type(PyObject* object);
 
 // The same for a type whose instances results are made of.
 const TypeEntry* entry_of_type(PyTypeObject* type);
+
+// Whether tensors can be made instances of the type: looks for its library's from_dlpack where it is not
+// known.
+bool find_importer(const TypeEntry* entry);
 
 // Registers the function that gives the value marshalled in place of instances of `type`. ValueError for a
 // type whose instances are arguments as they are.

@@ -60,6 +60,28 @@ def test_a_shared_list_is_changed_by_the_callback(library):
     assert shared == [1, "added"]
 
 
+def test_a_callback_that_returns_an_argument_returns_the_same_object(library):
+    values = [
+        np.zeros(3),
+        "a text of more than seven bytes",
+        b"bytes of more than seven",
+        ffi.List([1]),
+    ]
+    values += [library.make_counter(1, "c"), library.echo, ValueError("x"), object()]
+    for value in values:
+        assert library.apply(lambda given: given, value) is value
+        assert ffi.wrap_function(lambda given: given)(value) is value
+
+
+def test_a_copy_that_a_callback_changed_is_returned_as_it_is_now(library):
+    def change(mapping, sequence):
+        mapping["added"] = 1
+        return mapping
+
+    assert library.apply(change, {"a": 0}, ()) == {"a": 0, "added": 1}
+    assert library.apply(lambda values: values, ({"inner": 1},)) == ({"inner": 1},)
+
+
 def test_arrays_arrive_as_the_caller_s_own_object(library):
     array = np.zeros(3)
     seen = []

@@ -140,3 +140,28 @@ def test_every_name_of_the_room_is_there_and_nothing_else():
     assert set(weft.ffi.__all__) <= set(dir(weft.ffi))
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = weft.ffi.Nothing
+
+
+def test_a_moved_object_is_the_callee_s(library):
+    array = ffi.Array([1, 2])
+    assert library.take_array(array.move()) is True
+    assert array.is_moved
+    with pytest.raises(ValueError, match="has been moved from"):
+        array.move()
+
+
+def test_a_moved_object_that_nobody_takes_stays(library):
+    array = ffi.Array([1, 2])
+    assert library.has_no_cpp_call(lambda: None)
+    with pytest.raises((TypeError, ValueError)):
+        library.echo(array.move(), memoryview(b"ab").cast("c"))
+    assert not array.is_moved
+    assert (array.reference_count, list(array)) == (1, [1, 2])
+    with pytest.raises(TypeError, match="good for one call only"):
+        ffi.Any(array.move())
+    assert not array.is_moved
+
+
+def test_only_an_object_can_be_moved():
+    with pytest.raises(TypeError, match="expected an FFI object"):
+        _native.Moved("text")  # type: ignore[arg-type]

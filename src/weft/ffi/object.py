@@ -61,6 +61,14 @@ class Object(_native.Object):
 
     __slots__ = ()
 
+    def move(self) -> _native.Moved:
+        """The object for a callee that may take it over: ``function(array.move())``.
+
+        A callee that takes its parameter as a rvalue gets the reference, and can change an array in place
+        that nobody else holds; this wrapper is empty then. Otherwise it keeps what it had.
+        """
+        return _native.Moved(self)
+
     def is_instance(self, type_key: str) -> bool:
         """Whether the object's type is that type or derives from it."""
         from weft.ffi.reflection import type_info

@@ -181,6 +181,9 @@ int64_t GiveAway(ffi::Function function) {
   return function(ffi::RValueRef<ffi::Array<ffi::Any>>(std::move(array))).cast<int64_t>();
 }
 
+// Takes its argument over where it was moved: then it holds the only reference.
+bool TakeArray(ffi::RValueRef<ffi::Array<ffi::Any>> array) { return (*std::move(array)).unique(); }
+
 ffi::Any PassText(ffi::Function function) { return function("raw text", 7); }
 
 // ---- errors
@@ -249,6 +252,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(apply_on_thread, ApplyOnThread)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(sum_on_threads, SumOnThreads)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(lend_tensor, LendTensor)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(give_away, GiveAway)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(take_array, TakeArray)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(pass_text, PassText)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(raise, Raise)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(catch, Catch)
