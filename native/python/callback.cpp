@@ -217,7 +217,8 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
       Reference returned(PyObject_Vectorcall(
           callable.get(), arguments.data(),
           static_cast<size_t>(arguments.count()) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-      bool same = returned && !views && return_argument(returned.get(), arguments, values, policy.objects, result);
+      bool same =
+          returned && !views && return_argument(returned.get(), arguments, values, policy.objects, result);
       if (!same) failed = returned ? encode_result(returned.get(), result) : -1;
     }
   }
