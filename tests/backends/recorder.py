@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.errors import WeftError
+
 
 class Options:
     """The defaults of a compilation; keywords change them."""
@@ -28,6 +30,7 @@ class Artifacts:
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
+        self.refused: dict[str, WeftError] = {}
         self.stages: list[str] = []
 
     @contextlib.contextmanager
@@ -37,6 +40,9 @@ class Artifacts:
 
     def record(self, stage: str, content: str | bytes) -> None:
         self.contents[stage] = content.encode() if isinstance(content, str) else content
+
+    def refuse(self, stage: str, error: WeftError) -> None:
+        self.refused[stage] = error
 
     def data(self, stage: str) -> bytes | None:
         return self.contents.get(stage)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compilation leaves behind."""
 
+import pytest
+
+import weft
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import make_options
 
@@ -48,3 +51,31 @@ def test_report_names_each_stage_with_its_time():
         pass
     assert "trace" in artifacts.report()
     assert artifacts.times[0][1] >= 0
+
+
+@pytest.mark.parametrize("inside", ["file", "file/deeper"])
+def test_a_directory_that_cannot_be_made_is_an_option_error(tmp_path, inside):
+    (tmp_path / "file").write_text("")
+    artifacts = Artifacts("f", make_options(f"--dump-dir {tmp_path / inside}"))
+    with pytest.raises(weft.OptionError, match=r"cannot write .*f\.ptx: ") as caught:
+        artifacts.record("ptx", "text")
+    assert caught.value.code == "OPTION_DUMP_DIR"
+    assert "--dump-dir names a directory" in caught.value.hint
+
+
+def test_files_have_readable_names_whatever_the_function_is_called(tmp_path):
+    artifacts = Artifacts("<lambda> of/x", make_options(f"--dump-dir {tmp_path}"))
+    artifacts.record("ptx", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["_lambda_of_x.ptx"]
+
+
+def test_a_stage_that_cannot_be_made_says_why_when_it_is_asked_for(tmp_path):
+    missing = weft.ToolchainError("TOOL_MISSING", "no assembler", hint="install one")
+    artifacts = Artifacts("f", make_options())
+    artifacts.refuse("cubin", missing)
+    for _ in range(2):
+        with pytest.raises(weft.ToolchainError, match="no assembler") as caught:
+            artifacts.data("cubin")
+        assert caught.value.hint == "install one"
+    with pytest.raises(weft.ToolchainError, match="no assembler"):
+        Artifacts("f", make_options(f"--keep-cubin --dump-dir {tmp_path}")).refuse("cubin", missing)

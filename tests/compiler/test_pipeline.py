@@ -317,6 +317,29 @@ def test_keep_sass_writes_it_and_a_dump_directory_does_without(tmp_path, monkeyp
         weft.compile(scale, *fakes(), options=f"{cuda} --keep-sass")
 
 
+@pytest.mark.parametrize(
+    "option", ["--keep-ptx", "--keep-cubin", "--keep-sass", "--ptxas-options=-v"]
+)
+def test_an_option_that_the_target_cannot_follow_is_refused_and_not_ignored(option, tmp_path):
+    with pytest.raises(weft.OptionError) as caught:
+        weft.compile(scale, *arrays(), options=f"--dump-dir {tmp_path} {option}")
+    assert caught.value.code == "OPTION_CONFLICT"
+    assert option.partition("=")[0] in caught.value.message and "cpu" in caught.value.message
+
+
+def test_ptx_needs_no_assembler_that_knows_the_architecture(tmp_path):
+    options = f"--gpu-arch sm_70 --dump-dir {tmp_path}"
+    function = weft.compile(scale, *fakes(), options=options)
+    assert ".target sm_70" in function.ptx
+    assert (tmp_path / "scale.ptx").read_text() == function.ptx
+    assert "makes no code for sm_70" in str(function.remarks[0])
+    for asked in ("cubin", "sass"):
+        with pytest.raises(weft.ToolchainError, match="makes no code for sm_70"):
+            getattr(function, asked)
+    with pytest.raises(weft.ToolchainError, match="makes no code for sm_70"):
+        weft.compile(scale, *fakes(), options=f"{options} --keep-cubin")
+
+
 @pytest.mark.parametrize("level", range(4))
 def test_every_opt_level_gives_the_same_results(level):
     a, b = arrays()

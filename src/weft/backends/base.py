@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from weft.errors import WeftError
     from weft.runtime.object_code import ObjectCode
 
 
@@ -30,8 +31,16 @@ class Recorder(Protocol):
         """Keeps the text or bytes of a stage."""
         ...
 
+    def refuse(self, stage: str, error: WeftError) -> None:
+        """Notes why a stage has no result here; whoever asks for it gets this error."""
+        ...
+
     def data(self, stage: str) -> bytes | None:
-        """What was kept, or None."""
+        """What was kept, or None.
+
+        Raises:
+            WeftError: if the stage was refused.
+        """
         ...
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm_types import llvm_type
-from weft.codegen.module_printer import unprintable
+from weft.codegen.module_printer import unprintable, unprinted
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -194,7 +195,12 @@ class FunctionPrinter:
             row = operations.get(type(operation))
             if row is None:
                 raise unprintable(operation, self.module.target)
-            row(self, operation)
+            try:
+                row(self, operation)
+            except WeftError:
+                raise
+            except Exception as error:
+                raise unprinted(operation, error) from error
 
     def print_operation(self, operation: Operation) -> None:
         """Prints one operation."""

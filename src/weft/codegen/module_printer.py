@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from weft.codegen.debug_info import DebugInfo, quoted
 from weft.codegen.math_library.library import LIBRARY
+from weft.dialects.builder import source_location
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
@@ -176,6 +177,17 @@ def unprintable(operation: Operation, target: Target) -> InternalCompilerError:
         "CODEGEN_OPERATION",
         f"{operation.name} cannot be compiled for {target.name}",
         hint=REPORT_HINT,
+        location=source_location(operation.location),
+    )
+
+
+def unprinted(operation: Operation, error: Exception) -> InternalCompilerError:
+    """The error for an operation whose row in a table failed."""
+    return InternalCompilerError(
+        "INTERNAL",
+        f"printing {operation.name} as LLVM failed with {type(error).__name__}: {error}",
+        hint=REPORT_HINT,
+        location=source_location(operation.location),
     )
 
 
@@ -184,4 +196,4 @@ def symbols_of(module: ModuleOp) -> list[Operation]:
     return list(module.body.block.ops)
 
 
-__all__ = ["ModulePrinter", "quoted", "quoted_bytes", "symbols_of", "unprintable"]
+__all__ = ["ModulePrinter", "quoted", "quoted_bytes", "symbols_of", "unprintable", "unprinted"]

@@ -8,6 +8,7 @@ of times. Next: pipeline.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -15,12 +16,18 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.errors import OptionError
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from weft.compiler.options import CompileOptions
+    from weft.errors import WeftError
 
 DEFAULT_DUMP_DIR: Final = "weft-dump"
+
+# What a file name is better off without, such as the brackets of <lambda>.
+_UNREADABLE: Final = re.compile(r"[^\w.-]+")
 
 # Stage name -> suffix of its file.
 SUFFIXES: Final = {
@@ -44,13 +51,14 @@ class Artifacts:
         options: which stages to write out, and where.
     """
 
-    __slots__ = ("_lock", "_texts", "name", "options", "times")
+    __slots__ = ("_lock", "_refused", "_texts", "name", "options", "times")
 
     def __init__(self, name: str, options: CompileOptions) -> None:
         self.name = name
         self.options = options
         self.times: list[tuple[str, float]] = []
         self._texts: dict[str, bytes] = {}
+        self._refused: dict[str, WeftError] = {}
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
@@ -69,9 +77,28 @@ class Artifacts:
         with self._lock:
             self._texts[stage] = zlib.compress(data, 1)
         if self.writes(stage):
-            directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
+            self._write(stage, data)
+
+    def _write(self, stage: str, data: bytes) -> None:
+        directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
+        path = directory / f"{_UNREADABLE.sub('_', self.name)}{SUFFIXES[stage]}"
+        try:
             directory.mkdir(parents=True, exist_ok=True)
-            (directory / f"{self.name}{SUFFIXES[stage]}").write_bytes(data)
+            path.write_bytes(data)
+        except OSError as error:
+            raise OptionError(
+                "OPTION_DUMP_DIR",
+                f"cannot write {path}: {error.strerror or error}",
+                hint="--dump-dir names a directory that can be made and written; "
+                f"without it files go to {DEFAULT_DUMP_DIR}/",
+            ) from error
+
+    def refuse(self, stage: str, error: WeftError) -> None:
+        """Notes why this machine cannot make a stage; raises at once if an option asks for its file."""
+        if stage in self.options.keep:
+            raise error
+        with self._lock:
+            self._refused[stage] = error
 
     def writes(self, stage: str) -> bool:
         """Whether the options ask for a file of this stage."""
@@ -80,15 +107,38 @@ class Artifacts:
             return stage.partition("-")[0] in keep
         return self.options.dump_dir is not None
 
+    def check_kept(self, target: str) -> None:
+        """Refuses an option that asked for the file of a stage which the target does not have.
+
+        Raises:
+            OptionError: for ``--keep-ptx`` on the CPU and its like.
+        """
+        with self._lock:
+            absent = sorted(self.options.keep - self._texts.keys())
+        if absent:
+            raise OptionError(
+                "OPTION_CONFLICT",
+                f"--keep-{absent[0]} asks for a text that the target {target} does not have",
+                hint="leave it out; --dump-dir alone writes every stage that a target has",
+            )
+
     def text(self, stage: str) -> str | None:
         """A stage's text, or None if this compilation had no such stage."""
         data = self.data(stage)
         return None if data is None else data.decode()
 
     def data(self, stage: str) -> bytes | None:
-        """A stage's bytes, or None if this compilation had no such stage."""
+        """A stage's bytes, or None if this compilation had no such stage.
+
+        Raises:
+            WeftError: if the stage was refused.
+        """
         with self._lock:
             found = self._texts.get(stage)
+            refused = self._refused.get(stage)
+        if refused is not None:
+            # A new one each time: an exception collects the frames that it went through.
+            raise type(refused)(refused.code, refused.message, hint=refused.hint)
         return None if found is None else zlib.decompress(found)
 
     def report(self) -> str:

@@ -10,12 +10,29 @@ from __future__ import annotations
 import linecache
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import SignatureError
+from weft.errors import ArgumentValueError, SignatureError
+from weft.runtime.specialisations import make_binder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _AXES: Final = "xyz"
+_GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)
+_BLOCK_LIMITS: Final = (1024, 1024, 64)
+_MOST_THREADS: Final = 1024
+
+
+class BareHost:
+    """The host function of one kernel's bare launches, with the names of what it takes beside the arguments."""
+
+    __slots__ = ("bind", "block_name", "call", "count", "grid_name")
+
+    def __init__(self, kernel: Any, make_host: Callable[..., Any]) -> None:
+        code = kernel.function.__code__
+        self.grid_name, self.block_name = _free("grid", code), _free("block", code)
+        self.call = make_host(_host_function(kernel, self.grid_name, self.block_name))
+        self.bind = make_binder(kernel.function)
+        self.count: int = code.co_argcount
 
 
 def bare_launch(
@@ -27,37 +44,50 @@ def bare_launch(
 
     Args:
         kernel: what ``@weft.kernel`` made; the generated host function is kept on it.
-        grid: blocks, an int or up to three.
+        grid: blocks, an int or up to three; of no blocks, nothing is launched.
         block: threads per block, an int or up to three.
         make_host: turns a Python function into a host function: ``weft.jit``.
     Raises:
         SignatureError: if grid or block is not one to three integers.
+        ArgumentValueError: if one of them is out of range.
     """
-    blocks, threads = _three("grid", grid), _three("block", block)
-    host = getattr(kernel, "_bare_host", None)
+    name: str = kernel.function.__name__
+    blocks = _three(name, "grid", grid, 0, _GRID_LIMITS)
+    threads = _three(name, "block", block, 1, _BLOCK_LIMITS)
+    if threads[0] * threads[1] * threads[2] > _MOST_THREADS:
+        raise ArgumentValueError(
+            "LAUNCH_CONFIGURATION",
+            f"{name}[...]: block has {threads[0] * threads[1] * threads[2]} threads, "
+            f"expected at most {_MOST_THREADS}",
+            hint="use a smaller block and a larger grid",
+        )
+    host: BareHost | None = getattr(kernel, "_bare_host", None)
     if host is None:
-        host = kernel._bare_host = make_host(_host_function(kernel))
+        host = kernel._bare_host = BareHost(kernel, make_host)
+    configuration = {host.grid_name: blocks, host.block_name: threads}
 
     def launch(*arguments: Any, **keywords: Any) -> None:
-        host(*blocks, *threads, *arguments, **keywords)
+        if keywords or len(arguments) != host.count:
+            # Python's own words, with the kernel's name and parameters, should they not fit.
+            host.bind(*arguments, **keywords)
+        host.call(*arguments, **keywords, **configuration)
 
     return launch
 
 
-def _host_function(kernel: Any) -> Callable[..., Any]:
-    """The text of a host function with the kernel's parameters behind grid and block, compiled by Python."""
+def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
+    """The text of a host function with the kernel's parameters before grid and block, compiled by Python."""
     function = kernel.function
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    sizes = [f"_{what}_{axis}" for what in ("grid", "block") for axis in _AXES]
-    parameters = [*sizes, *positional, *(["*", *keyword_only] if keyword_only else [])]
+    parameters = [*positional, "*", *keyword_only, grid, block]
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
     passed = ", ".join([*positional, *(f"{name}={name}" for name in keyword_only)])
     text = (
         f"def {function.__name__}({', '.join(parameters)}):\n"
-        f"    _kernel({passed}).launch(\n"
-        f"        grid=(_grid_x, _grid_y, _grid_z), block=(_block_x, _block_y, _block_z)\n"
-        f"    )\n"
+        f"    _kernel({passed}).launch(grid={grid}, block={block})\n"
     )
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -66,27 +96,41 @@ def _host_function(kernel: Any) -> Callable[..., Any]:
     namespace["_kernel"] = kernel
     exec(compile(text, file, "exec"), namespace)
     host = namespace[function.__name__]
-    host.__annotations__ = {**_size_annotations(), **function.__annotations__}
+    host.__annotations__ = {**function.__annotations__, **_size_annotations(grid, block)}
     host.__defaults__ = function.__defaults__
     host.__kwdefaults__ = function.__kwdefaults__
     return host
 
 
-def _size_annotations() -> dict[str, Any]:
+def _free(name: str, code: Any) -> str:
+    """A parameter's name that the kernel does not have."""
+    while name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        name = f"_{name}"
+    return name
+
+
+def _size_annotations(grid: str, block: str) -> dict[str, Any]:
     from weft.arguments.constant import Constexpr
     from weft.types.dtype import i64
 
-    annotations: dict[str, Any] = {f"_grid_{axis}": i64 for axis in _AXES}
-    annotations |= {f"_block_{axis}": Constexpr for axis in _AXES}
-    return annotations
+    return {grid: tuple[i64, i64, i64], block: Constexpr}
 
 
-def _three(what: str, size: object) -> tuple[int, ...]:
+def _three(
+    kernel: str, what: str, size: object, least: int, limits: tuple[int, ...]
+) -> tuple[int, ...]:
     items: tuple[object, ...] = size if isinstance(size, tuple) else (size,)  # pyright: ignore[reportUnknownVariableType]
     integers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
     if not 1 <= len(items) <= 3 or len(integers) != len(items):
         raise SignatureError(
             "LAUNCH_CONFIGURATION",
-            f"{what} is an int or a tuple of one to three, received {size!r}",
+            f"{kernel}[...]: {what} is {size!r}, expected an int or a tuple of one to three",
+            hint=f"write {kernel}[grid, block](...); weft.ceil_div divides up to an int",
         )
+    for axis, (number, most) in enumerate(zip(integers, limits, strict=False)):
+        if not least <= number <= most:
+            raise ArgumentValueError(
+                "LAUNCH_CONFIGURATION",
+                f"{kernel}[...]: {what}.{_AXES[axis]} is {number}, expected {least} to {most}",
+            )
     return (*integers, 1, 1)[:3]

@@ -16,6 +16,7 @@ from weft.backends.registry import find_backend
 from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
+from weft.compiler.defects import reported
 from weft.compiler.inspection import Inspection
 from weft.compiler.options import CompileOptions
 from weft.compiler.profile_parameters import with_profiles, without_profiles
@@ -68,21 +69,25 @@ def compile_function(
     """
     source = read_source(function.function)
     artifacts = Artifacts(source.name, options)
-    with artifacts.stage("signature"):
+    with artifacts.stage("signature"), reported("the signature", source, runs_user_code=True):
         signature = _signature(source, arguments, keywords)
         target = choose_target(signature, options)
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
     signature = with_profiles(signature, traced.profiles, target.device_type)
-    code = backend.compile(traced.module, target.architecture, options, artifacts)
+    with reported(f"the target {backend.name}", source):
+        code = backend.compile(traced.module, target.architecture, options, artifacts)
     if artifacts.writes("sass"):
         keep_disassembly(backend, artifacts)
+    if code.kernels:
+        artifacts.check_kept(backend.name)
     with artifacts.stage("link"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         debuggable = options.generate_line_info and backend.device_type == CPU
         load = functools.partial(load_object, debuggable=debuggable)
-        image = link(code, load, executor.load_policy)
+        with reported("linking", source):
+            image = link(code, load, executor.load_policy)
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
     if options.time:
         artifacts.print_report()
@@ -112,9 +117,9 @@ def lower(
     """
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
-    with artifacts.stage("passes"):
+    with artifacts.stage("passes"), reported("the passes", source):
         lay_out_shared_memory(traced.module)
-    with artifacts.stage("wrapper"):
+    with artifacts.stage("wrapper"), reported("the wrapper", source):
         # A launch that a profiler records brings one parameter more.
         passed = with_profiles(signature, traced.profiles, backend.device_type)
         attach_ffi_wrapper(traced.module, passed)

@@ -63,7 +63,7 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
     """Adds `__tvm_ffi_<name>` to the module and returns it.
 
     Args:
-        module: holds the host function `func.func @<name>`; its attribute `weft.result` says what it
+        module: holds the host function, its only `func.func`; its attribute `weft.result` says what it
             returns (see `weft.dialects.ffi`), None without the attribute.
         signature: with every tensor's device chosen (`Signature.for_device`).
 
@@ -95,7 +95,7 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
 
 def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
     for operation in module.body.block.ops:
-        if isinstance(operation, HostOp) and operation.sym_name.data == signature.name:
+        if isinstance(operation, HostOp):
             staged = len(signature.host_arguments())
             taken = len(operation.function_type.inputs.data)
             if staged == taken:

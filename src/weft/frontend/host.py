@@ -235,12 +235,14 @@ def _sizes(what: str, value: Any, limits: tuple[int, ...]) -> list[int | Scalar]
             f"{what} has {len(parts)} dimensions; expected 1 to 3",
             hint=f"{what}=(x, y, z), where y and z may be left out",
         )
+    # A grid of no blocks launches nothing, whether it is known when compiling or when calling.
+    least = 0 if what == "grid" else 1
     for axis, part in enumerate(parts):
-        _check_size(f"{what}.{_AXES[axis]}", part, limits[axis])
+        _check_size(f"{what}.{_AXES[axis]}", part, least, limits[axis])
     return [*parts, 1, 1][:3]
 
 
-def _check_size(name: str, size: Any, limit: int) -> None:
+def _check_size(name: str, size: Any, least: int, limit: int) -> None:
     if isinstance(size, Scalar):
         if not size.dtype.is_integer:
             raise TypeMismatchError(
@@ -255,8 +257,8 @@ def _check_size(name: str, size: Any, limit: int) -> None:
             f"{name} is {describe(size)}; expected an integer",
             hint="use weft.ceil_div or // where / gave a float",
         )
-    if not 1 <= size <= limit:
-        raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected 1 to {limit}")
+    if not least <= size <= limit:
+        raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected {least} to {limit}")
 
 
 def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, ...] | None:

@@ -192,16 +192,14 @@ class KernelTable:
 
     Args:
         session: the trace.
-        host_name: the host function's symbol, which no kernel may have.
     """
 
-    __slots__ = ("_by_key", "_host_name", "_session", "_symbols", "kernels")
+    __slots__ = ("_by_key", "_session", "_symbols", "kernels")
 
-    def __init__(self, session: Session, host_name: str) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._by_key: dict[tuple[Any, ...], TracedKernel] = {}
-        self._host_name = host_name
-        self._symbols = {host_name}
+        self._symbols: set[str] = set()
         self.kernels: list[TracedKernel] = []
 
     def find(
@@ -255,7 +253,7 @@ class KernelTable:
         launches = [op for op in host.walk() if isinstance(op, LaunchExOp)]
         launched = {op.kernel.string_value() for op in launches}
         self.kernels = [k for k in self.kernels if k.symbol in launched or not k.blocks]
-        self._symbols = {self._host_name}
+        self._symbols.clear()
         symbols: dict[str, str] = {}
         for kernel in self.kernels:
             kernel.finish()
@@ -265,6 +263,10 @@ class KernelTable:
             kernel.operation.sym_name = StringAttr(kernel.symbol)
         for op in launches:
             op.kernel = SymbolRefAttr(symbols[op.kernel.string_value()])
+
+    def host_symbol(self, name: str) -> str:
+        """The host function's symbol: its name, unless a kernel has that, whose name profilers show."""
+        return self._symbol(f"{name}_host" if name in self._symbols else name)
 
     def _trace(
         self,

@@ -45,7 +45,7 @@ class TracedModule:
     """What a trace yields.
 
     Attributes:
-        module: the kernels, then the host function `func.func @<name>`.
+        module: the kernels, then the host function, its only `func.func`.
         kernels: symbols of the kernels, in the order of their first launch.
         written_arguments: names of the host function's parameters that kernels may write to.
         captured: globals and closure constants that were read; a direct call asks each `is_current()`.
@@ -93,7 +93,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
     session = Session(target, inline)
     block = Block()
     builder = Builder(block, target)
-    table = KernelTable(session, source.name)
+    table = KernelTable(session)
     try:
         return _trace(session, builder, table, source, signature)
     except WeftError:
@@ -143,7 +143,7 @@ def _trace(
     tensors += hidden
     written = _written(builder.entry, table, tensors)
     module = ModuleOp([kernel.operation for kernel in table.kernels])
-    module.body.block.add_op(_function(signature.name, builder, results, tree))
+    module.body.block.add_op(_function(table.host_symbol(signature.name), builder, results, tree))
     return TracedModule(
         module,
         tuple(kernel.symbol for kernel in table.kernels),

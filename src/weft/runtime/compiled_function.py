@@ -138,7 +138,11 @@ class CompiledDetails:
 
     @property
     def cubin(self) -> bytes | None:
-        """The cubin, or None on a target that has none."""
+        """The cubin, or None on a target that has none.
+
+        Raises:
+            ToolchainError: if no assembler for the architecture is installed: there is only PTX.
+        """
         return self._inspection.data("cubin")
 
     @property
@@ -146,7 +150,7 @@ class CompiledDetails:
         """The disassembled cubin, or None on a target that has none.
 
         Raises:
-            ToolchainError: if nvdisasm is not installed.
+            ToolchainError: if nvdisasm is not installed, or no assembler for the architecture is.
         """
         return self._inspection.sass()
 

@@ -120,7 +120,7 @@ class ObjectCode:
 
     Attributes:
         host_object: a relocatable object that defines the entry symbols and `weft_state`.
-        device_code: a cubin, or empty on the CPU.
+        device_code: a cubin, PTX that ends with a zero byte, or empty on the CPU.
         kernels: in the order in which the host code numbers them.
         entry_symbols: what the object exports: `__tvm_ffi_<name>` first.
         target: the backend's name.

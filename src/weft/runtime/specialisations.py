@@ -76,7 +76,7 @@ class Specialisations:
         self._name = function.__name__
         self._count = code.co_argcount + code.co_kwonlyargcount
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
-        self._bind = _make_binder(function)
+        self._bind = make_binder(function)
         self._compile = compile_for
         self._lock = threading.Lock()
         self._by_key: dict[Hashable, _Specialisation] = {}
@@ -184,7 +184,7 @@ def _is_current(compiled: Compiled) -> bool:
     return all(item.is_current() for item in compiled.captured)
 
 
-def _make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     """A function with the same parameters and defaults that returns its arguments as a tuple.
 
     Python itself then binds keywords and words the errors, with the function's real name.

@@ -121,16 +121,25 @@ def test_an_unknown_architecture_is_an_error_that_lists_all(capfd):
 
 
 @pytest.mark.parametrize("tool", ["nvJitLink", "ptxas"])
-def test_an_architecture_that_the_assembler_dropped_is_a_clear_error(tool: str):
+def test_an_architecture_that_the_assembler_dropped_leaves_ptx_for_the_driver(tool: str):
     from weft.backends.cuda import toolchain
 
     chosen = {"ptxas": toolchain.find_ptxas()} if tool == "ptxas" else {}
-    with override(**chosen), pytest.raises(ToolchainError) as caught:
-        compiled(kernel_text(), "sm_50")
-    assert caught.value.code == "ASSEMBLER_ARCHITECTURE"
-    assert tool in caught.value.message
-    assert "makes no code for sm_50" in caught.value.message
-    assert "--keep-ptx" in caught.value.hint
+    with override(**chosen):
+        code, artifacts = compiled(kernel_text(), "sm_50")
+    assert code.device_code == artifacts.contents["ptx"] + b"\0"
+    assert code.kernels[0].parameter_sizes == (8, 4)
+    (remark,) = code.remarks
+    assert "the driver assembles the PTX when it loads it" in remark.message
+    assert tool in remark.message and "makes no code for sm_50" in remark.message
+    refused = artifacts.refused["cubin"]
+    assert refused.code == "ASSEMBLER_ARCHITECTURE"
+    assert "--keep-ptx" in refused.hint
+
+
+def test_options_for_an_assembler_that_there_is_not_are_an_error():
+    with pytest.raises(ToolchainError, match="makes no code for sm_50"):
+        compiled(kernel_text(), "sm_50", ptxas_options=("-maxrregcount=32",))
 
 
 def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
@@ -138,10 +147,14 @@ def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytes
 
     for finder in ("find_nvjitlink", "find_ptxas", "find_nvdisasm"):
         monkeypatch.setattr(toolchain, finder, lambda: None)
-    with pytest.raises(ToolchainError, match=r"(?s)neither nvJitLink nor ptxas.*weft\[cuda\]"):
-        compiled(kernel_text())
+    missing = r"(?s)neither nvJitLink nor ptxas.*weft\[cuda\]"
+    with pytest.raises(ToolchainError, match=missing):
+        toolchain.assemble("", "sm_90a")
     with pytest.raises(ToolchainError, match=r"(?s)nvdisasm.*weft\[cuda\]"):
         toolchain.disassemble(b"")
+    code, artifacts = compiled(kernel_text())
+    assert code.device_code.endswith(b"\0")
+    assert "neither nvJitLink nor ptxas" in artifacts.refused["cubin"].message
 
 
 @pytest.mark.parametrize("tool", ["ptxas", "nvjitlink", "nvdisasm"])

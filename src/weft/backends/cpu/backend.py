@@ -41,13 +41,19 @@ class CpuBackend:
         """Machine code for this CPU.
 
         Raises:
-            OptionError: if a GPU architecture is asked for.
+            OptionError: if a GPU architecture is asked for, or its assembler given options.
         """
         if architecture is not None:
             raise OptionError(
                 "OPTION_CONFLICT",
                 f"--gpu-arch {architecture} does not go with the target cpu",
                 hint="leave out --gpu-arch, or compile with --target cuda",
+            )
+        if options.ptxas_options:
+            raise OptionError(
+                "OPTION_CONFLICT",
+                "--ptxas-options are for the assembler of GPU code, which the target cpu does not have",
+                hint="leave them out, or compile with --target cuda",
             )
         job = Job(module, None, options, artifacts)
         kernels = run_stages(KERNEL_STAGES, job)

@@ -43,11 +43,14 @@ class CudaBackend:
     def compile(
         self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
     ) -> ObjectCode:
-        """A cubin and the host object that launches its kernels.
+        """The kernels and the host object that launches them.
+
+        The kernels are a cubin, or PTX, which the driver assembles when it loads it, where no assembler for the
+        architecture is installed.
 
         Raises:
             OptionError: if the architecture is unknown.
-            ToolchainError: if no assembler is installed, or if it refuses the code.
+            ToolchainError: if the assembler refuses the code, or is missing and an option needs it.
         """
         job = Job(module, architecture, options, artifacts)
         machine = machine_of(job)
@@ -60,15 +63,15 @@ class CudaBackend:
                 pending = worker.submit(copy_context().run, run_stages, DEVICE_STAGES, job, text)
                 data = run_stages(HOST_STAGES, job)
                 finished: Assembly = pending.result()
-            artifacts.record("cubin", finished.cubin)
             assembly = finished
         else:
             data = run_stages(HOST_STAGES, job)
+        device_code = record_device_code(assembly, artifacts)
         remarks = report_diagnostics(assembly, artifacts)
         resources = read_resources(assembly.log) if assembly else {}
         return ObjectCode(
             host_object=data,
-            device_code=assembly.cubin if assembly else b"",
+            device_code=device_code,
             kernels=tuple(_kernel_info(kernel, resources) for kernel in kernels),
             entry_symbols=entry_symbols(module),
             target=self.name,
@@ -80,16 +83,31 @@ class CudaBackend:
         """SASS of the cubin that was recorded.
 
         Raises:
-            ToolchainError: if nvdisasm is not installed.
+            ToolchainError: if nvdisasm is not installed, or the kernels were not assembled.
         """
         cubin = artifacts.data("cubin")
         return None if cubin is None else disassemble(cubin)
+
+
+def record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes:
+    """What the driver loads: the cubin, or the PTX where there is no assembler for it here."""
+    if assembly is None:
+        return b""
+    if assembly.missing is None:
+        artifacts.record("cubin", assembly.cubin)
+        return assembly.cubin
+    artifacts.refuse("cubin", assembly.missing)
+    return (artifacts.data("ptx") or b"") + b"\0"  # the driver takes PTX as a C string
 
 
 def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
     """Logs what the assembler warned of, with source lines."""
     if assembly is None:
         return []
+    if assembly.missing is not None:
+        return [
+            Remark("", f"the driver assembles the PTX when it loads it: {assembly.missing.message}")
+        ]
     ptx = artifacts.data("ptx") or b""
     found = read_diagnostics(assembly.log, ptx.decode())
     for diagnostic in found:

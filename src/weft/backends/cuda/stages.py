@@ -21,11 +21,15 @@ from weft.codegen.launch import kernels_of
 from weft.codegen.module_printer import ModulePrinter, symbols_of
 from weft.codegen.optimize import emit_assembly, emit_object, parse, run_pipeline
 from weft.dialects.cuda.kernel import KernelOp
+from weft.errors import ToolchainError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Job
+
+# Errors that say nothing against the code: there is no assembler for it here.
+_NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 
 # LLVM's pipeline for each --opt-level; its level 3 costs time and gained nothing on any kernel measured.
 PIPELINE_LEVELS: Final = (0, 1, 2, 2)
@@ -71,12 +75,17 @@ def _emit_ptx(job: Job, text: str) -> str:
 
 
 def _assemble(job: Job, ptx: str) -> Assembly:
+    """The cubin; without an assembler for the architecture, why there is none: the PTX has to serve."""
     options = list(job.options.ptxas_options)
     if job.options.opt_level < 3 and not any(option.startswith("-O") for option in options):
         options.append(f"-O{job.options.opt_level}")
-    return assemble(
-        ptx, machine_of(job).architecture, options, line_info=job.options.generate_line_info
-    )
+    architecture = machine_of(job).architecture
+    try:
+        return assemble(ptx, architecture, options, line_info=job.options.generate_line_info)
+    except ToolchainError as error:
+        if error.code not in _NO_ASSEMBLER or job.options.ptxas_options:
+            raise
+        return Assembly(b"", "", error)
 
 
 def _emit_host(job: Job, text: str) -> bytes:

@@ -35,12 +35,14 @@ class Assembly:
     """What an assembler made.
 
     Attributes:
-        cubin: the machine code.
+        cubin: the machine code; empty where there is no assembler.
         log: what it said, verbosely.
+        missing: why there is no machine code, or None.
     """
 
     cubin: bytes
     log: str
+    missing: ToolchainError | None = None
 
 
 def assemble(
@@ -132,7 +134,7 @@ def _architecture_missing(tool: str, architecture: str) -> ToolchainError:
     return ToolchainError(
         "ASSEMBLER_ARCHITECTURE",
         f"{tool} makes no code for {architecture}: each release of CUDA knows some architectures",
-        hint="WEFT_PTXAS names the ptxas of another release; --keep-ptx writes the PTX, which needs none",
+        hint="WEFT_PTXAS names the ptxas of another release; the PTX (fn.ptx, --keep-ptx) needs none",
     )
 
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kernel[grid, block](args)`: the same launch, sizes and words as in a host function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+
+@weft.kernel
+def add_kernel(a: weft.Tensor, value, *, times: weft.Constexpr[int] = 1):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < a.shape[0]:
+        a[i] += value * times
+
+
+@weft.kernel
+def grid_kernel(grid: weft.Tensor, block):
+    grid[weft.thread_idx.x] = weft.f32(block)
+
+
+@weft.kernel
+def first_kernel(a: weft.Tensor, /, b: weft.Tensor):
+    a[0] = b[0]
+
+
+@weft.jit
+def add(a: weft.Tensor, blocks: int):
+    add_kernel(a, 1).launch(grid=blocks, block=32)
+
+
+@weft.jit
+def add_nothing(a: weft.Tensor):
+    add_kernel(a, 1).launch(grid=(1, 0), block=32)
+
+
+def zeros(n=40):
+    return np.zeros(n, np.float32)
+
+
+def test_arguments_are_passed_by_position_by_name_and_by_default():
+    a = zeros()
+    add_kernel[2, 32](a, 1)
+    add_kernel[(2, 1, 1), (32, 1)](value=1, a=a)
+    add_kernel[2, 32](a, 1, times=3)
+    assert (a == 5).all()
+
+
+def test_another_grid_compiles_nothing_and_another_block_does(compilations):
+    a = zeros()
+    for grid in (1, 2, (1, 2, 3)):
+        add_kernel[grid, 8](a, 2.0)
+    assert compilations == ["add_kernel"]
+    add_kernel[1, 16](a, 2.0)
+    assert compilations == ["add_kernel"] * 2
+
+
+def test_parameters_may_be_called_grid_and_block_and_be_positional_only():
+    grid = zeros(3)
+    grid_kernel[1, 3](grid, block=7)
+    assert grid.tolist() == [7, 7, 7]
+    a, b = zeros(1), np.ones(1, np.float32)
+    first_kernel[1, 1](a, b=b)
+    assert a[0] == 1
+
+
+def test_a_grid_of_no_blocks_launches_nothing_whoever_launches():
+    a = zeros()
+    add_kernel[0, 32](a, 1)
+    add_kernel[(1, 0), 32](a, 1)
+    add(a, 0)
+    add_nothing(a)
+    assert (a == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ((-1, 32), "add_kernel[...]: grid.x is -1, expected 0 to 2147483647"),
+        ((1 << 31, 32), "add_kernel[...]: grid.x is 2147483648, expected 0 to 2147483647"),
+        (((1, 65536), 32), "add_kernel[...]: grid.y is 65536, expected 0 to 65535"),
+        ((1, 0), "add_kernel[...]: block.x is 0, expected 1 to 1024"),
+        ((1, (1, 1, 65)), "add_kernel[...]: block.z is 65, expected 1 to 64"),
+        ((1, (64, 32)), "add_kernel[...]: block has 2048 threads, expected at most 1024"),
+    ],
+)
+def test_a_size_out_of_range_is_a_value_error_with_both_numbers(configuration, message):
+    with pytest.raises(weft.ArgumentValueError) as caught:
+        add_kernel[configuration]
+    assert caught.value.message == message
+
+
+def test_the_function_in_messages_is_the_kernel_without_what_weft_adds():
+    a = zeros()
+    with pytest.raises(TypeError) as caught:
+        add_kernel[1, 32](a, 1, 2)
+    assert str(caught.value) == "add_kernel() takes 2 positional arguments but 3 were given"
+    with pytest.raises(TypeError) as caught:
+        add_kernel[1, 32](a)
+    assert str(caught.value) == "add_kernel() missing 1 required positional argument: 'value'"
+    with pytest.raises(TypeError) as caught:
+        add_kernel[1, 32](a, 1, grid=2)
+    assert str(caught.value) == "add_kernel() got an unexpected keyword argument 'grid'"
+
+
+def test_the_kernel_has_the_users_name():
+    def hook(module):
+        names.append(str(module))
+
+    names: list[str] = []
+    add_kernel[1, 64](zeros(), 1)
+    host = add_kernel._bare_host.call
+    compiled = weft.compile(
+        host, zeros(), 1, grid=(1, 1, 1), block=(64, 1, 1), post_compile_hooks=[hook]
+    )
+    assert list(compiled.kernels) == ["add_kernel"]
+    assert compiled.name == "add_kernel"
+    assert "func.func @add_kernel_host" in names[0]

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compilation that fails, in whatever stage, says so once and leaves nothing behind."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import weft
+from weft.compiler import pipeline
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+# Where each stage begins: what it calls, and how its defect is named.
+STAGES = {
+    "signature": ("choose_target", "the signature of 'double'"),
+    "trace": ("weft.frontend.trace.tidy_entry", "tracing 'double'"),
+    "passes": ("lay_out_shared_memory", "the passes of 'double'"),
+    "wrapper": ("attach_ffi_wrapper", "the wrapper of 'double'"),
+    "printing": ("weft.backends.cpu.stages.print_kernels", "the target cpu of 'double'"),
+    "object": ("weft.backends.cpu.backend.link_and_emit", "the target cpu of 'double'"),
+    "linking": ("link", "linking of 'double'"),
+}
+
+
+def make_double():
+    @weft.kernel
+    def double_kernel(a: weft.Tensor):
+        i = weft.thread_idx.x
+        if i < a.shape[0]:
+            a[i] = a[i] * 2
+
+    @weft.jit
+    def double(a: weft.Tensor):
+        double_kernel(a).launch(grid=1, block=32)
+
+    return double
+
+
+# A function of weft, as far as its module's name says.
+_NAMESPACE = {"__name__": "weft.broken"}
+exec("def broken(*_arguments, **_keywords):\n    raise KeyError('layout')\n", _NAMESPACE)
+broken = _NAMESPACE["broken"]
+
+
+def patched(monkeypatch, name):
+    monkeypatch.setattr(name if "." in name else f"{pipeline.__name__}.{name}", broken)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_defect_of_any_stage_is_reported_once_with_place_and_stage(stage, monkeypatch):
+    name, words = STAGES[stage]
+    patched(monkeypatch, name)
+    with pytest.raises(InternalCompilerError) as caught:
+        weft.compile(make_double(), np.ones(4, np.float32))
+    error = caught.value
+    assert error.code == "INTERNAL"
+    assert error.message == f"{words} failed with KeyError: 'layout'"
+    assert error.hint == REPORT_HINT
+    assert error.location.file == __file__
+    assert "def double(a: weft.Tensor):" in str(error)
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_a_defect_while_printing_names_the_line_that_was_printed(monkeypatch):
+    from weft.backends.cpu.lowering import tables
+    from weft.dialects.cuda.memory import StoreOp
+
+    monkeypatch.setitem(tables.KERNEL_ROWS, StoreOp, broken)
+    with pytest.raises(InternalCompilerError) as caught:
+        weft.compile(make_double(), np.ones(4, np.float32))
+    assert caught.value.message == "printing cuda.store as LLVM failed with KeyError: 'layout'"
+    assert "a[i] = a[i] * 2\n" in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_after_a_failure_in_any_stage_the_same_function_compiles(stage, monkeypatch):
+    double = make_double()
+    a = np.ones(4, np.float32)
+    with monkeypatch.context() as context:
+        patched(context, STAGES[stage][0])
+        for _ in range(2):
+            with pytest.raises(InternalCompilerError):
+                double(a)
+            with pytest.raises(InternalCompilerError):
+                weft.compile(double, a)
+    assert (a == 1).all()
+    double(a)
+    weft.compile(double, a)(a)
+    assert (a == 4).all()
+
+
+def test_an_error_of_the_users_program_leaves_nothing_behind_either():
+    double = make_double()
+    with pytest.raises(weft.CompileError):
+        double(np.ones((2, 2), np.float32))
+    with pytest.raises(weft.SignatureError):
+        double(None)
+    a = np.ones(4, np.float32)
+    double(a)
+    assert (a == 2).all()
+    # The failed set of types is not remembered, neither as compiled nor as broken.
+    assert len(double._specialisations._by_key) == 1
+
+
+def test_the_exception_of_a_users_adapter_is_the_users():
+    class Image:
+        pass
+
+    def adapter(_image):
+        raise ZeroDivisionError("mine")
+
+    weft.register_argument(Image, adapter)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        weft.compile(make_double(), Image())
+
+
+def test_threads_that_meet_a_failure_each_get_it_and_none_waits_for_ever(monkeypatch):
+    double, errors = make_double(), []
+    a = np.ones(4, np.float32)
+    double(np.ones(1))  # another type: which parameters are constants is known then
+    start = threading.Barrier(4)
+
+    def work():
+        start.wait()
+        try:
+            double(a)
+        except InternalCompilerError as error:
+            errors.append(error)
+
+    with monkeypatch.context() as context:
+        patched(context, "lay_out_shared_memory")
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert len(errors) == 4
+    double(a)
+    assert (a == 2).all()
