@@ -7,7 +7,9 @@
 #include <string>
 
 #include "cpu/pool.h"
+#include "python/common.h"
 #include "runtime/failure.h"
+#include "runtime/launch_hooks.h"
 
 namespace weft {
 namespace {
@@ -52,26 +54,43 @@ int32_t check_ranges(const weft_launch& launch) {
   return 0;
 }
 
+struct CpuLaunch {
+  weft_call_frame* frame;
+  weft_cpu_kernel kernel;
+  const weft_launch* launch;
+  const void* parameters;
+  int64_t scratch_bytes;
+};
+
+int32_t perform(const CpuLaunch& call) {
+  try {
+    const weft_launch& launch = *call.launch;
+    if (check_ranges(launch) != 0) return -1;
+    const int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
+    if (blocks == 0) return 0;
+    weft_cpu_launch state{};
+    state.table = call.frame->state->table;
+    for (int axis = 0; axis < 3; ++axis) {
+      state.grid[axis] = static_cast<int32_t>(launch.grid[axis]);
+      state.block[axis] = static_cast<int32_t>(launch.block[axis]);
+    }
+    state.shared_memory_bytes = static_cast<int32_t>(launch.shared_memory_bytes);
+    state.kernel_name = launch.kernel_name;
+    return run_grid(
+        {call.kernel, call.parameters, &state, blocks, call.scratch_bytes, launch.whole_grid != 0});
+  } catch (const std::bad_alloc&) {
+    return raise_error("MemoryError", "no memory for a launch");
+  }
+}
+
 }  // namespace
 
 int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
                    const void* parameters, int64_t, int64_t scratch_bytes) {
-  try {
-    if (check_ranges(*launch) != 0) return -1;
-    const int64_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
-    if (blocks == 0) return 0;
-    weft_cpu_launch state{};
-    state.table = frame->state->table;
-    for (int axis = 0; axis < 3; ++axis) {
-      state.grid[axis] = static_cast<int32_t>(launch->grid[axis]);
-      state.block[axis] = static_cast<int32_t>(launch->block[axis]);
-    }
-    state.shared_memory_bytes = static_cast<int32_t>(launch->shared_memory_bytes);
-    state.kernel_name = launch->kernel_name;
-    return run_grid({kernel, parameters, &state, blocks, scratch_bytes, launch->whole_grid != 0});
-  } catch (const std::bad_alloc&) {
-    return raise_error("MemoryError", "no memory for a launch");
-  }
+  CpuLaunch call{frame, kernel, launch, parameters, scratch_bytes};
+  if (WEFT_LIKELY(!has_launch_hooks())) return perform(call);
+  auto run = [](void* data) { return perform(*static_cast<const CpuLaunch*>(data)); };
+  return launch_between_hooks({launch->kernel_name, kDLCPU, 0, nullptr, launch}, run, &call);
 }
 
 int32_t kernel_fail(weft_cpu_launch* launch, const weft_failure_site* site, int64_t block, int64_t thread) {

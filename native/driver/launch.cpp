@@ -8,6 +8,9 @@
 #include "driver/driver_library.h"
 #include "driver/launch_diagnosis.h"
 #include "driver/launch_history.h"
+#include "driver/launch_scratch.h"
+#include "python/common.h"
+#include "runtime/launch_hooks.h"
 
 namespace weft {
 
@@ -126,17 +129,24 @@ std::string describe_configuration(const weft_launch& launch, cuda::CUstream str
   return text;
 }
 
-bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
-                   cuda::CUstream stream, bool is_home, void** parameters, DriverError* error) {
-  if (!check_ranges(kernel->name, launch, error)) return false;
-  if (has_no_blocks(launch)) return true;
-  if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
-  if (launch.attribute_count != 0 &&
-      (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableCluster ||
-       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableCluster) &&
-      !allow_large_clusters(kernel, &device, error)) {
-    return false;
-  }
+namespace {
+
+// True where nothing has to be checked, asked or allowed first: ordinary sizes and no attributes.
+inline bool is_plain(const LoadedKernel& kernel, const weft_launch& launch) {
+  auto below = [](int64_t value, int64_t most) {  // 1 to most
+    return static_cast<uint64_t>(value) - 1 < static_cast<uint64_t>(most);
+  };
+  return below(launch.grid[0], kMostGrid[0]) && below(launch.grid[1], kMostGrid[1]) &&
+         below(launch.grid[2], kMostGrid[2]) && below(launch.block[0], kMostBlock[0]) &&
+         below(launch.block[1], kMostBlock[1]) && below(launch.block[2], kMostBlock[2]) &&
+         launch.block[0] * launch.block[1] * launch.block[2] <= kMostThreads &&
+         launch.shared_memory_bytes >= 0 &&
+         launch.shared_memory_bytes <= kernel.dynamic_shared_limit.load(std::memory_order_relaxed) &&
+         launch.attribute_count == 0;
+}
+
+// The numbers of a launch that has been checked, narrowed to the driver's.
+inline cuda::CUlaunchConfig make_config(const weft_launch& launch, cuda::CUstream stream) {
   cuda::CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned int>(launch.grid[0]);
   config.gridDimY = static_cast<unsigned int>(launch.grid[1]);
@@ -150,17 +160,41 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
   config.attrs =
       reinterpret_cast<cuda::CUlaunchAttribute*>(const_cast<weft_launch_attribute*>(launch.attributes));
   config.numAttrs = static_cast<unsigned int>(launch.attribute_count);
-  CUresult result =
-      driver().cuLaunchKernelEx(&config, is_home ? kernel->function : kernel->handle, parameters, nullptr);
-  if (result != cuda::CUDA_SUCCESS)
-    return explain_failed_launch(result, *kernel, device, launch, config, error);
-  record_launch({kernel->name,
-                 stream,
+  return config;
+}
+
+// Hands the launch to the driver and remembers it.
+inline CUresult submit(const LoadedKernel& kernel, const Device& device, const cuda::CUlaunchConfig& config,
+                       bool is_home, void** parameters) {
+  const CUresult result =
+      driver().cuLaunchKernelEx(&config, is_home ? kernel.function : kernel.handle, parameters, nullptr);
+  if (WEFT_UNLIKELY(result != cuda::CUDA_SUCCESS)) return result;
+  record_launch({kernel.name,
+                 config.hStream,
                  device.ordinal,
                  {config.gridDimX, config.gridDimY, config.gridDimZ},
                  {config.blockDimX, config.blockDimY, config.blockDimZ},
                  config.sharedMemBytes});
-  return true;
+  return result;
+}
+
+}  // namespace
+
+bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
+                   cuda::CUstream stream, bool is_home, void** parameters, DriverError* error) {
+  if (!check_ranges(kernel->name, launch, error)) return false;
+  if (has_no_blocks(launch)) return true;
+  if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
+  if (launch.attribute_count != 0 &&
+      (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableCluster ||
+       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableCluster) &&
+      !allow_large_clusters(kernel, &device, error)) {
+    return false;
+  }
+  const cuda::CUlaunchConfig config = make_config(launch, stream);
+  const CUresult result = submit(*kernel, device, config, is_home, parameters);
+  return result == cuda::CUDA_SUCCESS ||
+         explain_failed_launch(result, *kernel, device, launch, config, error);
 }
 
 namespace {
@@ -184,27 +218,103 @@ bool check_stream(const weft_call_frame& frame, const LoadedProgram& program, Dr
                       ", which the context executor needs; compile with --executor library");
 }
 
+// One launch of a compiled function.
+struct CudaLaunch {
+  weft_call_frame* frame;
+  LoadedKernel* kernel;
+  const weft_launch* launch;
+  void** parameters;
+  const weft_scratch* scratch;
+  int64_t scratch_count;
+  bool is_home;  // the kernel's function is good in the launch's context
+};
+
+// Which kernel, and whether the launch's own stream fits. False with the FFI error set.
+bool resolve(CudaLaunch* call, int32_t kernel) {
+  weft_call_frame* frame = call->frame;
+  auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
+  if (WEFT_UNLIKELY(program == nullptr || kernel < 0 ||
+                    static_cast<size_t>(kernel) >= program->kernel_count)) {
+    DriverError error;
+    error.runtime("the image has no kernel number " + std::to_string(kernel) + "; this is a defect of weft");
+    set_ffi_error(error);
+    return false;
+  }
+  call->kernel = &program->kernels[kernel];
+  call->is_home = frame->is_home != 0;
+  if (WEFT_LIKELY(frame->stream == frame->entered_stream) || !is_stream_handle(frame->stream)) return true;
+  DriverError error;
+  if (!check_stream(*frame, *program, &error)) {
+    set_ffi_error(error);
+    return false;
+  }
+  call->is_home = program->module != nullptr;  // else it may be of another context of the device
+  return true;
+}
+
+const Device& device_of(const CudaLaunch& call) {
+  return *static_cast<LoadedProgram*>(call.frame->driver_kernels)->device;
+}
+
+WEFT_COLD int32_t perform_carefully(const CudaLaunch& call) {
+  DriverError error;
+  auto stream = static_cast<cuda::CUstream>(call.frame->stream);
+  if (launch_kernel(call.kernel, device_of(call), *call.launch, stream, call.is_home, call.parameters,
+                    &error))
+    return 0;
+  return set_ffi_error(error);
+}
+
+// 0, or -1 with the FFI error set.
+inline int32_t perform(const CudaLaunch* call) {
+  const weft_launch& launch = *call->launch;
+  if (WEFT_UNLIKELY(!is_plain(*call->kernel, launch))) return perform_carefully(*call);
+  auto stream = static_cast<cuda::CUstream>(call->frame->stream);
+  const cuda::CUlaunchConfig config = make_config(launch, stream);
+  const Device& device = device_of(*call);
+  const CUresult result = submit(*call->kernel, device, config, call->is_home, call->parameters);
+  if (WEFT_LIKELY(result == cuda::CUDA_SUCCESS)) return 0;
+  DriverError error;
+  explain_failed_launch(result, *call->kernel, device, launch, config, &error);
+  return set_ffi_error(error);
+}
+
+int32_t perform_with_scratch(const CudaLaunch* call) {
+  LaunchScratch scratch({*call->kernel, device_of(*call), static_cast<cuda::CUstream>(call->frame->stream)});
+  for (int64_t index = 0; index < call->scratch_count; ++index) {
+    const weft_scratch& wanted = call->scratch[index];
+    void* slot = nullptr;
+    if (scratch.take(wanted, *call->launch, &slot) != 0) return -1;
+    memcpy(call->parameters[wanted.parameter], &slot, sizeof(slot));
+  }
+  if (perform(call) != 0) return -1;
+  DriverError error;
+  return scratch.give_back(&error) ? 0 : set_ffi_error(error);
+}
+
+WEFT_COLD int32_t perform_between_hooks(const CudaLaunch* call) {
+  const LaunchFacts facts{call->kernel->name, kDLCUDA, device_of(*call).ordinal, call->frame->stream,
+                          call->launch};
+  auto run = [](void* data) {
+    const auto* launch = static_cast<const CudaLaunch*>(data);
+    return launch->scratch_count == 0 ? perform(launch) : perform_with_scratch(launch);
+  };
+  return launch_between_hooks(facts, run, const_cast<CudaLaunch*>(call));
+}
+
 }  // namespace
 
 int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters) {
-  auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
-  if (program == nullptr || kernel < 0 || static_cast<size_t>(kernel) >= program->kernel_count) {
-    DriverError error;
-    error.runtime("the image has no kernel number " + std::to_string(kernel) + "; this is a defect of weft");
-    return set_ffi_error(error);
-  }
-  DriverError error;
-  auto stream = static_cast<cuda::CUstream>(frame->stream);
-  bool is_home = frame->is_home != 0;
-  if (frame->stream != frame->entered_stream && is_stream_handle(frame->stream)) {
-    if (!check_stream(*frame, *program, &error)) return set_ffi_error(error);
-    is_home = program->module != nullptr;  // else it may be of another context of the device
-  }
-  if (launch_kernel(&program->kernels[kernel], *program->device, *launch, stream, is_home, parameters,
-                    &error)) {
-    return 0;
-  }
-  return set_ffi_error(error);
+  CudaLaunch call{frame, nullptr, launch, parameters, nullptr, 0, false};
+  if (!resolve(&call, kernel)) return -1;
+  return WEFT_UNLIKELY(has_launch_hooks()) ? perform_between_hooks(&call) : perform(&call);
+}
+
+int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
+                            void** parameters, const weft_scratch* scratch, int64_t scratch_count) {
+  CudaLaunch call{frame, nullptr, launch, parameters, scratch, scratch_count, false};
+  if (!resolve(&call, kernel)) return -1;
+  return WEFT_UNLIKELY(has_launch_hooks()) ? perform_between_hooks(&call) : perform_with_scratch(&call);
 }
 
 }  // namespace weft

@@ -20,6 +20,10 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
 // The row of the runtime table: `kernel` is the index in the image's list of kernels.
 int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);
 
+// The same with scratch memory, which is allocated before and given back behind the kernel.
+int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
+                            void** parameters, const weft_scratch* scratch, int64_t scratch_count);
+
 // grid=(4, 1, 1), block=(128, 1, 1), shared_memory_bytes=0, stream=0x0, cluster=(2, 1, 1)
 std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream);
 

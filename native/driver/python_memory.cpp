@@ -10,6 +10,7 @@
 #include "driver/driver_library.h"
 #include "driver/gil.h"
 #include "driver/launch_diagnosis.h"
+#include "driver/launch_scratch.h"
 #include "driver/python_module.h"
 #include "driver/unload_queue.h"
 #include "ffi_library.h"
@@ -47,13 +48,9 @@ PyObject* allocate_scratch(PyObject*, PyObject* arguments) {
   ContextGuard guard;
   cuda::CUcontext context = nullptr;
   if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
-  cuda::CUdeviceptr address = 0;
-  const cuda::CUresult result = driver().cuMemAllocAsync(&address, static_cast<size_t>(bytes),
-                                                         static_cast<cuda::CUstream>(value.v_ptr));
-  if (result != cuda::CUDA_SUCCESS) {
-    fail(result, "cuMemAllocAsync", static_cast<size_t>(bytes), device, &error);
-    return set_python_error(error);
-  }
+  const cuda::CUdeviceptr address = allocate_from_pool(
+      static_cast<size_t>(bytes), static_cast<cuda::CUstream>(value.v_ptr), device, "scratch", &error);
+  if (address == 0) return set_python_error(error);
   if (!guard.leave(&error)) return set_python_error(error);
   return PyLong_FromUnsignedLongLong(address);
 }
@@ -69,12 +66,8 @@ PyObject* free_scratch(PyObject*, PyObject* arguments) {
   ContextGuard guard;
   cuda::CUcontext context = nullptr;
   if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
-  const cuda::CUresult result = driver().cuMemFreeAsync(address, static_cast<cuda::CUstream>(value.v_ptr));
-  if (result != cuda::CUDA_SUCCESS) {
-    error.cuda(result, "cuMemFreeAsync", "freeing scratch memory on cuda:" + std::to_string(device),
-               explain_asynchronous_error(result));
+  if (!free_to_pool(address, static_cast<cuda::CUstream>(value.v_ptr), device, &error))
     return set_python_error(error);
-  }
   if (!guard.leave(&error)) return set_python_error(error);
   Py_RETURN_NONE;
 }

@@ -37,18 +37,6 @@ Callback* callback_of(const void* object) {
   return reinterpret_cast<Callback*>(const_cast<char*>(start));
 }
 
-// The thread state of this thread, made if it has none, and given back at the end of the scope.
-class HeldGil {
- public:
-  HeldGil() : state_(PyGILState_Ensure()) {}
-  ~HeldGil() { PyGILState_Release(state_); }
-  HeldGil(const HeldGil&) = delete;
-  HeldGil& operator=(const HeldGil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
-
 // A callback's arguments as Python objects. The first slot is left for a bound method's `self`, which
 // vectorcall may put there.
 class Arguments {

@@ -25,6 +25,18 @@ extern thread_local const CallContext* t_call __attribute__((tls_model("initial-
 // the two may have released it.
 inline bool caller_holds_gil() { return t_call != nullptr && t_call->holds_gil && PyGILState_Check(); }
 
+// The thread state of this thread, made if it has none, and given back at the end of the scope.
+class HeldGil {
+ public:
+  HeldGil() : state_(PyGILState_Ensure()) {}
+  ~HeldGil() { PyGILState_Release(state_); }
+  HeldGil(const HeldGil&) = delete;
+  HeldGil& operator=(const HeldGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 }  // namespace weft
 
 #endif  // WEFT_PYTHON_GIL_H_

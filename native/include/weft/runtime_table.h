@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 3
+#define WEFT_RUNTIME_TABLE_VERSION 4
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -65,6 +65,16 @@ typedef struct weft_launch {
   const char* kernel_name;
   int64_t whole_grid;  // CPU only: nonzero where the kernel has grid barriers, so all blocks run in one call
 } weft_launch;
+
+// Device memory that a launch allocates for all blocks of its grid and gives back in the stream's order:
+// constant data in the object. Profile scratch has an allocator of its own, since it is read afterwards.
+enum weft_scratch_kind { WEFT_SCRATCH_GLOBAL = 0, WEFT_SCRATCH_PROFILE = 1 };
+typedef struct weft_scratch {
+  int64_t bytes_per_block;  // more than 0
+  int64_t alignment;        // a power of two
+  int32_t parameter;        // which of the launch's parameters is the pointer to it
+  int32_t kind;             // enum weft_scratch_kind
+} weft_scratch;
 
 // One CPU kernel of an image: blocks [first, last) in index order; nonzero means an error is recorded in
 // `launch`. `scratch` belongs to the worker: `scratch_bytes` of it, 64-byte aligned, not cleared.
@@ -212,7 +222,14 @@ typedef struct weft_failure_site {
   ROW(decode_shape, int32_t,                                                                                \
       (const weft_failure_site* kind, const weft_failure_site* size, const weft_failure_site* item,         \
        const TVMFFIAny* argument, int64_t count, int64_t* sizes),                                           \
-      "i32 (ptr, ptr, ptr, ptr, i64, ptr)")
+      "i32 (ptr, ptr, ptr, ptr, i64, ptr)")                                                                 \
+  /* As launch_cuda, with scratch memory for the grid: its addresses are stored where the parameters point, \
+   */                                                                                                       \
+  /* and it is given back behind the kernel, whatever happens. */                                           \
+  ROW(launch_cuda_scratch, int32_t,                                                                         \
+      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
+       const weft_scratch* scratch, int64_t scratch_count),                                                 \
+      "i32 (ptr, i32, ptr, ptr, ptr, i64)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

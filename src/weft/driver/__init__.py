@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from weft.driver.device import set_current_device as set_current_device
     from weft.driver.device import set_printf_buffer as set_printf_buffer
     from weft.driver.device import synchronize as synchronize
+    from weft.driver.kernel_launch import LaunchMetadata as LaunchMetadata
     from weft.driver.kernel_launch import LazyMetadata as LazyMetadata
     from weft.driver.kernel_launch import launch as launch
     from weft.driver.kernel_launch import launch_ex as launch_ex
+    from weft.driver.kernel_launch import set_launch_hooks as set_launch_hooks
     from weft.driver.launcher import KernelMetadata as KernelMetadata
     from weft.driver.launcher import Launcher as Launcher
     from weft.driver.library import driver_is_open as driver_is_open
@@ -68,7 +70,13 @@ _PUBLIC = {
         "set_printf_buffer",
         "synchronize",
     ),
-    "kernel_launch": ("LazyMetadata", "launch", "launch_ex"),
+    "kernel_launch": (
+        "LaunchMetadata",
+        "LazyMetadata",
+        "launch",
+        "launch_ex",
+        "set_launch_hooks",
+    ),
     "launcher": ("KernelMetadata", "Launcher"),
     "library": ("driver_is_open", "driver_version", "open_driver"),
     "memory": ("empty", "set_allocator", "set_profile_allocator"),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from weft.driver.signature import Annotation
 
     Hook = Callable[[Any], object]
+    LaunchHook = Callable[[_native.LaunchMetadata], object]
+
+LaunchMetadata = _native.LaunchMetadata
 
 # How far pointers are checked, by name.
 POINTER_CHECKS: Final = {"off": 0, "device": 1, "driver": 2}
@@ -175,6 +178,41 @@ def launch_ex(
         POINTER_CHECKS[pointer_check],
         release_gil,
     )
+
+
+def set_launch_hooks(
+    enter: LaunchHook | None = None,
+    exit: LaunchHook | None = None,
+    *,
+    metadata: Callable[[_native.LaunchMetadata], dict[str, object]] | None = None,
+) -> None:
+    """Call functions around every launch of compiled functions, in the whole process and on every target.
+
+    Each replaces the one before; None removes it. A launch pays one flag where neither is set. A hook that
+    launches is called for its own launch, too. `launch` and `launch_ex` take hooks as arguments instead.
+
+    Args:
+        enter: called before the launch with its `LaunchMetadata`: `kernel`, `device`, `grid`, `block`,
+            `shared_memory_bytes`, `stream` and `attributes`, each made when it is read. What it raises is
+            raised by the call, and nothing is launched.
+        exit: called with the same object when the launch was queued, or has failed: then what it raises is
+            printed and the launch's own error is raised.
+        metadata: called at most once per launch, when a hook calls ``get()``, with the `LaunchMetadata`; the
+            dict that it returns is merged into what ``get()`` gives.
+
+    Raises:
+        TypeError: one of them cannot be called.
+
+    Example:
+        >>> set_launch_hooks(lambda launch: print(launch.kernel, launch.grid))
+        >>> set_launch_hooks()
+    """
+    for name, hook in (("enter", enter), ("exit", exit), ("metadata", metadata)):
+        if hook is not None and not callable(hook):
+            raise TypeError(
+                f"{name}: expected a function of one argument or None, received {hook!r}"
+            )
+    _native.set_launch_hooks(enter, exit, metadata)
 
 
 class LazyMetadata:

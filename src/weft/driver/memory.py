@@ -77,9 +77,11 @@ _profile_allocator: ContextVar[Allocator | None] = ContextVar(
 def set_allocator(allocator: Allocator | None) -> None:
     """Choose where kernels' global scratch memory comes from, in this context (thread or task).
 
+    It serves compiled functions and `Launcher` alike.
+
     Args:
         allocator: called with bytes, alignment and stream; None is the driver's stream-ordered pool, which
-            also works while the stream is captured into a graph.
+            also works while the stream is captured into a graph. What it raises is raised by the call.
 
     Raises:
         TypeError: it cannot be called.
@@ -88,6 +90,7 @@ def set_allocator(allocator: Allocator | None) -> None:
         >>> set_allocator(None)
     """
     _allocator.set(_checked(allocator))
+    _native.set_scratch_source(_source)
 
 
 def set_profile_allocator(allocator: Allocator | None) -> None:
@@ -97,6 +100,13 @@ def set_profile_allocator(allocator: Allocator | None) -> None:
         TypeError: it cannot be called.
     """
     _profile_allocator.set(_checked(allocator))
+    _native.set_scratch_source(_source)
+
+
+def _source(kind: int, size: int, alignment: int, stream: int) -> object:
+    """What this context's allocator gives to a launch of a compiled function; None: the pool."""
+    allocator = (_allocator, _profile_allocator)[kind].get()
+    return None if allocator is None else allocator(size, alignment, stream)
 
 
 def _checked(allocator: Allocator | None) -> Allocator | None:

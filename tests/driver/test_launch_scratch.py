@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scratch memory that generated code asks for with a launch: the row `launch_cuda_scratch` of the runtime table."""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+from tests.native.fake_cuda.code import assemble, parameter_kernel
+from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
+from weft import _native
+from weft.driver.memory import set_allocator, set_profile_allocator
+from weft.errors import CudaError
+from weft.ffi.library import open_ffi_library
+
+GLOBAL, PROFILE = 0, 1
+KERNEL = parameter_kernel("scratching", [".u64", ".u32", ".u64"])
+
+
+class State(ctypes.Structure):
+    _fields_ = [
+        ("table", ctypes.c_void_p),
+        ("image", ctypes.c_void_p),
+        ("driver_state", ctypes.c_void_p),
+        ("bound_device", ctypes.c_int32),
+        ("load_policy", ctypes.c_int32),
+    ]
+
+
+class Frame(ctypes.Structure):
+    _fields_ = [
+        ("state", ctypes.POINTER(State)),
+        ("stream", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("rest", ctypes.c_uint64 * 4),
+    ]
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_int64 * 3),
+        ("block", ctypes.c_int64 * 3),
+        ("shared", ctypes.c_int64),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_int64),
+        ("kernel_name", ctypes.c_char_p),
+        ("whole_grid", ctypes.c_int64),
+    ]
+
+
+class Scratch(ctypes.Structure):
+    _fields_ = [
+        ("bytes_per_block", ctypes.c_int64),
+        ("alignment", ctypes.c_int64),
+        ("parameter", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+    ]
+
+
+@weft.kernel
+def nothing_kernel():
+    """Take nothing and do nothing."""
+
+
+@weft.jit
+def nothing():
+    nothing_kernel().launch(grid=1, block=1)
+
+
+@functools.cache
+def table() -> int:
+    """The process's runtime table, as every image's state holds it."""
+    function = weft.compile(nothing, options="--target cpu")
+    address = ctypes.c_void_p.from_address(function.details.image.state).value
+    assert address
+    return address
+
+
+def row(name: str) -> Any:
+    names = [row for row, _ in _native.RUNTIME_TABLE]
+    address = ctypes.c_void_p.from_address(table() + 8 + 8 * names.index(name)).value
+    assert address
+    return ctypes.PYFUNCTYPE(ctypes.c_int32)(address)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def everything_is_made_before_the_first_fork():
+    build()
+    assemble(KERNEL)
+    open_ffi_library()
+    table()
+
+
+class Call:
+    """One call of a made-up host function: enter the device, launch with scratch, leave."""
+
+    def __init__(self, scratch: list[Scratch], grid: tuple[int, int, int] = (2, 3, 1)) -> None:
+        code = assemble(KERNEL)
+        self.program = _native.DeviceProgram(code, ["scratching"], "scratching", "sm_90")
+        self.state = State(table(), None, self.program.address, -1, 1)
+        self.frame = Frame(ctypes.pointer(self.state), None, 2, -1)
+        self.launch = Launch(grid, (32, 1, 1), kernel_name=b"scratching")
+        self.scratch = (Scratch * len(scratch))(*scratch)
+        self.values = (ctypes.c_uint64 * 3)(0, 7, 0)
+        base = ctypes.addressof(self.values)
+        self.parameters = (ctypes.c_void_p * 3)(base, base + 8, base + 16)
+        self.target = ctypes.PYFUNCTYPE(
+            ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p
+        )(self._run)
+        address = ctypes.cast(self.target, ctypes.c_void_p).value
+        assert address
+        self.function = _native.Function.from_address(address, None, None)
+
+    def _run(self, *_: object) -> int:
+        frame = ctypes.byref(self.frame)
+        code = row("device_enter")(frame)
+        if code != 0:
+            return code
+        code = row("launch_cuda_scratch")(
+            frame,
+            ctypes.c_int32(0),
+            ctypes.byref(self.launch),
+            self.parameters,
+            self.scratch,
+            ctypes.c_int64(len(self.scratch)),
+        )
+        return row("device_leave")(frame, ctypes.c_int32(code))
+
+    def __call__(self, stream: int | None = None) -> None:
+        self.frame.stream = stream
+        self.function()
+
+
+def order(fake: FakeCuda) -> list[str]:
+    names = ("cuMemAllocAsync", "cuLaunchKernelEx", "cuMemFreeAsync")
+    return [text.split("(")[0].removeprefix("cu") for text in fake.calls(*names)]
+
+
+def addresses(fake: FakeCuda) -> tuple[int, int]:
+    """What the last launch got as its first and third parameter."""
+    texts = fake.launches()[-1].split("parameters=[")[1].rstrip("]").split(" ")
+    first, _, third = (int.from_bytes(bytes.fromhex(text), "little") for text in texts)
+    return first, third
+
+
+@on_fake()
+def test_scratch_is_allocated_for_the_grid_and_given_back_behind_the_kernel(fake: FakeCuda):
+    stream = fake.create_stream(fake.retain_primary(0))
+    call = Call([Scratch(100, 16, 0, GLOBAL), Scratch(8, 8, 2, PROFILE)])
+    call(stream)
+    assert order(fake) == [
+        "MemAllocAsync", "MemAllocAsync", "LaunchKernelEx", "MemFreeAsync", "MemFreeAsync",
+    ]  # fmt: skip
+    asked = fake.calls("cuMemAllocAsync")
+    assert asked[0].startswith("cuMemAllocAsync(600, ")
+    assert asked[1].startswith("cuMemAllocAsync(48, ")
+    assert all(f"{stream:x})" in text for text in asked)
+    assert 0 not in addresses(fake)
+    assert fake.live("allocation") == 0
+
+
+@on_fake()
+def test_a_large_alignment_is_kept(fake: FakeCuda):
+    Call([Scratch(8, 4096, 0, GLOBAL)])()
+    assert addresses(fake)[0] % 4096 == 0
+    assert fake.live("allocation") == 0
+
+
+@on_fake()
+@pytest.mark.parametrize("grid", [(0, 3, 1), (2, 0, 1), (4, 4, 0)])
+def test_a_grid_without_blocks_allocates_and_launches_nothing(
+    fake: FakeCuda, grid: tuple[int, int, int]
+):
+    Call([Scratch(8, 8, 0, GLOBAL)], grid)()
+    assert order(fake) == []
+
+
+@on_fake()
+def test_a_negative_grid_is_refused_and_nothing_is_allocated(fake: FakeCuda):
+    with pytest.raises(ValueError, match=r"scratching: grid.y is -3, expected 0 to 65535"):
+        Call([Scratch(8, 8, 0, GLOBAL)], (2, -3, 1))()
+    assert order(fake) == []
+
+
+@on_fake()
+def test_more_bytes_than_fit_are_refused_with_the_numbers(fake: FakeCuda):
+    with pytest.raises(
+        ValueError, match=r"1073741824 bytes of scratch for each of 2147483647 x 65535 x 9"
+    ):
+        Call([Scratch(1 << 30, 8, 0, GLOBAL)], (2147483647, 65535, 9))()
+    assert order(fake) == []
+
+
+@on_fake()
+def test_each_failure_gives_everything_back_and_restores(fake: FakeCuda):
+    call = Call([Scratch(8, 8, 0, GLOBAL), Scratch(8, 8, 2, GLOBAL)])
+    for function, nth, frees in (
+        ("cuMemAllocAsync", 1, 0),
+        ("cuMemAllocAsync", 2, 1),
+        ("cuLaunchKernelEx", 1, 2),
+    ):
+        fake.forget_calls()
+        fake.fail(function, 2, nth)
+        with pytest.raises(
+            CudaError, match=f"{function} returned CUDA_ERROR_OUT_OF_MEMORY"
+        ) as error:
+            call()
+        assert error.value.kernel == "scratching"
+        assert order(fake).count("MemFreeAsync") == frees
+        assert fake.live("allocation") == 0
+        assert fake.current() is None
+    fake.fail("cuMemFreeAsync", 1, 1)
+    with pytest.raises(CudaError, match="cuMemFreeAsync returned CUDA_ERROR_INVALID_VALUE"):
+        call()
+    assert fake.live("allocation") == 1  # the one that the driver would not take back
+
+
+@on_fake()
+def test_a_device_without_pools_points_to_the_allocator(fake: FakeCuda):
+    fake.fail("cuMemAllocAsync", 801)
+    with pytest.raises(
+        CudaError, match=r"no memory pools; choose another source with weft.set_allocator"
+    ):
+        Call([Scratch(8, 8, 0, GLOBAL)])()
+
+
+@on_fake()
+def test_under_capture_the_memory_is_part_of_the_graph(fake: FakeCuda):
+    call = Call([Scratch(8, 8, 0, GLOBAL)])
+    stream = fake.create_stream(fake.retain_primary(0))
+    call(stream)
+    fake.begin_capture(stream)
+    call(stream)
+    graph = fake.end_capture(stream)
+    fake.replay(graph)
+    assert fake.live("allocation") == 0
+
+
+class Memory:
+    """What a user's allocator returns: an object with an address, which the launch must keep."""
+
+    dropped = 0
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def __del__(self) -> None:
+        Memory.dropped += 1
+
+
+def within(context: Callable[[], None]) -> None:
+    contextvars.copy_context().run(context)
+
+
+@on_fake()
+def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropped(fake: FakeCuda):
+    asked: list[tuple[int, int, int]] = []
+
+    def allocate(size: int, alignment: int, stream: int) -> Memory:
+        asked.append((size, alignment, stream))
+        return Memory(0x1000 * len(asked))
+
+    call = Call([Scratch(4, 8, 0, GLOBAL), Scratch(2, 16, 2, PROFILE)])
+
+    def inside() -> None:
+        set_allocator(allocate)
+        call()
+        assert asked == [(24, 8, 0)]
+        set_profile_allocator(allocate)
+        call()
+
+    within(inside)
+    assert asked == [(24, 8, 0), (24, 8, 0), (12, 16, 0)]
+    assert addresses(fake) == (0x2000, 0x3000)
+    assert Memory.dropped == 3
+    call()
+    assert len(asked) == 3  # this context has none: the pool
+    assert fake.live("allocation") == 0
+
+
+@on_fake()
+@pytest.mark.parametrize(
+    ("result", "error", "text"),
+    [
+        (0x1004, ValueError, "address 0x1004, expected a multiple of 8"),
+        ("memory", TypeError, "scratch of scratching"),
+        (-1, ValueError, "expected an address from 0"),
+    ],
+)
+def test_what_an_allocator_gives_is_checked(
+    fake: FakeCuda, result: object, error: type[Exception], text: str
+):
+    def inside() -> None:
+        set_allocator(lambda *_: result)
+        with pytest.raises(error, match=text):
+            Call([Scratch(4, 8, 0, GLOBAL)])()
+
+    within(inside)
+    assert order(fake) == []
+
+
+@on_fake()
+def test_what_an_allocator_raises_is_raised_by_the_call(fake: FakeCuda):
+    failure = KeyError("no memory here")
+
+    def allocate(*_: int) -> object:
+        raise failure
+
+    def inside() -> None:
+        set_allocator(allocate)
+        with pytest.raises(KeyError) as raised:
+            Call([Scratch(4, 8, 0, GLOBAL)])()
+        assert raised.value is failure
+
+    within(inside)
+    assert order(fake) == []
+    assert fake.current() is None
