@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import weft
 from tests.conformance.harness import NUMPY_TYPES, Exported, define
 from weft.language.atomics import ATOMIC_DTYPES
 
@@ -24,9 +25,11 @@ CASES = [(kind, dtype) for kind in OPERATIONS for dtype in ATOMIC_DTYPES[kind]]
 
 
 def values_of(dtype) -> np.ndarray:
-    """One value per thread: integers of all magnitudes, or small multiples of 1/4."""
+    """One value per thread: integers of all magnitudes, bools, or small multiples of 1/4."""
     random = np.random.default_rng(3)
     numpy_type = NUMPY_TYPES[dtype]
+    if dtype is weft.bool_:
+        return random.random(THREADS) < 0.5
     if dtype.is_integer:
         information = np.iinfo(numpy_type)
         return random.integers(information.min, information.max, THREADS, dtype=numpy_type)

@@ -13,11 +13,12 @@ from weft.language.atomics import ATOMIC_DTYPES
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
-INTEGERS = {"i32", "u32", "i64", "u64"}
-FLOATS = {"f16", "bf16", "f32", "f64"}
+INTEGERS = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
+FLOATS = {"f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"}
 EXPECTED = {
-    **dict.fromkeys(("add", "sub", "max", "min", "exchange", "cas"), INTEGERS | FLOATS),
-    **dict.fromkeys(("and", "or", "xor"), INTEGERS),
+    **dict.fromkeys(("add", "sub", "max", "min"), INTEGERS | FLOATS),
+    **dict.fromkeys(("and", "or", "xor"), INTEGERS | {"bool_"}),
+    **dict.fromkeys(("exchange", "cas"), INTEGERS | FLOATS | {"bool_"}),
 }
 MODIFY = [kind for kind in EXPECTED if kind != "cas"]
 
@@ -27,7 +28,7 @@ def atomic(kind, trace, tensor, *arguments, **keywords):
 
 
 def values(kind):
-    return (1, 2) if kind == "cas" else (1,)
+    return (1, 0) if kind == "cas" else (1,)
 
 
 def test_every_atomic_has_a_row():

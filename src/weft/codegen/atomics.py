@@ -7,7 +7,10 @@ loop where a type has no instruction (f16, bf16, 8-bit floats, bool). Next: math
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import i1
 
 from weft.codegen.conversions import from_f32, to_f32
 from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type, memory_type, size_in_bytes
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from weft.codegen.function_printer import FunctionPrinter
 
     AtomicInstruction = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], str]
+    AtomicSwap = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], tuple[str, str]]
 
 _ORDERS: Final = {
     "relaxed": "monotonic",
@@ -64,7 +68,7 @@ class AtomicAccess:
         scope_name: the operation's scope: `block`, `device` or `system`.
     """
 
-    __slots__ = ("_instruction", "order", "pointer", "scope", "scope_name", "space")
+    __slots__ = ("_instruction", "_swap", "order", "pointer", "scope", "scope_name", "space")
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class AtomicAccess:
         tensor: Any,
         indices: list[Any],
         instruction: AtomicInstruction,
+        swap: AtomicSwap,
     ) -> None:
         value = printer.tensors[tensor]
         self.space = value.type.space.data
@@ -87,10 +92,22 @@ class AtomicAccess:
         self.scope = f' syncscope("{scope}")' if scope else ""
         self.order = _ORDERS[op.properties["order"].data]
         self._instruction = instruction
+        self._swap = swap
+
+    def changed(self, pointer: str = "", order: str = "") -> AtomicAccess:
+        """The same access at another address or with another of LLVM's orders."""
+        other = copy(self)
+        other.pointer = pointer or self.pointer
+        other.order = order or self.order
+        return other
 
     def modify(self, printer: FunctionPrinter, operation: str, text: str, value: str) -> str:
         """One read-modify-write, by LLVM's name of the operation; returns the old value."""
         return self._instruction(printer, self, operation, text, value)
+
+    def swap(self, printer: FunctionPrinter, bits: str, expected: str, new: str) -> tuple[str, str]:
+        """One compare-and-swap of an integer: what was found, and whether it was what was expected."""
+        return self._swap(printer, self, bits, expected, new)
 
 
 def atomic_value(
@@ -161,7 +178,7 @@ def compare_and_swap_loop(
     old = expected if bits == text else printer.let(f"bitcast {bits} {expected} to {text}", "old")
     new = combine(old)
     new_bits = new if bits == text else printer.let(f"bitcast {text} {new} to {bits}")
-    found, done = _swap(printer, access, bits, expected, new_bits)
+    found, done = access.swap(printer, bits, expected, new_bits)
     latch = printer.label
     printer.branch_if(done, end, loop)
     printer.fill(place, [f"{expected} = phi {bits} [ {first}, %{entry} ], [ {found}, %{latch} ]"])
@@ -169,10 +186,10 @@ def compare_and_swap_loop(
     return old
 
 
-def _swap(
+def llvm_swap(
     printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
 ) -> tuple[str, str]:
-    """One `cmpxchg`: what was found, and whether it was what was expected."""
+    """One `cmpxchg`."""
     pair = printer.let(
         f"cmpxchg {access.pointer}, {bits} {expected}, {bits} {new}{access.scope} {access.order} "
         f"{_FAILURE_ORDERS[access.order]}, align {int(bits[1:]) // 8}"
@@ -207,30 +224,53 @@ def _from_bits(printer: FunctionPrinter, element: Attribute, bits: str) -> str:
 
 
 def _bool_atomic(printer: FunctionPrinter, access: AtomicAccess, kind: str, value: str) -> str:
-    """and, or, xor of bools work on their bytes, which are 0 or 1."""
-    if kind not in ("and", "or", "xor"):
+    """and, or, xor of bools, whose bytes are 0, 1, or (where others wrote them) anything that is not 0."""
+    if kind == "or":
+        old = access.modify(printer, "or", "i8", byte_of_bool(printer, value))
+    elif kind == "and":
+        old = access.modify(printer, "and", "i8", printer.let(f"sext i1 {value} to i8"))
+    elif kind == "xor":
+
+        def flipped(byte: str) -> str:
+            is_set = printer.let(f"icmp ne i8 {byte}, 0")
+            return byte_of_bool(printer, printer.let(f"xor i1 {is_set}, {value}"))
+
+        old = compare_and_swap_loop(printer, access, i1, flipped)
+    else:
         raise InternalCompilerError(
             "CODEGEN_ATOMIC", f"atomic {kind} of bool elements", hint=REPORT_HINT
         )
-    byte = byte_of_bool(printer, value)
-    old = access.modify(printer, kind, "i8", byte)
     return printer.let(f"icmp ne i8 {old}, 0")
+
+
+def _swap_bool(printer: FunctionPrinter, access: AtomicAccess, expected: str, value: str) -> str:
+    """Compares truth, not bytes; where it differs, the byte is written back as it was."""
+    new = byte_of_bool(printer, value)
+
+    def chosen(byte: str) -> str:
+        is_set = printer.let(f"icmp ne i8 {byte}, 0")
+        differs = printer.let(f"xor i1 {is_set}, {expected}")
+        return printer.let(f"select i1 {differs}, i8 {byte}, i8 {new}")
+
+    return printer.let(f"icmp ne i8 {compare_and_swap_loop(printer, access, i1, chosen)}, 0")
 
 
 def atomic_rows(
     instruction: AtomicInstruction = llvm_instruction,
     special: Callable[[FunctionPrinter, AtomicAccess, str, Attribute, str], str] = atomic_value,
+    swap: AtomicSwap = llvm_swap,
 ) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
     """The rows of both operations.
 
     Args:
         instruction: prints one read-modify-write of an integer or float.
         special: prints an access of any kind and type; `atomic_value`, or what falls back on it.
+        swap: prints one compare-and-swap of an integer.
     """
 
     def print_modify(printer: FunctionPrinter, op: Any) -> None:
         operand, tensor, *indices = op.operands
-        access = AtomicAccess(printer, op, tensor, indices, instruction)
+        access = AtomicAccess(printer, op, tensor, indices, instruction, swap)
         kind = op.properties["kind"].data
         printer.values[op.results[0]] = special(
             printer, access, kind, operand.type, printer.values[operand]
@@ -239,11 +279,16 @@ def atomic_rows(
     def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:
         """Compares bits, so a NaN equals itself and 0.0 is not -0.0."""
         expected, value, tensor, *indices = op.operands
-        access = AtomicAccess(printer, op, tensor, indices, instruction)
+        access = AtomicAccess(printer, op, tensor, indices, instruction, swap)
         element = expected.type
+        if llvm_type(element) == "i1":
+            printer.values[op.results[0]] = _swap_bool(
+                printer, access, printer.values[expected], printer.values[value]
+            )
+            return
         bits, wanted = _as_bits(printer, element, printer.values[expected])
         _, new = _as_bits(printer, element, printer.values[value])
-        found, _ = _swap(printer, access, bits, wanted, new)
+        found, _ = access.swap(printer, bits, wanted, new)
         printer.values[op.results[0]] = _from_bits(printer, element, found)
 
     return {AtomicRmwOp: print_modify, AtomicCasOp: print_compare_and_swap}

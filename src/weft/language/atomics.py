@@ -18,24 +18,19 @@ from weft.language.convert import materialize
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
+from weft.types.dtype import DTYPES
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
 
-_INTEGERS: Final = (types.i32, types.u32, types.i64, types.u64)
-_FLOATS: Final = (types.f32, types.f64, types.f16, types.bf16)
+_INTEGERS: Final = tuple(dtype for dtype in DTYPES if dtype.is_integer)
+_NUMBERS: Final = (*_INTEGERS, *(dtype for dtype in DTYPES if dtype.is_float))
 
 ATOMIC_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
-    "add": (*_INTEGERS, *_FLOATS),
-    "sub": (*_INTEGERS, *_FLOATS),
-    "max": (*_INTEGERS, *_FLOATS),
-    "min": (*_INTEGERS, *_FLOATS),
-    "and": _INTEGERS,
-    "or": _INTEGERS,
-    "xor": _INTEGERS,
-    "exchange": (*_INTEGERS, *_FLOATS),
-    "cas": (*_INTEGERS, *_FLOATS),
+    **dict.fromkeys(("add", "sub", "max", "min"), _NUMBERS),
+    **dict.fromkeys(("and", "or", "xor"), (*_INTEGERS, types.bool_)),
+    **dict.fromkeys(("exchange", "cas"), (*_NUMBERS, types.bool_)),
 }
 """Element types of each atomic operation, on every target."""
 
@@ -55,12 +50,16 @@ def atomic_add(
     Integers wrap. The sum of floats depends on the order in which threads arrive; in global memory a GPU takes
     subnormal f32 numbers for 0.
 
-    A GPU has one instruction for every atomic operation and type, but for these, which take a loop: those on
-    f16 and bf16, and in shared memory sums of floats and what combines 64-bit integers or extrema of f64.
+    A GPU has one instruction for every atomic operation on elements of 32 and 64 bits, but for these, which take
+    a loop: in shared memory sums of floats and what combines 64-bit integers or extrema of f64. On elements of 8
+    and 16 bits it takes a loop over the 32-bit word that they are part of, but for `atomic_and`, `atomic_or` and
+    `atomic_xor`; threads that change neighbours in one word then wait for each other.
+
+    f16, bf16 and the 8-bit floats compute in f32 and round once.
 
     Args:
         builder: where operations go; users leave it out.
-        tensor: in global or shared memory, of i32, u32, i64, u64, f16, bf16, f32 or f64.
+        tensor: in global or shared memory, of any integer or float type.
         index: an integer, or a tuple with one per dimension.
         value: a number that the element type holds.
         order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides
@@ -151,7 +150,7 @@ def atomic_and(
 ) -> Scalar:
     """Clears the bits of an element that are 0 in `value`, as one step; returns the element before.
 
-    For i32, u32, i64 and u64; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors are those of `atomic_add`.
 
     Example:
         ``weft.atomic_and(flags, word, ~bit)``
@@ -171,7 +170,7 @@ def atomic_or(
 ) -> Scalar:
     """Sets the bits of an element that are 1 in `value`, as one step; returns the element before.
 
-    For i32, u32, i64 and u64; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors are those of `atomic_add`.
 
     Example:
         ``seen = weft.atomic_or(visited, i >> 5, 1 << (i & 31))``
@@ -191,7 +190,7 @@ def atomic_xor(
 ) -> Scalar:
     """Flips the bits of an element that are 1 in `value`, as one step; returns the element before.
 
-    For i32, u32, i64 and u64; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors are those of `atomic_add`.
 
     Example:
         ``weft.atomic_xor(parity, word, bits)``
@@ -211,7 +210,7 @@ def atomic_exchange(
 ) -> Scalar:
     """Writes `value` to an element and returns what was there, as one step.
 
-    Arguments, types and errors are those of `atomic_add`.
+    For every element type; arguments and errors are those of `atomic_add`.
 
     Example:
         ``previous = weft.atomic_exchange(head, 0, node)``
@@ -233,7 +232,7 @@ def atomic_cas(
     """Writes `value` if the element equals `expected`, as one step; returns the element as it was before.
 
     It was written exactly where the result equals `expected`. Elements are compared bit for bit, so 0.0
-    differs from −0.0 and a NaN equals itself. Types are those of `atomic_add`.
+    differs from −0.0 and a NaN equals itself; of a `bool_` its truth is compared. For every element type.
 
     Args:
         builder: where operations go; users leave it out.

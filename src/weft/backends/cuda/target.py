@@ -49,7 +49,7 @@ ARCHITECTURES: Final = {
 
 _COMMON: Final = (
     "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
-    "round roundeven rint smax smin sqrt trunc umax umin maximum minimum"
+    "ptrmask round roundeven rint smax smin sqrt trunc umax umin maximum minimum"
 )
 _REGISTERS: Final = tuple(
     f"nvvm.read.ptx.sreg.{stem}.{axis}"

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.atomics import AtomicAccess, atomic_rows, atomic_value, llvm_instruction
+from weft.codegen.atomics import (
+    AtomicAccess,
+    atomic_rows,
+    atomic_value,
+    llvm_instruction,
+    llvm_swap,
+)
 from weft.codegen.llvm_types import size_in_bytes
 
 if TYPE_CHECKING:
@@ -40,6 +46,20 @@ def _instruction(
     return old
 
 
+def _swap(
+    printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
+) -> tuple[str, str]:
+    """One compare-and-swap: what was found, and whether it was what was expected."""
+    if access.space != "shared":
+        return llvm_swap(printer, access, bits, expected, new)
+    alignment = size_in_bytes(bits)
+    found = printer.let(f"load {bits}, {access.pointer}, align {alignment}", "found")
+    same = printer.let(f"icmp eq {bits} {found}, {expected}")
+    kept = printer.let(f"select i1 {same}, {bits} {new}, {bits} {found}")
+    printer.line(f"store {bits} {kept}, {access.pointer}, align {alignment}")
+    return found, same
+
+
 ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows(
-    _instruction, atomic_value
+    _instruction, atomic_value, _swap
 )

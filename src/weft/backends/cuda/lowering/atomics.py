@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
 
-In: cuda.atomic_rmw. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22 prints for
-PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both by itself. Next: tables.
+In: cuda.atomic_rmw, cuda.atomic_cas. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22
+prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70. Next: tables.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.atomics import AtomicAccess, atomic_rows, atomic_value, llvm_instruction
+from weft.codegen.atomics import (
+    AtomicAccess,
+    atomic_rows,
+    atomic_value,
+    llvm_instruction,
+    llvm_swap,
+)
 from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from xdsl.ir import Attribute, Operation
 
@@ -40,6 +47,8 @@ _PTX_OPERATIONS: Final = {
     "xchg": ("exch", "b"),
     "fadd": ("add", "f"),
 }
+# The bits of a smaller integer in a word.
+_NARROW_BITS: Final = {"i8": 0xFF, "i16": 0xFFFF}
 _REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
 # Small float → the first architecture whose PTX adds it. The hardware adds pairs only, so that ptxas makes a
 # compare-and-swap loop of it, but one that knows the word around the element.
@@ -52,11 +61,11 @@ def _instruction(
     printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
 ) -> str:
     """One read-modify-write with its order and scope."""
+    if text in _NARROW_BITS:
+        return _narrow(printer, access, operation, text, value)
     capability = printer.module.target.compute_capability
     system = access.scope_name == "system"
-    plain = access.order == "monotonic" and not system
-    if plain or text not in _REGISTERS:
-        # Smaller integers become a compare-and-swap loop in LLVM, which keeps order and scope.
+    if access.order == "monotonic" and not system:
         return llvm_instruction(printer, access, operation, text, value)
     if operation == "sub":
         operation, value = "add", printer.let(f"sub {text} 0, {value}")
@@ -65,15 +74,58 @@ def _instruction(
     form = f"{name}.{letter}{bits}"
     if capability >= _FIRST_WITH_ORDER:
         return _ordered(printer, access, form, text, register, value)
+    with _fenced(printer, access) as relaxed:
+        if system and capability >= _FIRST_WITH_SCOPE:
+            return _ptx(printer, relaxed, ".sys", form, text, register, value)
+        return llvm_instruction(printer, relaxed, operation, text, value)
+
+
+def _narrow(
+    printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
+) -> str:
+    """An element of 8 or 16 bits, which is part of a word of 32.
+
+    Bitwise operations are one instruction on the word that leaves the other bits alone. The others become a
+    compare-and-swap loop on the word in LLVM, which keeps order and scope since sm_70.
+    """
+    if operation not in ("and", "or", "xor"):
+        if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+            return llvm_instruction(printer, access, operation, text, value)
+        with _fenced(printer, access) as relaxed:
+            return llvm_instruction(printer, relaxed, operation, text, value)
+    kind, pointer = access.pointer.rsplit(" ", 1)
+    space = printer.module.target.address_spaces[access.space]
+    mask = printer.module.intrinsic("llvm.ptrmask", f".p{space}.i64")
+    word = printer.let(f"call {kind} {mask}({kind} {pointer}, i64 -4)", "word")
+    address = printer.let(f"ptrtoint {kind} {pointer} to i64")
+    byte = printer.let(f"trunc i64 {address} to i32")
+    place = printer.let(f"shl i32 {printer.let(f'and i32 {byte}, 3')}, 3", "place")
+    moved = printer.let(f"shl i32 {printer.let(f'zext {text} {value} to i32')}, {place}")
+    if operation == "and":
+        ones = printer.let(f"shl i32 {_NARROW_BITS[text]}, {place}")
+        moved = printer.let(f"or i32 {moved}, {printer.let(f'xor i32 {ones}, -1')}")
+    old = access.changed(pointer=f"{kind} {word}").modify(printer, operation, "i32", moved)
+    return printer.let(f"trunc i32 {printer.let(f'lshr i32 {old}, {place}')} to {text}", "old")
+
+
+def _swap(
+    printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
+) -> tuple[str, str]:
+    """One compare-and-swap; LLVM keeps its order and scope since sm_70."""
+    if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+        return llvm_swap(printer, access, bits, expected, new)
+    with _fenced(printer, access) as relaxed:
+        return llvm_swap(printer, relaxed, bits, expected, new)
+
+
+@contextmanager
+def _fenced(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicAccess]:
+    """Before sm_70: fences around a relaxed access, as its order asks for."""
     if access.order not in ("monotonic", "acquire"):
         _fence(printer, access)
-    if system and capability >= _FIRST_WITH_SCOPE:
-        old = _ptx(printer, access, ".sys", form, text, register, value)
-    else:
-        old = llvm_instruction(printer, access, operation, text, value)
+    yield access.changed(order="monotonic")
     if access.order not in ("monotonic", "release"):
         _fence(printer, access)
-    return old
 
 
 def _fence(printer: FunctionPrinter, access: AtomicAccess) -> None:
@@ -160,5 +212,5 @@ def _float_extremum(
 
 
 ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows(
-    _instruction, _value
+    _instruction, _value, _swap
 )

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Atomics on 8 and 16 bits for a GPU, which has words of 32: what they become, with their orders and scopes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.backends.cuda.test_backend import compiled, synchronisation, tensor
+from tests.codegen.kernel_runner import parse_module
+from weft.backends.cuda.stages import emit_ptx, print_kernels
+from weft.backends.cuda.target import cuda_machine
+from weft.backends.registry import find_backend
+from weft.dialects.cuda.memory import MEMORY_ORDERS, MEMORY_SCOPES
+
+BITWISE = ("and", "or", "xor")
+KINDS = {
+    "i8": ("add", "sub", "max", "min", "umax", "umin", *BITWISE, "exchange"),
+    "i16": ("add", "sub", "max", "min", "umax", "umin", *BITWISE, "exchange"),
+    "i1": (*BITWISE, "exchange"),
+    "f16": ("add", "sub", "max", "min", "exchange"),
+    "bf16": ("add", "sub", "max", "min", "exchange"),
+    "f8E4M3FN": ("add", "sub", "max", "min", "exchange"),
+    "f8E5M2": ("add", "sub", "max", "min", "exchange"),
+}
+
+
+def kernel(name: str, element: str, operation: str, count: int = 1) -> str:
+    """One access of an element in global memory, and the same in shared memory."""
+    there = tensor(element)
+    own = (
+        there.replace("[?]", "[8]").replace("global", "shared").replace("offsets 64", "offsets 32")
+    )
+    values = ", ".join(["%v"] * count)
+    types = ", ".join([element] * count)
+    return f"""cuda.kernel @{name}(%a : {there}, %n : i32) {{
+  %zero = arith.constant 0 : i32
+  %tile = cuda.shared at 0 : {own}
+  %v = cuda.load %a[%zero : i32] : {there} -> {element}
+  %x = {operation} {values}, %a[%n : i32] : {types}, {there} -> {element}
+  %y = {operation} {values}, %tile[%n : i32] : {types}, {own} -> {element}
+  cuda.store %x, %a[%zero : i32] : {element}, {there}
+  cuda.store %y, %a[%n : i32] : {element}, {there}
+  cuda.return
+}}
+"""
+
+
+def ptx_of(text: str, architecture: str) -> str:
+    machine = cuda_machine(architecture)
+    return emit_ptx(print_kernels(parse_module(text), machine), machine, 3)
+
+
+@pytest.mark.parametrize("element", KINDS)
+def test_every_kind_assembles(element: str):
+    text = "".join(
+        kernel(kind, element, f'cuda.atomic_rmw "{kind}" "acq_rel" "block"')
+        for kind in KINDS[element]
+    )
+    text += kernel("cas", element, 'cuda.atomic_cas "acq_rel" "block"', count=2)
+    code, _ = compiled(text)
+    assert code.device_code
+    assert len(code.kernels) == len(KINDS[element]) + 1
+
+
+@pytest.mark.parametrize("element", ["i8", "i16"])
+@pytest.mark.parametrize("kind", BITWISE)
+def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
+    _, artifacts = compiled(
+        kernel("kernel", element, f'cuda.atomic_rmw "{kind}" "relaxed" "device"')
+    )
+    text = artifacts.contents["ptx"].decode()
+    assert synchronisation(text) == [f"atom.global.{kind}.b32", f"atom.shared.{kind}.b32"]
+    assert re.findall(r"and\.b64\s.*, -4;", text), "the address is that of the word"
+    sass = find_backend("cuda").disassemble(artifacts)
+    assert sass is not None
+    assert "CAS" not in sass
+    assert f"ATOMS.{kind.upper()}" in sass
+
+
+@pytest.mark.parametrize("kind", ["and", "add", "umax", "exchange", "cas"])
+@pytest.mark.parametrize("element", ["i8", "i16"])
+@pytest.mark.parametrize("order", MEMORY_ORDERS)
+@pytest.mark.parametrize("scope", MEMORY_SCOPES)
+def test_orders_and_scopes_are_kept(kind: str, element: str, order: str, scope: str):
+    name = {"block": "cta", "device": "gpu", "system": "sys"}[scope]
+    operation = f'cuda.atomic_rmw "{kind}" "{order}" "{scope}"'
+    if kind == "cas":
+        operation = f'cuda.atomic_cas "{order}" "{scope}"'
+    found = synchronisation(
+        ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_90a")
+    )
+    atomics = [word for word in found if word.startswith("atom")]
+    assert len(atomics) == 2
+    if order == "relaxed" and scope != "system" and kind == "and":
+        return  # without words: relaxed, for the whole device
+    assert all(f".{name}." in word for word in atomics)
+    words = " ".join(found)
+    if order in ("acquire", "acq_rel", "seq_cst"):
+        assert re.search(rf"atom\.acq\w*\.{name}|fence\.(acq_rel|sc)\.{name}$", words)
+    if order in ("release", "acq_rel"):
+        assert re.search(rf"atom\.(release|acq_rel)\.{name}|^fence\.acq_rel\.{name}", words)
+    if order == "seq_cst":
+        assert words.startswith(f"fence.sc.{name} atom.")
+
+
+@pytest.mark.parametrize("kind", ["xor", "add", "exchange", "cas"])
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
+def test_before_sm_70_orders_are_fences(kind: str, element: str):
+    operation = f'cuda.atomic_rmw "{kind}" "acq_rel" "device"'
+    if kind == "cas":
+        operation = 'cuda.atomic_cas "acq_rel" "device"'
+    text = ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_61")
+    found = [word.split(".")[0] for word in synchronisation(text)]
+    assert found == ["membar", "atom", "membar"] * 2
