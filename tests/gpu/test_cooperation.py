@@ -2,76 +2,37 @@
 """Threads that work together give on a GPU what they give on the CPU, bit for bit, and never wait for ever.
 
 In: kernels with barriers, shared memory, collectives over whole and partial warps, grid barriers. Out: their
-arrays, in managed memory, against those of the CPU target.
+arrays, against those of the CPU target.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import weft
+from tests.gpu.device_memory import DeviceArray, on_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.gpu
 
-MANAGED_GLOBAL = 1  # CU_MEM_ATTACH_GLOBAL
 I32 = weft.Tensor[weft.i32, ("n",)]
 F32 = weft.Tensor[weft.f32, ("n",)]
 
 
-class ManagedArray:
-    """A copy of a NumPy array in memory that host and device share."""
-
-    def __init__(self, driver: ctypes.CDLL, array: np.ndarray) -> None:
-        self.address = ctypes.c_uint64()
-        self._driver = driver
-        code = driver.cuMemAllocManaged(ctypes.byref(self.address), array.nbytes, MANAGED_GLOBAL)
-        assert code == 0
-        buffer = (ctypes.c_uint8 * array.nbytes).from_address(self.address.value)
-        self.array = np.frombuffer(buffer, array.dtype).reshape(array.shape)
-        self.array[...] = array
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, object]:
-        own = self.array.__array_interface__
-        return {**own, "data": (self.address.value, False), "strides": None, "version": 3}
-
-    def free(self) -> None:
-        self._driver.cuMemFree_v2(self.address)
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[ctypes.CDLL]:
-    library = ctypes.CDLL("libcuda.so.1")
-    device, context = ctypes.c_int(), ctypes.c_void_p()
-    assert library.cuInit(0) == 0
-    assert library.cuDeviceGet(ctypes.byref(device), 0) == 0
-    assert library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
-    assert library.cuCtxSetCurrent(context) == 0
-    yield library
-    library.cuDevicePrimaryCtxRelease_v2(device)
-
-
-def check_like_the_cpu(driver: ctypes.CDLL, host: Callable[..., None], *arguments: Any) -> None:
+def check_like_the_cpu(host: Callable[..., None], *arguments: Any) -> None:
     """Calls a host function on both targets and compares the bits of all arrays."""
     on_cpu = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
-    on_gpu = [
-        ManagedArray(driver, value) if isinstance(value, np.ndarray) else value
-        for value in arguments
-    ]
+    on_gpu = [on_device(value) for value in arguments]
     host(*on_cpu)
     host(*on_gpu)
-    assert driver.cuCtxSynchronize() == 0
     for expected, found in zip(on_cpu, on_gpu, strict=True):
-        if isinstance(found, ManagedArray):
-            np.testing.assert_array_equal(found.array.view(np.uint8), expected.view(np.uint8))
-            found.free()
+        if isinstance(found, DeviceArray):
+            np.testing.assert_array_equal(found.fetch().view(np.uint8), expected.view(np.uint8))
 
 
 @weft.kernel
@@ -93,10 +54,10 @@ def leave_in_turn(a: I32, block: weft.i32, turns: weft.i32):
     leave_in_turn_kernel(a, turns).launch(grid=1, block=block)
 
 
-def test_threads_that_return_in_a_loop_are_not_waited_for(driver: ctypes.CDLL):
+def test_threads_that_return_in_a_loop_are_not_waited_for():
     # Nobody leaves at the first turn, so that every place of the ring has been written when it is read.
     a = np.arange(256, dtype=np.int32) // 8 * 7 + 6
-    check_like_the_cpu(driver, leave_in_turn, a, 256, 5)
+    check_like_the_cpu(leave_in_turn, a, 256, 5)
 
 
 @weft.kernel
@@ -116,11 +77,11 @@ def warp_sums(a: F32, sums: F32, extremes: I32, block: weft.i32, n: weft.i32):
 
 
 @pytest.mark.parametrize("block", [32, 48, 96, 1000])
-def test_sums_of_whole_and_partial_warps_have_one_order(driver: ctypes.CDLL, block: int):
+def test_sums_of_whole_and_partial_warps_have_one_order(block: int):
     n = 4 * block
     a = np.random.default_rng(1).standard_normal(n).astype(np.float32)
     sums, extremes = np.zeros(n, np.float32), np.zeros(n, np.int32)
-    check_like_the_cpu(driver, warp_sums, a, sums, extremes, block, n)
+    check_like_the_cpu(warp_sums, a, sums, extremes, block, n)
 
 
 @weft.kernel
@@ -143,9 +104,9 @@ def shuffles(a: I32, out: weft.Tensor[weft.i32, (9, "n")]):
     shuffles_kernel(a, out).launch(grid=1, block=64)
 
 
-def test_lanes_exchange_what_they_exchange_on_the_cpu(driver: ctypes.CDLL):
+def test_lanes_exchange_what_they_exchange_on_the_cpu():
     a = np.random.default_rng(2).integers(0, 500, 64).astype(np.int32)
-    check_like_the_cpu(driver, shuffles, a, np.zeros((9, 64), np.int32))
+    check_like_the_cpu(shuffles, a, np.zeros((9, 64), np.int32))
 
 
 @weft.kernel
@@ -165,11 +126,9 @@ def grid_rounds(a: I32, b: I32, blocks: weft.i32, rounds: weft.i32):
         grid_rounds_kernel(a, b, rounds).launch(grid=blocks, block=128, cooperative=True)
 
 
-def test_all_blocks_meet_at_each_grid_barrier(driver: ctypes.CDLL):
+def test_all_blocks_meet_at_each_grid_barrier():
     n = 64 * 128
-    check_like_the_cpu(
-        driver, grid_rounds, np.arange(n, dtype=np.int32), np.zeros(n, np.int32), 64, 20
-    )
+    check_like_the_cpu(grid_rounds, np.arange(n, dtype=np.int32), np.zeros(n, np.int32), 64, 20)
 
 
 @weft.kernel
@@ -193,8 +152,8 @@ def everything_shared(out: I32, n: weft.i32):
 
 
 @pytest.mark.parametrize("kilobytes", [1, 47, 95])
-def test_shared_memory_beyond_48_kilobytes(driver: ctypes.CDLL, kilobytes: int):
-    check_like_the_cpu(driver, everything_shared, np.zeros(256, np.int32), kilobytes * 256)
+def test_shared_memory_beyond_48_kilobytes(kilobytes: int):
+    check_like_the_cpu(everything_shared, np.zeros(256, np.int32), kilobytes * 256)
 
 
 @weft.kernel
@@ -220,6 +179,6 @@ def histogram(a: I32, bins: weft.Tensor[weft.i32, (64,)]):
     histogram_kernel(a, bins).launch(grid=1, block=256)
 
 
-def test_atomics_on_shared_memory_lose_nothing(driver: ctypes.CDLL):
+def test_atomics_on_shared_memory_lose_nothing():
     a = np.random.default_rng(3).integers(0, 400, 10_000).astype(np.int32)
-    check_like_the_cpu(driver, histogram, a, np.zeros(64, np.int32))
+    check_like_the_cpu(histogram, a, np.zeros(64, np.int32))
