@@ -28,6 +28,7 @@ from benchmarks.harness import (
     interleave,
     medians,
     parse_arguments,
+    reason_of,
     report,
 )
 from weft import _native
@@ -194,7 +195,7 @@ def peer_callers(
             peer = importlib.import_module(f"benchmarks.peers.launch_{name}")
             callers[name] = caller(*peer.prepare(count, arrays), launches)
         except Exception as error:  # whatever stops a peer is said in its line
-            missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            missing[name] = reason_of(error)
     return callers, missing
 
 
@@ -233,17 +234,17 @@ def figures(
                 foreign = for_bare.as_tvm_ffi()
                 peers["tvm_ffi"] = caller(foreign, arrays, launches)
             except Exception as error:  # as above
-                missing["tvm_ffi"] = f"{type(error).__name__}: {error}".splitlines()[0]
-            found = medians(interleave({**ours, **peers}, rounds))
+                missing["tvm_ffi"] = reason_of(error)
+            failed: dict[str, str] = {}
+            found = medians(interleave({**ours, **peers}, rounds, failed))
+            missing |= {name: f"failed while it was measured: {failed[name]}" for name in failed}
             case = f"gpu_launch/{count} tensors"
             for name in ours:
-                bare = found.get("bare")
-                yield Figure(f"{case}, {name}", found[name], "ns", "C loop", bare, no_loop)
+                bare, note = found.get("bare"), missing.get(name) or missing.get("bare") or no_loop
+                yield Figure(f"{case}, {name}", found.get(name), "ns", "C loop", bare, note)
             for name in (*PEERS, "tvm_ffi"):
-                note = missing.get(name, "")
-                yield Figure(
-                    f"{case}, library", found["library"], "ns", name, found.get(name), note
-                )
+                value, note = found.get("library"), missing.get(name, "")
+                yield Figure(f"{case}, library", value, "ns", name, found.get(name), note)
 
 
 def make_torch_array() -> tuple[Any, int]:

@@ -68,20 +68,40 @@ class Figure:
 
 
 def interleave(
-    candidates: Mapping[str, Callable[[], float]], rounds: int
+    candidates: Mapping[str, Callable[[], float]],
+    rounds: int,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, list[float]]:
     """Take `rounds` measurements of each candidate, one of each in turn.
 
     Interleaving spreads whatever else the machine does over all candidates alike.
 
+    Args:
+        candidates: by name, each takes one measurement.
+        rounds: how many of each.
+        failed: gets the reason of a candidate that raises, which is left out from then on; without it the
+            exception ends the run.
+
     Returns:
-        The measurements by name, in the order in which they were taken.
+        The measurements by name, in the order in which they were taken; none of a candidate that failed.
     """
     samples: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
-        for name, measure in candidates.items():
-            samples[name].append(measure())
+        for name in [*samples]:
+            try:
+                samples[name].append(candidates[name]())
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = reason_of(error)
+                del samples[name]
     return samples
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception in one line, for the note of a figure that is missing."""
+    first = (str(error).strip() or "no message").splitlines()[0]
+    return f"{type(error).__name__}: {first}"
 
 
 def medians(samples: Mapping[str, list[float]]) -> dict[str, float]:

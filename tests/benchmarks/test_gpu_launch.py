@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks import gpu_launch
 from benchmarks.gpu_launch import COUNTS, PEERS, figures, gpu_missing
 from benchmarks.harness import ROOT
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
@@ -40,6 +41,24 @@ def test_every_way_to_launch_is_measured(fake: FakeCuda):
         assert figure.value is not None and figure.value > 0
         assert figure.peer_value or figure.note
     assert {figure.peer_value is not None for figure in found if figure.peer == "C loop"} == {True}
+
+
+@on_fake()
+def test_a_peer_that_fails_while_it_is_measured_is_a_line_with_the_reason(
+    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
+):
+    def breaks(
+        count: int, arrays: object, launches: int
+    ) -> tuple[dict[str, object], dict[str, str]]:
+        return {"cupy": lambda: 1 / 0}, {"triton": "not here"}
+
+    monkeypatch.setattr(gpu_launch, "peer_callers", breaks)
+    options = "--gpu-arch sm_90"
+    found = list(figures(make_array, 2, driver=str(fake.path), options=options, launches=2))
+    notes = {figure.peer: figure.note for figure in found}
+    assert notes["cupy"] == "failed while it was measured: ZeroDivisionError: division by zero"
+    assert notes["triton"] == "not here"
+    assert all(figure.value for figure in found)
 
 
 @pytest.mark.skipif(not gpu_missing(), reason="there is a GPU")

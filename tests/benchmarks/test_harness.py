@@ -22,6 +22,22 @@ def test_candidates_are_measured_in_turn():
     assert medians(samples) == {"a": 3.0, "b": 4.0}
 
 
+def test_a_candidate_that_fails_is_left_out_with_its_reason_and_the_others_go_on():
+    calls = iter(range(10))
+
+    def breaks() -> float:
+        if next(calls) == 1:
+            raise RuntimeError("the second time\nit breaks")
+        return 1.0
+
+    failed: dict[str, str] = {}
+    samples = interleave({"breaks": breaks, "holds": lambda: 2.0}, 4, failed)
+    assert samples == {"holds": [2.0] * 4}
+    assert failed == {"breaks": "RuntimeError: the second time"}
+    with pytest.raises(RuntimeError, match="no reason"):
+        interleave({"ours": lambda: exec("raise RuntimeError('no reason')") or 0.0}, 1)
+
+
 def test_figure_is_one_line_of_json_with_its_ratio():
     line = Figure("calls/one", 20.0, "ns", "tvm_ffi", 80.0).json()
     assert "\n" not in line
