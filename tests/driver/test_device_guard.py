@@ -337,7 +337,7 @@ def test_the_first_call_under_capture_points_to_preload_which_helps(fake: FakeCu
     function(a, b, stream)
     assert result[0] == 0
     graph = fake.end_capture(stream)
-    fake.replay(graph)
+    fake.replay(graph, stream)
     assert result[0] == 1
 
 

@@ -431,4 +431,4 @@ def test_a_launch_under_capture_is_recorded_and_replayed(fake: FakeCuda):
     launch_ex(function, 1, 1, NOTHING, (), stream=stream)
     with pytest.raises(CudaError, match="a stream is being captured into a graph; load before"):
         load_binary("empty_kernel", assemble(EMPTY))
-    fake.replay(fake.end_capture(stream))
+    fake.replay(fake.end_capture(stream), stream)

@@ -45,6 +45,9 @@ constexpr Name kNames[] = {
     {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
      "system has unsupported display driver / cuda driver combination"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+     "the graph update was not performed because it included changes which violated constraints specific to "
+     "instantiated graph update"},
     {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
     {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
      "operation would make the legacy stream depend on a capturing blocking "
@@ -330,33 +333,6 @@ CUresult cuStreamIsCapturing(CUstream stream, int32_t* status) {
 CUresult cuThreadExchangeStreamCaptureMode(int32_t* mode) {
   FAKE_ENTER(cuThreadExchangeStreamCaptureMode, "%d", *mode);
   std::swap(capture_mode(), *mode);
-  return call.done(0);
-}
-
-CUresult cuStreamBeginCapture_v2(CUstream stream, int32_t mode) {
-  FAKE_ENTER(cuStreamBeginCapture_v2, "%p, %d", static_cast<void*>(stream), mode);
-  Stream* found = as_stream(stream);
-  FAKE_CHECK(found != nullptr && found->capture == nullptr, CUDA_ERROR_INVALID_VALUE);
-  found->capture = new Graph;
-  return call.done(0);
-}
-
-CUresult cuStreamEndCapture(CUstream stream, void** graph) {
-  FAKE_ENTER(cuStreamEndCapture, "%p", static_cast<void*>(stream));
-  Stream* found = as_stream(stream);
-  FAKE_CHECK(found != nullptr && found->capture != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *graph = found->capture;
-  found->capture = nullptr;
-  return call.done(0);
-}
-
-// Runs what was captured; a graph is its own executable here.
-CUresult fake_cuda_replay(void* graph) {
-  FAKE_ENTER(fake_cuda_replay, "%p", graph);
-  for (const Graph::Node& node : static_cast<Graph*>(graph)->nodes) {
-    CUresult result = run_kernel(node);
-    if (result != 0) return call.done(result);
-  }
   return call.done(0);
 }
 

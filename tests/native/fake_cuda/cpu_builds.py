@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.backends.cpu.backend import CpuBackend
+from weft.backends.cpu.lowering.coroutine import scratch_symbol
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
@@ -16,12 +17,10 @@ from weft.compiler.options import CompileOptions
 if TYPE_CHECKING:
     from tests.native.fake_cuda.fake import FakeCuda
 
-SCRATCH_BYTES = 1 << 20
 
-
-def _symbol(kernel: str) -> str:
+def _in_object(symbol: str) -> str:
     """The name in the object of what LLVM text calls `@...`, quoted or not."""
-    return kernel_symbol(kernel).removeprefix("@").strip('"')
+    return symbol.removeprefix("@").strip('"')
 
 
 class Compiled:
@@ -45,13 +44,20 @@ class Compiled:
         artifacts = Artifacts("cpu build", CompileOptions())
         code = CpuBackend().compile(module.clone(), None, CompileOptions(), artifacts)
         self._names = [kernel.name for kernel in code.kernels]
-        self._builds = load_object(code.host_object, [_symbol(name) for name in self._names])
+        run = [_in_object(kernel_symbol(name)) for name in self._names]
+        # Only kernels whose threads wait for each other have the second one.
+        scratch = [_in_object(scratch_symbol(name)) for name in self._names]
+        present = [name for name in scratch if name.encode() + b"\0" in code.host_object]
+        self._builds = load_object(code.host_object, run + present)
 
     def register(self, fake: FakeCuda) -> Any:
         """Let launches of its kernels run on this fake, which keeps the builds; the function."""
         fake.kept.append(self)
         table = ctypes.c_void_p.from_address(self.function.details.image.state).value
         assert table
+        addresses = self._builds.addresses
         for name in self._names:
-            fake.register_kernel(name, self._builds.addresses[_symbol(name)], SCRATCH_BYTES, table)
+            run = addresses[_in_object(kernel_symbol(name))]
+            scratch = addresses.get(_in_object(scratch_symbol(name)), 0)
+            fake.register_kernel(name, run, scratch, table)
         return self.function

@@ -111,15 +111,22 @@ class FakeCuda:
         self.library.fake_cuda_forget_calls()
 
     def live(self, kind: str) -> int:
-        """How many of a kind exist: library, module, function, stream, context, allocation, retain."""
+        """How many of a kind exist: library, module, function, stream, context, allocation, retain, graph..."""
         return self.library.fake_cuda_live(kind.encode())
 
     def register_kernel(self, name: str, address: int, scratch_bytes: int, table: int) -> None:
-        """Launches of this kernel run its CPU build."""
+        """Launches of this kernel run its CPU build.
+
+        Args:
+            name: the kernel's.
+            address: of the function that runs blocks.
+            scratch_bytes: address of the function that tells a launch's scratch, or 0.
+            table: address of the runtime table.
+        """
         self.library.fake_cuda_register_kernel(
             name.encode(),
             ctypes.c_void_p(address),
-            ctypes.c_int64(scratch_bytes),
+            ctypes.c_void_p(scratch_bytes),
             ctypes.c_void_p(table),
         )
 
@@ -174,8 +181,38 @@ class FakeCuda:
         assert graph.value
         return graph.value
 
-    def replay(self, graph: int) -> None:
-        self.call("fake_cuda_replay", ctypes.c_void_p(graph))
+    def instantiate(self, graph: int) -> int:
+        executable = ctypes.c_void_p()
+        self.call(
+            "cuGraphInstantiateWithFlags",
+            ctypes.byref(executable),
+            ctypes.c_void_p(graph),
+            ctypes.c_ulonglong(0),
+        )
+        assert executable.value
+        return executable.value
+
+    def update(self, executable: int, graph: int) -> int:
+        """What the driver says to running another capture's arguments with this executable."""
+        info = ctypes.c_int32()
+        return self.library.cuGraphExecUpdate_v2(
+            ctypes.c_void_p(executable), ctypes.c_void_p(graph), ctypes.byref(info)
+        )
+
+    def launch_graph(self, executable: int, stream: int) -> None:
+        self.call("cuGraphLaunch", ctypes.c_void_p(executable), ctypes.c_void_p(stream))
+
+    def destroy_graph(self, graph: int) -> None:
+        self.call("cuGraphDestroy", ctypes.c_void_p(graph))
+
+    def destroy_executable(self, executable: int) -> None:
+        self.call("cuGraphExecDestroy", ctypes.c_void_p(executable))
+
+    def replay(self, graph: int, stream: int) -> None:
+        """Instantiate, run once, and destroy the executable."""
+        executable = self.instantiate(graph)
+        self.launch_graph(executable, stream)
+        self.destroy_executable(executable)
 
 
 def in_child(action: Callable[[], None]) -> None:

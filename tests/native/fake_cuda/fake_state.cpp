@@ -199,7 +199,7 @@ void fake_cuda_forget_calls() {
 }
 
 // How many of a kind exist: library, module, function, stream, context,
-// allocation, retain.
+// allocation, retain, graph, executable.
 int fake_cuda_live(const char* kind) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   const fake::State& all = state();
@@ -211,12 +211,15 @@ int fake_cuda_live(const char* kind) {
   if (name == "context") return static_cast<int>(all.contexts.size());
   if (name == "allocation") return static_cast<int>(all.allocations.size());
   if (name == "retain") return all.retains;
+  if (name == "graph") return static_cast<int>(all.graphs.size());
+  if (name == "executable") return static_cast<int>(all.executables.size());
   return -1;
 }
 
 // Launches of a kernel with this name run `run`, the kernel's CPU build, on the
-// memory its pointers name.
-void fake_cuda_register_kernel(const char* name, weft_cpu_kernel run, int64_t scratch_bytes,
+// memory its pointers name. `scratch_bytes` may be NULL.
+void fake_cuda_register_kernel(const char* name, weft_cpu_kernel run,
+                               int64_t (*scratch_bytes)(const weft_runtime_table*, const weft_launch*),
                                const weft_runtime_table* table) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   state().cpu_kernels[name] = {run, scratch_bytes, table};

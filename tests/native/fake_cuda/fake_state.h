@@ -11,6 +11,7 @@
 
 #include <cstdarg>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -38,12 +39,22 @@ struct Context {
   int retains = 0;  // of a primary context
 };
 
+// One step of a graph: a kernel, an allocation or a free. Memory that a capture allocates lives as long as a
+// graph, or an executable made of one, that has the node.
+struct Node {
+  enum Kind { kKernel, kAllocate, kFree };
+  Kind kind = kKernel;
+  struct Function* function = nullptr;
+  weft::cuda::CUlaunchConfig config{};
+  std::vector<std::string> parameters;
+  std::shared_ptr<void> memory;
+};
+
 struct Graph {
-  struct Node {
-    struct Function* function = nullptr;
-    weft::cuda::CUlaunchConfig config{};
-    std::vector<std::string> parameters;
-  };
+  std::vector<Node> nodes;
+};
+
+struct GraphExecutable {
   std::vector<Node> nodes;
 };
 
@@ -106,7 +117,8 @@ struct Allocation {
 // The CPU build of a kernel, run in place of device code.
 struct CpuKernel {
   weft_cpu_kernel run = nullptr;
-  int64_t scratch_bytes = 0;
+  // What a launch needs where threads wait for each other; NULL: as much as it has shared memory.
+  int64_t (*scratch_bytes)(const weft_runtime_table* table, const weft_launch* launch) = nullptr;
   const weft_runtime_table* table = nullptr;
 };
 
@@ -130,6 +142,8 @@ struct State {
   std::map<std::string, int> counts;
   std::unordered_set<Context*> contexts;
   std::unordered_set<Stream*> streams;
+  std::unordered_set<Graph*> graphs;  // whole ones, not those being captured
+  std::unordered_set<GraphExecutable*> executables;
   std::unordered_set<Library*> libraries;
   std::unordered_set<Module*> modules;
   std::unordered_set<Kernel*> kernels;
@@ -164,8 +178,8 @@ class Call {
 // Parses a cubin; false where it is not a whole one.
 bool parse_cubin(const void* data, Image* image);
 
-// Runs (or captures) a checked launch. Defined in launch.cpp.
-CUresult run_kernel(const Graph::Node& node);
+// Runs a checked launch. Defined in launch.cpp.
+CUresult run_kernel(const Node& node);
 
 Stream* as_stream(weft::cuda::CUstream stream);  // NULL for the default streams
                                                  // and for dead handles

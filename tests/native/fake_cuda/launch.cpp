@@ -130,7 +130,24 @@ std::string describe(const CUlaunchConfig& config, const std::vector<std::string
 
 namespace fake {
 
-CUresult run_kernel(const Graph::Node& node) {
+namespace {
+
+// The CPU engine's scratch for all blocks that run together: a grid with barriers is one call.
+int64_t scratch_of(const CpuKernel& kernel, const weft_cpu_launch& launch) {
+  if (kernel.scratch_bytes == nullptr) return launch.shared_memory_bytes;
+  weft_launch asked{};
+  for (int axis = 0; axis < 3; ++axis) {
+    asked.grid[axis] = launch.grid[axis];
+    asked.block[axis] = launch.block[axis];
+  }
+  asked.shared_memory_bytes = launch.shared_memory_bytes;
+  asked.kernel_name = launch.kernel_name;
+  return kernel.scratch_bytes(kernel.table, &asked);
+}
+
+}  // namespace
+
+CUresult run_kernel(const Node& node) {
   auto found = state().cpu_kernels.find(node.function->info->name);
   if (found == state().cpu_kernels.end()) return 0;
   const CpuKernel& kernel = found->second;
@@ -153,7 +170,7 @@ CUresult run_kernel(const Graph::Node& node) {
   launch.block[2] = static_cast<int32_t>(config.blockDimZ);
   launch.shared_memory_bytes = static_cast<int32_t>(config.sharedMemBytes);
   launch.kernel_name = node.function->info->name.c_str();
-  const size_t scratch_bytes = (static_cast<size_t>(kernel.scratch_bytes) + 127) / 64 * 64;
+  const size_t scratch_bytes = (static_cast<size_t>(scratch_of(kernel, launch)) + 127) / 64 * 64;
   void* scratch = std::aligned_alloc(64, scratch_bytes);
   const int64_t blocks = int64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   const int32_t failed = kernel.run(packed.data(), &launch, 0, blocks, scratch);
@@ -193,7 +210,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void*
   FAKE_CHECK(extra == nullptr, CUDA_ERROR_INVALID_VALUE);
   result = check_launch({*config, function, state().devices[static_cast<size_t>(context->device)]});
   FAKE_CHECK(result == 0, result);
-  Graph::Node node{function, *config, parameters};
+  Node node{Node::kKernel, function, *config, parameters, nullptr};
   node.config.attrs = nullptr;
   Stream* stream = as_stream(config->hStream);
   if (stream != nullptr && stream->capture != nullptr) {

@@ -76,14 +76,34 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
   CUresult result = 0;
   Context* context = context_of(stream, &result);
   FAKE_CHECK(context != nullptr, result);
-  return call.done(allocate(address, bytes, context->device));
+  result = allocate(address, bytes, context->device);
+  Stream* captured = as_stream(stream);
+  if (result == 0 && captured != nullptr && captured->capture != nullptr) {
+    Node node;
+    node.kind = Node::kAllocate;
+    node.memory = {reinterpret_cast<void*>(*address),
+                   [](void* memory) { release(reinterpret_cast<CUdeviceptr>(memory)); }};
+    captured->capture->nodes.push_back(node);
+  }
+  return call.done(result);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   FAKE_ENTER(cuMemFreeAsync, "%llx, %p", address, static_cast<void*>(stream));
   CUresult result = 0;
   FAKE_CHECK(context_of(stream, &result) != nullptr, result);
-  return call.done(release(address));
+  Stream* captured = as_stream(stream);
+  if (captured == nullptr || captured->capture == nullptr) return call.done(release(address));
+  std::vector<Node>& nodes = captured->capture->nodes;
+  for (const Node& allocation : nodes) {
+    if (allocation.memory.get() != reinterpret_cast<void*>(address)) continue;
+    Node node;
+    node.kind = Node::kFree;
+    node.memory = allocation.memory;
+    nodes.push_back(node);
+    return call.done(0);
+  }
+  return call.done(CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled functions under graph capture: replayed, updated with other arguments, kept apart from later changes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+
+import numpy as np
+import pytest
+
+import weft
+from tests.native.fake_cuda.cpu_builds import Compiled
+from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
+from weft import _native
+from weft.driver.memory import empty
+
+EXECUTORS = ("context", "library")
+UPDATE_FAILURE = 910
+
+
+@weft.kernel
+def scale_kernel(a: weft.Tensor, b: weft.Tensor, factor: weft.f32):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < a.shape[0]:
+        b[i] = a[i] * factor
+
+
+Vector = weft.Tensor[weft.f32, ("n",)]
+
+
+@weft.jit
+def scale(a: Vector, b: Vector, factor: weft.f32, stream: weft.Stream):
+    scale_kernel(a, b, factor).launch(grid=weft.ceil_div(a.shape[0], 32), block=32, stream=stream)
+
+
+@weft.jit
+def scale_twice(a: Vector, b: Vector, factor: weft.f32, stream: weft.Stream):
+    scale_kernel(a, b, factor).launch(grid=weft.ceil_div(a.shape[0], 32), block=32, stream=stream)
+    scale_kernel(b, b, factor).launch(grid=weft.ceil_div(a.shape[0], 32), block=32, stream=stream)
+
+
+@functools.cache
+def compiled(executor: str, twice: bool = False) -> Compiled:
+    vector = weft.fake_tensor(weft.f32, ("n",))
+    function = scale_twice if twice else scale
+    return Compiled(function, vector, vector, 1.0, weft.Stream(0), options=f"--executor {executor}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def everything_is_compiled_before_the_first_fork():
+    build()
+    for executor in EXECUTORS:
+        compiled(executor)
+    compiled("library", twice=True)
+
+
+def vector(size: int) -> tuple[_native.Object, np.ndarray]:
+    """A device tensor and its memory, which is host memory on the fake."""
+    tensor = empty(size, weft.f32, 0)
+    info = _native.tensor_info(tensor)
+    assert info is not None
+    memory = np.frombuffer((ctypes.c_char * (4 * size)).from_address(info.data), np.float32)
+    memory[:] = np.arange(size)
+    return tensor, memory
+
+
+@on_fake()
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_captured_call_is_replayed_and_updated_with_other_arguments(
+    fake: FakeCuda, executor: str
+):
+    function = compiled(executor).register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, numbers = vector(10)
+    b, first = vector(10)
+    c, second = vector(50)
+    first[:] = 0
+    function.preload(0)
+    fake.begin_capture(stream)
+    function(a, b, 2.0, stream)
+    graph = fake.end_capture(stream)
+    assert not first.any()
+    executable = fake.instantiate(graph)
+    fake.launch_graph(executable, stream)
+    fake.launch_graph(executable, stream)
+    assert first.tolist() == (numbers * 2).tolist()
+
+    fake.begin_capture(stream)
+    function(c, c, 5.0, stream)  # another size, and so another grid
+    other = fake.end_capture(stream)
+    assert fake.update(executable, other) == 0
+    fake.launch_graph(executable, stream)
+    assert second.tolist() == [5.0 * number for number in range(50)]
+    assert first.tolist() == (numbers * 2).tolist()
+
+
+@on_fake()
+def test_an_update_cannot_change_the_number_of_launches(fake: FakeCuda):
+    once = compiled("library").register(fake)
+    twice = compiled("library", twice=True).register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, _ = vector(4)
+    graphs = []
+    for function in (once, twice):
+        function.preload(0)
+        fake.begin_capture(stream)
+        function(a, a, 2.0, stream)
+        graphs.append(fake.end_capture(stream))
+    executable = fake.instantiate(graphs[0])
+    assert fake.update(executable, graphs[1]) == UPDATE_FAILURE
+
+
+@on_fake()
+def test_a_prepared_call_is_captured_with_the_arguments_of_that_moment(fake: FakeCuda):
+    function = compiled("library").register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, numbers = vector(8)
+    b, result = vector(8)
+    function.preload(0)
+    prepared = function.prepare(a, b, 3.0, stream)
+    fake.begin_capture(stream)
+    prepared()
+    graph = fake.end_capture(stream)
+    prepared.replace(factor=7.0)
+    fake.replay(graph, stream)
+    assert result.tolist() == (numbers * 3).tolist()
+    prepared()
+    assert result.tolist() == (numbers * 7).tolist()
+
+
+@on_fake()
+def test_a_failed_launch_under_capture_leaves_the_capture_and_the_context_as_they_were(
+    fake: FakeCuda,
+):
+    function = compiled("library").register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, _ = vector(8)
+    function.preload(0)
+    fake.begin_capture(stream)
+    fake.fail("cuLaunchKernelEx", 900)
+    with pytest.raises(weft.CudaError, match="a stream is being captured into a graph"):
+        function(a, a, 1.0, stream)
+    function(a, a, 1.0, stream)
+    fake.replay(fake.end_capture(stream), stream)
+    assert fake.current() is None
+
+
+@on_fake()
+def test_garbage_collection_during_a_capture_neither_unloads_nor_frees(fake: FakeCuda):
+    function = compiled("library").register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, _ = vector(8)
+    function.preload(0)
+    fake.begin_capture(stream)
+    other = _native.DeviceProgram(b"", (), "other", "sm_90")
+    temporary, _ = vector(8)
+    fake.forget_calls()
+    del other, temporary
+    gc.collect()
+    function(a, a, 1.0, stream)
+    assert fake.calls("cuMemFree", "cuLibraryUnload", "cuModuleUnload") == []
+    fake.replay(fake.end_capture(stream), stream)
+    weft.synchronize("cuda:0")
+    assert fake.count("cuMemFree") == 1
