@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/errors.md: every stable code with its message and what to do.
+"""Writes docs/errors.md: every message of compile time and of call time, with its cause and its cure.
 
-In: the source of weft, where each error is raised with code, message and hint. Out: the page;
-`python -m docs.generate_errors` writes it, and tests/docs compares.
+In: the source of weft, where each error is raised with code and message; compile_errors.txt and call_errors.txt,
+which say why and what to do. Out: the page; `python -m docs.generate_errors` writes it, and tests/docs compares.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ saxpy.py:9, in saxpy_kernel:
   hint: read an element: tensor[index]
 ```
 
-In the tables, `…` stands for what the message fills in.
+In the tables, `…` stands for what the message fills in. Most messages have a
+hint with the names of the case at hand; the last column says it in general.
 """
 
-TAIL = """
+CALL = """
 ## While calling
 
 A call raises Python's own exceptions: `TypeError` for a wrong count or kind of arguments, `ValueError` for a value that
@@ -57,25 +58,31 @@ kernel. The message begins with the function's signature and names the argument,
 add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)]): argument #1 'b': shape[0] is 12, expected 10 to match a.shape[0]
 ```
 
-Nothing has been launched and nothing was written when an argument is refused.
-
-| received | what to do |
-|---|---|
-| another number of arguments, an unknown keyword, one given twice | call it as the signature in the message says |
-| no tensor where one is expected, or a tensor where a number is | pass what the signature says; lists are not tensors: `numpy.asarray(list)` |
-| another element type | convert the array, or compile for that type: the direct call `add_one(...)` does it by itself |
-| another rank, or a dimension that differs from a constant | pass the right shape; `None` or a name in the annotation admits any size |
-| a dimension that differs from an earlier one of the same name | the message names both; pass tensors that fit together |
-| a dimension that is no multiple of its symbol's divisibility | pad the tensor, or drop `divisibility=` |
-| strides of another layout class | pass a contiguous copy, or annotate `"inner"` or `"strided"` |
-| an address that is not aligned | pass memory that is, or compile with a smaller `alignment_bytes` |
-| tensors on different devices, or on another than it was compiled for | move them to one device |
-| a read-only array that a kernel writes | pass a writable copy |
-| an integer out of the parameter's range | annotate a wider type, such as `weft.i64` |
-| a conjugate, negative, sparse, meta or fake torch tensor, a masked array | resolve it to plain memory first |
-
-*Written by `python -m docs.generate_errors` from the source.*
+Nothing has been launched and nothing was written when an argument is refused. The tables have what follows that
+beginning. A direct call compiles first, so that it may raise an error of the tables above instead; those of arguments
+are a `TypeError`, or a `ValueError` where the kind was right.
 """
+
+TAIL = """
+*Written by `python -m docs.generate_errors` from the source, `docs/compile_errors.txt` and `docs/call_errors.txt`.*
+"""
+
+
+class Cause(NamedTuple):
+    """Why a code is raised, and what to do about it."""
+
+    cause: str
+    cure: str
+
+
+class CallError(NamedTuple):
+    """One message of a call: its key, its exception, its text with `…` for what is filled in, cause and cure."""
+
+    key: str
+    exception: str
+    message: str
+    cause: str
+    cure: str
 
 
 class Entry(NamedTuple):
@@ -144,19 +151,59 @@ def cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
+def rows_of(name: str) -> list[list[str]]:
+    """The rows of a table beside this file, split into cells; a heading `== text` is a row of one."""
+    lines = (Path(__file__).parent / name).read_text().splitlines()
+    return [line.split(" | ") for line in lines if line.strip() and not line.startswith("#")]
+
+
+def causes() -> dict[str, Cause]:
+    """Code → cause and cure."""
+    return {code: Cause(*rest) for code, *rest in rows_of("compile_errors.txt")}
+
+
+def call_errors() -> dict[str, list[CallError]]:
+    """Heading → what a call can raise."""
+    found: dict[str, list[CallError]] = {}
+    for row in rows_of("call_errors.txt"):
+        if row[0].startswith("=="):
+            found[row[0].removeprefix("==").strip()] = []
+        else:
+            found[next(reversed(found))].append(CallError(*row))
+    return found
+
+
+def call_tables() -> str:
+    """The tables of call time."""
+    parts = [CALL]
+    for title, found in call_errors().items():
+        parts.append(
+            f"\n### {title}\n\n| exception | message | why | what to do |\n|---|---|---|---|\n"
+        )
+        for error in found:
+            cells = map(cell, (f"`{error.exception}`", *error[2:]))
+            parts.append(f"| {' | '.join(cells)} |\n")
+    return "".join(parts)
+
+
 def page() -> str:
     """The page as it should be."""
     rooms: dict[str, list[Entry]] = {title: [] for title, _ in ROOMS}
     for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
         rooms[room_of(path)] += entries(path)
+    why = causes()
     parts = [HEAD]
     for title, found in rooms.items():
         if not found:
             continue
-        parts.append(f"\n### {title}\n\n| code | message | what to do |\n|---|---|---|\n")
+        parts.append(f"\n### {title}\n\n| code | message | why | what to do |\n|---|---|---|---|\n")
+        messages: dict[str, list[str]] = {}
         for entry in sorted(dict.fromkeys(found)):
-            parts.append(f"| `{entry.code}` | {cell(entry.message)} | {cell(entry.hint)} |\n")
-    return "".join(parts) + TAIL
+            messages.setdefault(entry.code, []).append(cell(entry.message))
+        for code, texts in messages.items():
+            said = "<br>".join(dict.fromkeys(text for text in texts if text != "…")) or "…"
+            parts.append(f"| `{code}` | {said} | {' | '.join(map(cell, why[code]))} |\n")
+    return "".join(parts) + call_tables() + TAIL
 
 
 if __name__ == "__main__":

@@ -28,3 +28,11 @@ def test_message_with_holes_is_readable():
     )
     call = tree.body[0].exc
     assert generate_errors.entry_of(call) == ("TOO_LARGE", "… is too large: …", "shrink it")
+
+
+def test_every_code_has_a_cause_and_a_cure_and_every_such_row_a_code():
+    source = generate_errors.ROOT / "src" / "weft"
+    codes = {entry.code for path in source.rglob("*.py") for entry in generate_errors.entries(path)}
+    rows = generate_errors.rows_of("compile_errors.txt")
+    assert [row for row in rows if len(row) != 3 or not all(row)] == []
+    assert sorted(row[0] for row in rows) == sorted(codes), "add it to docs/compile_errors.txt"
