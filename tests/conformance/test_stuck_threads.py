@@ -177,7 +177,12 @@ def test_ctrl_c_stops_a_kernel_that_never_ends(body, threads, tmp_path):
     program.write_text(
         textwrap.dedent(
             """
+            import signal
+
             import numpy as np, weft
+
+            # Python hears no Ctrl-C where its parent ignores it, as a shell's background jobs do.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
             @weft.kernel
             def endless(a: weft.Tensor):
