@@ -3,11 +3,13 @@
 #   PYTHON=python3.12   the interpreter that .venv is made from
 #   TORCH=1             make test: with torch 2.13.0, which its tests need
 #   FLOORS=1            the oldest supported versions of xdsl, llvmlite and apache-tvm-ffi (on first use)
+#   WHEELS=folder       no network: what PYTHON's own packages lack comes from this folder's wheels
 #   ARGS="-k name"      more arguments for pytest, demo or the benchmarks
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?=
 FLOORS ?=
+WHEELS ?=
 ARGS ?=
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,7 +18,9 @@ SHELL := /bin/bash
 
 bin := $(VENV)/bin
 stamps := $(VENV)/.stamps
-pip := $(bin)/python -m pip install --quiet --disable-pip-version-check
+pip := $(bin)/python -m pip install --quiet --disable-pip-version-check $(if $(WHEELS),--no-index --find-links $(abspath $(WHEELS)))
+# Tools that pip installs come first; cmake and ninja of PYTHON's own packages serve as well.
+tools := export PATH="$(abspath $(bin)):$$(dirname "$$(command -v $(PYTHON))"):$$PATH";
 build := build/native-$(notdir $(abspath $(VENV)))
 native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
 
@@ -32,13 +36,14 @@ help:  ## list these targets
 $(stamps)/created:
 	@command -v $(PYTHON) > /dev/null || { echo "no interpreter $(PYTHON); choose one with PYTHON=" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or later; choose one with PYTHON=")'
-	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(bin)/python || $(PYTHON) -m venv $(if $(WHEELS),--without-pip) $(VENV)
+	@$(if $(WHEELS),$(bin)/python tools/share_packages.py $$($(PYTHON) -c 'import site; print(*site.getsitepackages())'))
 	@mkdir -p $(stamps) && touch $@
 
 $(stamps)/group-%: pyproject.toml tools/requirements.py | $(stamps)/created
 	@echo "installing the requirements of '$*' into $(VENV)"
 	@$(bin)/python tools/requirements.py $* $(if $(FLOORS),--floors) > $(stamps)/$*.txt
-	@$(pip) --requirement $(stamps)/$*.txt
+	@$(pip) --requirement $(stamps)/$*.txt $(if $(WHEELS),$(if $(filter cuda,$*),|| echo "no wheels for $*: the CUDA toolkit on the search path serves" >&2))
 	@touch $@
 
 # Once: registers src/ with the environment. The extension itself is rebuilt by `make native`.
@@ -47,11 +52,11 @@ $(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(
 	@touch $@
 
 $(stamps)/native: $(native_sources) | $(stamps)/group-build
-	@$(bin)/cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	  -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja -DPython_EXECUTABLE=$(abspath $(bin))/python \
+	@$(tools) cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DCMAKE_MAKE_PROGRAM="$$(command -v ninja)" -DPython_EXECUTABLE=$(abspath $(bin))/python \
 	  > $(stamps)/cmake.log || { cat $(stamps)/cmake.log; exit 1; }
-	@$(bin)/cmake --build $(build)
-	@$(bin)/cmake --install $(build) --prefix src > $(stamps)/install.log
+	@$(tools) cmake --build $(build)
+	@$(tools) cmake --install $(build) --prefix src > $(stamps)/install.log
 	@touch $@
 
 base := $(stamps)/package $(stamps)/group-cuda
@@ -102,7 +107,10 @@ $(stamps)/peers: pyproject.toml | $(stamps)/created
 bench: $(base) $(stamps)/group-test $(stamps)/peers  ## run the benchmarks against their peers, one JSON line per figure
 	@$(bin)/python -m benchmarks $(ARGS)
 
-gpu: $(base) $(stamps)/group-test  ## all that needs an NVIDIA GPU; says why where there is none
+# torch and the peers are large: they are installed where there is a driver to use them.
+with_driver := $(if $(WHEELS),,$(if $(wildcard /dev/nvidiactl),$(stamps)/group-torch $(stamps)/peers))
+
+gpu: $(base) $(stamps)/group-gpu $(with_driver)  ## all that needs an NVIDIA GPU; says why where there is none
 	@$(bin)/python -m tests.gpu $(ARGS)
 
 clean:  ## remove what was built (not .venv)

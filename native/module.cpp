@@ -20,7 +20,7 @@ constexpr AddFunction kParts[] = {
     add_tensor,        add_tensor_view,  add_any,           add_moved,         add_value_classes,
     add_call_plan,     add_function,     add_callback,      add_registry,      add_reflection,
     add_ffi_errors,    add_error_values, add_type_table,    add_argument_keys, add_driver,
-    add_runtime,       add_cpu_pool,     add_prepared_call, add_launch_hooks,
+    add_runtime,       add_cpu_pool,     add_prepared_call, add_launch_hooks,  add_launch_memory,
 };
 
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.

@@ -183,6 +183,55 @@ PyObject* empty_tensor(PyObject*, PyObject* arguments) {
   return own_object(static_cast<TVMFFIObject*>(handle));
 }
 
+bool copy(cuda::CUdeviceptr address, Py_buffer* host, bool to_device, int32_t device, void* stream,
+          DriverError* error) {
+  ContextGuard guard;
+  cuda::CUcontext context = nullptr;
+  if (!enter(&device, stream, &context, &guard, error)) return false;
+  auto queue = static_cast<cuda::CUstream>(stream);
+  const auto bytes = static_cast<size_t>(host->len);
+  const char* function = to_device ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+  cuda::CUresult result = to_device ? driver().cuMemcpyHtoDAsync(address, host->buf, bytes, queue)
+                                    : driver().cuMemcpyDtoHAsync(host->buf, address, bytes, queue);
+  if (result == cuda::CUDA_SUCCESS && !to_device) {
+    function = "cuStreamSynchronize";  // what is read must be there; what is written need not be
+    result = driver().cuStreamSynchronize(queue);
+  }
+  if (result == cuda::CUDA_SUCCESS) return guard.leave(error);
+  return error->cuda(result, function,
+                     "copying " + std::to_string(bytes) +
+                         (to_device ? " bytes to cuda:" : " bytes from cuda:") + std::to_string(device),
+                     explain_asynchronous_error(result));
+}
+
+PyObject* copy_memory(PyObject* arguments, const char* format, int buffer_flags, bool to_device) {
+  unsigned long long address = 0;
+  PyObject *object = nullptr, *stream = Py_None;
+  int device = -1;
+  if (!PyArg_ParseTuple(arguments, format, &address, &object, &device, &stream)) return nullptr;
+  TVMFFIAny value{};
+  if (encode_stream(stream, &value) != 0) return nullptr;
+  Py_buffer host;
+  if (PyObject_GetBuffer(object, &host, buffer_flags) != 0) return nullptr;
+  DriverError error;
+  bool done;
+  {
+    GilRelease released;
+    done = copy(address, &host, to_device, device, value.v_ptr, &error);
+  }
+  PyBuffer_Release(&host);
+  if (!done) return set_python_error(error);
+  Py_RETURN_NONE;
+}
+
+PyObject* copy_to_device(PyObject*, PyObject* arguments) {
+  return copy_memory(arguments, "KOi|O:copy_to_device", PyBUF_C_CONTIGUOUS, true);
+}
+
+PyObject* copy_from_device(PyObject*, PyObject* arguments) {
+  return copy_memory(arguments, "KOi|O:copy_from_device", PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE, false);
+}
+
 PyMethodDef kMethods[] = {
     {"allocate_scratch", allocate_scratch, METH_VARARGS,
      "allocate_scratch(bytes: int, device: int, stream: object) -> int\n--\n\n"
@@ -193,6 +242,12 @@ PyMethodDef kMethods[] = {
     {"empty_tensor", empty_tensor, METH_VARARGS,
      "empty_tensor(shape: tuple[int, ...], code: int, bits: int, device: int) -> Object\n--\n\n"
      "A tensor with memory of its own: on the device with that ordinal, or on the host for -1."},
+    {"copy_to_device", copy_to_device, METH_VARARGS,
+     "copy_to_device(address: int, data: Buffer, device: int, stream: object = None) -> None\n--\n\n"
+     "Copies bytes into device memory in the stream's order. They must stay until the stream has got there."},
+    {"copy_from_device", copy_from_device, METH_VARARGS,
+     "copy_from_device(address: int, target: Buffer, device: int, stream: object = None) -> None\n--\n\n"
+     "Fills a writable buffer from device memory in the stream's order, and waits for it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -11,6 +11,7 @@
 #include "python/stream.h"
 #include "runtime/array.h"
 #include "runtime/failure.h"
+#include "runtime/launch_memory.h"
 #include "runtime/scalar.h"
 #include "runtime/shape.h"
 

@@ -217,6 +217,9 @@ def test_a_second_launch_into_the_same_buffer_is_reported_and_prepare_makes_it_n
     records, out = buffer(256), np.zeros(64, np.float32)
     host(records, 0, True, out)
     first = decode_lane(records)
+    host(records, 0, True, out)
+    (problem,) = decode_lane(records).problems
+    assert problem.startswith("2 launches used this buffer, and only the first recorded")
     prepare(records)
     assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
     host(records, 0, True, out)

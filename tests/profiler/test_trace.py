@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 import weft
 from tests.profiler.trace_processor import query
+from weft import _native
 from weft.profiler import (
     Launch,
     Profiler,
@@ -19,7 +22,6 @@ from weft.profiler import (
     calibrate,
     capture,
     inflation,
-    prepare,
 )
 from weft.profiler.records import LANE, RECORD
 from weft.profiler.summary import duration
@@ -86,8 +88,10 @@ def test_launches_of_one_host_function_are_told_apart():
     assert trace.problems == []
     with capture(words=4096) as trace:
         spin_twice(out, 3)
-    # The launches of a loop share a buffer, and the first of them has it.
-    assert [len(found.lanes) for found in trace.recordings] == [2, 4]
+    assert trace.problems == []
+    assert [len(found.lanes) for found in trace.recordings] == [2, 2, 2, 4]
+    begins = [found.origin_ns for found in trace.recordings]
+    assert begins == sorted(set(begins))
 
 
 def test_outside_a_capture_nothing_is_recorded():
@@ -97,6 +101,81 @@ def test_outside_a_capture_nothing_is_recorded():
         pass
     spin(out, 2)
     assert trace.launches == []
+
+
+def test_launches_of_other_threads_are_collected_unless_they_have_a_capture_of_their_own():
+    out, own = np.zeros(8, np.float32), []
+
+    def with_its_own():
+        with capture(words=4096) as trace:
+            spin(np.zeros(8, np.float32), 2)
+        own.append(trace)
+
+    with capture(words=4096) as trace:
+        for body in (lambda: spin(out, 1), with_its_own):
+            thread = threading.Thread(target=body)
+            thread.start()
+            thread.join()
+    assert [len(found.records) for found in trace.recordings] == [6 * (2 + 3 * 1)]
+    assert [len(found.records) for found in own[0].recordings] == [6 * (2 + 3 * 2)]
+
+
+def test_memory_of_launches_that_have_ended_is_given_back_during_a_long_capture(monkeypatch):
+    from weft.profiler import capturing
+
+    monkeypatch.setattr(capturing, "_MOST_WAITING_WORDS", 4 * 4096)
+    alive: list[int] = []
+
+    class Counted(capturing.LaunchWords):
+        __slots__ = ("__weakref__",)
+
+    made: weakref.WeakSet[Counted] = weakref.WeakSet()
+
+    def count(*arguments):
+        memory = Counted(*arguments)
+        made.add(memory)
+        alive.append(len(made))
+        return memory
+
+    monkeypatch.setattr(capturing, "LaunchWords", count)
+    with capture(words=4096) as trace:
+        for _ in range(30):
+            spin(np.zeros(8, np.float32), 1)
+    assert max(alive) <= 6
+    assert trace.problems == []
+    assert len(trace.launches) == 30
+
+
+def test_a_capture_ends_with_what_its_body_raised_and_keeps_what_was_recorded():
+    with pytest.raises(KeyError, match="mine"), capture(words=4096) as trace:
+        spin(np.zeros(8, np.float32), 1)
+        raise KeyError("mine")
+    assert len(trace.launches) == 1
+
+
+@pytest.mark.parametrize("words", [-1, 0, 15, 1 << 31])
+def test_a_capture_without_room_for_a_prologue_is_refused(words):
+    with pytest.raises(weft.WeftError, match="expected 16 to"):
+        capture(words=words)
+
+
+def test_an_error_of_whoever_gives_memory_reaches_the_caller_of_the_launch():
+    def refuse(*_):
+        raise RuntimeError("no memory today")
+
+    before = _native.set_launch_memory(refuse)
+    try:
+        with pytest.raises(RuntimeError, match="no memory today"):
+            spin(np.zeros(8, np.float32), 1)
+        for wrong, text in (((1,), "2 arguments"), ("x", "is a str"), ((1, -1), "-1 words")):
+            _native.set_launch_memory(lambda *_, wrong=wrong: wrong)
+            with pytest.raises((TypeError, ValueError), match=text):
+                spin(np.zeros(8, np.float32), 1)
+        with pytest.raises(TypeError, match="expected a callable or None"):
+            _native.set_launch_memory(3)
+    finally:
+        _native.set_launch_memory(before)
+    spin(np.zeros(8, np.float32), 1)
 
 
 def test_an_inner_capture_takes_over():
@@ -117,25 +196,14 @@ def test_a_capture_is_entered_once():
         pass
 
 
-def test_a_compiled_function_shows_the_parameter_and_takes_a_buffer_for_it():
+def test_a_profiler_changes_no_signature_and_compiled_functions_are_captured_too():
     out = np.zeros(8, np.float32)
     function = weft.compile(spin, out, 1)
-    assert "*, profile: Tensor[u64, (" in str(function.signature)
-    assert "= <the active capture>" in str(function.signature)
+    assert str(function.signature) == str(weft.compile(spin, out, 1, False).signature)
     with capture(words=4096) as trace:
         function(out, 2)
     assert len(trace.recordings[0].records) == 6 * (2 + 3 * 2)
-    own = np.zeros(4096, np.uint64)
-    prepare(own)
-    function(out, 2, profile=own)
-    assert len(weft.profiler.decode_lane(own).records) == 6 * (2 + 3 * 2)
-    again = weft.compile(spin, function.signature)
-    again(out, 1)
-
-
-def test_a_disabled_profiler_adds_no_parameter():
-    function = weft.compile(spin, np.zeros(8, np.float32), 1, False)
-    assert "profile" not in str(function.signature)
+    assert trace.launches[0].function == "spin"
 
 
 def test_spans_have_names_and_times_that_nest():

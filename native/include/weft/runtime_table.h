@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 4
+#define WEFT_RUNTIME_TABLE_VERSION 5
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -229,7 +229,12 @@ typedef struct weft_failure_site {
   ROW(launch_cuda_scratch, int32_t,                                                                         \
       (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
        const weft_scratch* scratch, int64_t scratch_count),                                                 \
-      "i32 (ptr, i32, ptr, ptr, ptr, i64)")
+      "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                 \
+  /* Memory that this launch of a kernel with a profiler records into; NULL and 0 where nobody collects. */ \
+  ROW(launch_memory, int32_t,                                                                               \
+      (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,      \
+       int64_t* words),                                                                                     \
+      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -11,25 +11,29 @@ import math
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from weft.codegen import runtime_abi as abi
 from weft.codegen.kernel_parameters import (
     DIM,
     POINTER,
-    STRIDE,
+    SCALAR,
     KernelParameter,
     kernel_parameters,
     parameter_bytes,
 )
 from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.memory import byte_of_bool
+from weft.codegen.runtime_abi import call_row, table_of_frame
+from weft.codegen.tensor_value import TensorValue, widened
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+from weft.dialects.cuda.types import TensorType
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Attribute, Operation
+    from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
     from weft.codegen.function_printer import FunctionPrinter
 
@@ -106,26 +110,75 @@ def print_parameter_buffer(
     parameters = kernel_parameters(kernel)
     size = max(parameter_bytes(parameters), 1)
     buffer = printer.alloca(f"[{size} x i8]", 8, "parameters")
-    pointers = dict(zip(kernel.scratch_arguments, scratch, strict=True))
+    own: dict[SSAValue, str | TensorValue] = dict(
+        zip(kernel.scratch_arguments, scratch, strict=True)
+    )
+    if kernel.profile_argument is not None:
+        own[kernel.profile_argument] = _print_profile_memory(printer, op, kernel.profile_argument)
     given = iter(op.args)
-    arguments = [pointers.get(one) or next(given) for one in kernel.body.block.args]
+    arguments = [own.get(one) or next(given) for one in kernel.body.block.args]
     for parameter in parameters:
         operand = arguments[parameter.argument]
-        if isinstance(operand, str):
-            _store(printer, parameter.llvm_type, operand, buffer, parameter.offset_bytes)
-            continue
-        if parameter.part == POINTER:
-            text = printer.tensors[operand].pointer
-        elif parameter.part == DIM:
-            text = printer.tensors[operand].dim(parameter.dimension)
-        elif parameter.part == STRIDE:
-            text = printer.tensors[operand].stride(printer, parameter.dimension)
-        else:
-            text = printer.values[operand]
-            if llvm_type(operand.type) == "i1":
-                text = byte_of_bool(printer, text)
+        text = operand if isinstance(operand, str) else _argument_text(printer, parameter, operand)
         _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes)
     return buffer, parameters
+
+
+def _argument_text(
+    printer: FunctionPrinter, parameter: KernelParameter, operand: SSAValue | TensorValue
+) -> str:
+    """What a launch passes for one parameter."""
+    if parameter.part == SCALAR:
+        assert not isinstance(operand, TensorValue)
+        text = printer.values[operand]
+        return byte_of_bool(printer, text) if llvm_type(operand.type) == "i1" else text
+    tensor = operand if isinstance(operand, TensorValue) else printer.tensors[operand]
+    if parameter.part == POINTER:
+        return tensor.pointer
+    if parameter.part == DIM:
+        return tensor.dim(parameter.dimension)
+    return tensor.stride(printer, parameter.dimension)
+
+
+def _print_profile_memory(
+    printer: FunctionPrinter, op: LaunchExOp, argument: BlockArgument
+) -> TensorValue:
+    """Asks the runtime, at every launch, for memory that this launch records into."""
+    kind = argument.type
+    assert isinstance(kind, TensorType)
+    slots = printer.alloca("[2 x i64]", 8, "profile")
+    words_slot = printer.let(f"getelementptr i8, ptr {slots}, i64 8")
+    code = call_row(
+        printer,
+        table_of_frame(printer),
+        "launch_memory",
+        "ptr %frame",
+        f"ptr {_stream_text(printer, op)}",
+        f"ptr {printer.module.string(_host_name(op))}",
+        f"ptr {printer.module.string(op.kernel.string_value())}",
+        f"ptr {slots}",
+        f"ptr {words_slot}",
+    )
+    print_return_on_failure(printer, code)
+    pointer = printer.let(f"load ptr, ptr {slots}, align 8", "records")
+    words = printer.let(f"load i64, ptr {words_slot}, align 8", "words")
+    return TensorValue(kind, pointer, [widened(printer, words, 64, kind.dim_bits.data)])
+
+
+def _host_name(op: LaunchExOp) -> str:
+    """The host function that a launch stands in."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return "" if parent is None else parent.sym_name.data
+
+
+def _stream_text(printer: FunctionPrinter, op: LaunchExOp) -> str:
+    """The launch's own stream, else the call's."""
+    if op.stream is not None:
+        return printer.values[op.stream]
+    slot = printer.let(f"getelementptr i8, ptr %frame, i64 {abi.FRAME_STREAM}")
+    return printer.let(f"load ptr, ptr {slot}, align 8", "stream")
 
 
 def scratch_bytes(kernel: KernelOp) -> list[int]:

@@ -19,7 +19,6 @@ from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
 from weft.compiler.inspection import Inspection
 from weft.compiler.options import CompileOptions
-from weft.compiler.profile_parameters import with_profiles, without_profiles
 from weft.compiler.target_choice import choose_target
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
@@ -75,7 +74,6 @@ def compile_function(
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
-    signature = with_profiles(signature, traced.profiles, target.device_type)
     with reported(f"the target {backend.name}", source):
         code = backend.compile(traced.module, target.architecture, options, artifacts)
     if artifacts.writes("sass"):
@@ -120,9 +118,7 @@ def lower(
     with artifacts.stage("passes"), reported("the passes", source):
         lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"), reported("the wrapper", source):
-        # A launch that a profiler records brings one parameter more.
-        passed = with_profiles(signature, traced.profiles, backend.device_type)
-        attach_ffi_wrapper(traced.module, passed)
+        attach_ffi_wrapper(traced.module, signature)
     if artifacts.options.verify or hooks:
         _verify(traced.module, "the wrapper")
     for hook in hooks:
@@ -156,7 +152,7 @@ def _signature(
     source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Signature:
     if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
-        return without_profiles(arguments[0]).checked_for(source.name, source.parameters)
+        return arguments[0].checked_for(source.name, source.parameters)
     return infer_signature(source.name, source.parameters, arguments, keywords)
 
 

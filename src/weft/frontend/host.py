@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
 
-from weft.arguments.profile import PROFILE_NAME, profile_kind
 from weft.dialects.cuda.kernel import UNIT, LaunchExOp, integer_attribute
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
@@ -19,7 +18,6 @@ from weft.frontend.context import FrontendCallable, Launcher
 from weft.frontend.kernels import launch_missing
 from weft.frontend.structure import contains_staged
 from weft.language.convert import convert
-from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Stream, describe
 from weft.types.dtype import i64 as i64_dtype
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, SSAValue
 
-    from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
     from weft.frontend.kernels import KernelTable, TracedKernel
     from weft.language.functions import KernelFunction
@@ -205,25 +202,17 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     attributes = _flags(kernel, options)
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
-    values = [*pending.values, _profile(builder)] if kernel.takes_profile else pending.values
     builder.emit(
         LaunchExOp(
             kernel.symbol,
             [_operand(frame, size) for size in grid],
             [_operand(frame, size) for size in block],
-            values,
+            pending.values,
             shared,
             None if stream is None else stream.ssa,
             attributes,
         )
     )
-
-
-def _profile(builder: Builder) -> SSAValue:
-    """One more parameter of the host function: memory that this launch records into."""
-    number = len(builder.hidden_arguments)
-    name = f"{PROFILE_NAME}_{number}" if number else PROFILE_NAME
-    return builder.hidden_argument(name, ir_type_of(profile_kind()))
 
 
 def _sizes(what: str, value: Any, limits: tuple[int, ...]) -> list[int | Scalar]:

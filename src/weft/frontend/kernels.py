@@ -24,12 +24,13 @@ from xdsl.ir import Block, Region
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation, Constexpr, constant_key
 from weft.arguments.pointer import PointerSpec
-from weft.arguments.profile import PROFILE_NAME
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import (
+    PROFILE_ARGUMENT,
+    PROFILE_NAME,
     SCRATCH_ARGUMENTS,
     SCRATCH_NAME,
     KernelOp,
@@ -137,12 +138,11 @@ class TracedKernel:
         place: where the host function first calls it.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
-        takes_profile: whether each launch gives it a profiler's buffer behind its arguments.
     """
 
     __slots__ = (
         *("blocks", "dynamic_bytes", "function", "operation", "place", "symbol"),
-        *("takes_profile", "waits_for_grid", "written"),
+        *("waits_for_grid", "written"),
     )
 
     def __init__(
@@ -159,7 +159,6 @@ class TracedKernel:
         self.operation = operation
         self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
-        self.takes_profile = False
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
         self.dynamic_bytes = max(map(_dynamic_bytes, operation.walk()), default=0)
 
@@ -299,20 +298,10 @@ class KernelTable:
             [*(leaf.name for leaf in passed), *builder.hidden_arguments],
             _attributes(kernel),
         )
-        scratch = [
-            len(passed) + place
-            for place, name in enumerate(builder.hidden_arguments)
-            if name.startswith(SCRATCH_NAME)
-        ]
-        if scratch:
-            places = ArrayAttr([integer_attribute(index) for index in scratch])
-            operation.attributes[SCRATCH_ARGUMENTS] = places
+        _mark_hidden(operation, len(passed), list(builder.hidden_arguments))
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        traced = TracedKernel(
-            operation.sym_name.data, kernel, operation, _written(operation, scratch), place
-        )
-        traced.takes_profile = PROFILE_NAME in builder.hidden_arguments
-        return traced
+        written = frozenset(index for index in written_tensors(operation) if index < len(passed))
+        return TracedKernel(operation.sym_name.data, kernel, operation, written, place)
 
     def _symbol(self, name: str) -> str:
         """A readable symbol that the module does not have yet."""
@@ -325,13 +314,16 @@ class KernelTable:
         return symbol
 
 
-def _written(kernel: KernelOp, scratch: Sequence[int]) -> frozenset[int]:
-    """Which of a launch's arguments are written; it does not pass what it allocates itself."""
-    return frozenset(
-        index - sum(place < index for place in scratch)
-        for index in written_tensors(kernel)
-        if index not in scratch
-    )
+def _mark_hidden(kernel: KernelOp, passed: int, names: Sequence[str]) -> None:
+    """Says which arguments behind those that are passed a launch allocates itself."""
+    scratch: list[Attribute] = []
+    for place, name in enumerate(names, passed):
+        if name == PROFILE_NAME:
+            kernel.attributes[PROFILE_ARGUMENT] = integer_attribute(place)
+        elif name.startswith(SCRATCH_NAME):
+            scratch.append(integer_attribute(place))
+    if scratch:
+        kernel.attributes[SCRATCH_ARGUMENTS] = ArrayAttr(scratch)
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:

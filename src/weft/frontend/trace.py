@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Region
+from xdsl.ir import Block, Region
 
-from weft.arguments.profile import PROFILE_NAME
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import LaunchExOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
@@ -29,7 +28,6 @@ from weft.frontend.results import Results
 from weft.frontend.statements import Statements
 from weft.frontend.written import viewed
 from weft.language.values import Tensor
-from weft.types.dtype import u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +50,10 @@ class TracedModule:
         result: what the host function returns, as `weft.dialects.ffi` describes it; also its attribute
             `weft.result`.
         returns_objects: whether it returns a tensor that it was given.
-        profiles: names of the parameters behind its own, one per launch of a kernel with a profiler.
     """
 
     __slots__ = (
-        *("captured", "kernels", "module", "profiles", "result"),
+        *("captured", "kernels", "module", "result"),
         *("returns_objects", "written_arguments"),
     )
 
@@ -68,7 +65,6 @@ class TracedModule:
         captured: tuple[CapturedValue, ...],
         result: Attribute,
         returns_objects: bool,
-        profiles: tuple[str, ...] = (),
     ) -> None:
         self.module = module
         self.kernels = kernels
@@ -76,7 +72,6 @@ class TracedModule:
         self.captured = captured
         self.result = result
         self.returns_objects = returns_objects
-        self.profiles = profiles
 
 
 def trace(source: FunctionSource, signature: Signature, target: str) -> TracedModule:
@@ -139,8 +134,6 @@ def _trace(
     builder.emit(ReturnOp(*results.values))
     tidy_entry(builder.entry)
     table.finish(builder.entry)
-    hidden = _hidden_tensors(builder)
-    tensors += hidden
     written = _written(builder.entry, table, tensors)
     module = ModuleOp([kernel.operation for kernel in table.kernels])
     module.body.block.add_op(_function(table.host_symbol(signature.name), builder, results, tree))
@@ -151,22 +144,7 @@ def _trace(
         session.captures.values(),
         tree,
         results.has_tensors,
-        tuple(tensor.name for tensor in hidden),
     )
-
-
-def _hidden_tensors(builder: Builder) -> list[Tensor]:
-    """Buffers that launches record into; those of launches that were traced and dropped again are erased."""
-    found: list[Tensor] = []
-    for argument in list(builder.hidden_arguments.values()):
-        if argument.first_use is None:
-            assert isinstance(argument, BlockArgument)
-            builder.entry.erase_arg(argument)
-            continue
-        name = f"{PROFILE_NAME}_{len(found)}" if found else PROFILE_NAME
-        argument.name_hint = name
-        found.append(Tensor(argument, u64, name))
-    return found
 
 
 def _function(name: str, builder: Builder, results: Results, tree: Attribute) -> FuncOp:

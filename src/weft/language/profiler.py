@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.arguments.profile import PROFILE_NAME, profile_kind
+from weft.arguments.tensor import TensorKind
+from weft.dialects.cuda.kernel import PROFILE_NAME
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type_of
 from weft.language.operation import operation
@@ -27,6 +28,7 @@ from weft.language.tracing.tirx import TirxRecorder
 from weft.language.values import Tensor, describe
 from weft.types import dtype as types
 from weft.types import trace_format as wire
+from weft.types.dims import Dim
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
@@ -179,7 +181,8 @@ def Profiler(
 
 def _own_buffer(builder: Builder) -> Tensor:
     """The buffer that every launch of this kernel is given besides its arguments."""
-    kind = profile_kind()
+    # Fewer than 2³¹ words, so that 32-bit cursors reach all of them.
+    kind = TensorKind(types.u64, (Dim(f"{PROFILE_NAME}_words"),))
     argument = builder.hidden_argument(PROFILE_NAME, ir_type_of(kind))
     return Tensor(argument, types.u64, PROFILE_NAME)
 

@@ -2,17 +2,18 @@
 """Buffers that kernels with `Profiler` record into: making them ready for one launch, and reading them back.
 
 In: a number of words and a device. Out: memory with a prologue that no other memory has, so that a kernel
-never writes into what is none. Next: lane.
+never writes into what is none. Device memory is weft's own, so that no other library is needed. Next: lane.
 """
 
 from __future__ import annotations
 
 import itertools
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from weft import _native
 from weft.errors import ArgumentValueError
 from weft.types import trace_format as wire
 
@@ -22,21 +23,84 @@ if TYPE_CHECKING:
 DEFAULT_WORDS: Final = 1 << 20
 """8 MB: a hundred thousand records and the headers of ten thousand lanes."""
 
+_PAGE_WORDS: Final = 512
+_CUDA: Final = 2  # DLPack's kDLCUDA
+_INTEGER_CODES: Final = (0, 1)  # DLPack's kDLInt and kDLUInt
+
 # Epochs tell one launch's lane headers from those that an earlier one left in the same memory.
 _epochs = itertools.count(secrets.randbits(40) << 16 | 1)
 
 
-def buffer(words: int = DEFAULT_WORDS) -> NDArray[np.uint64]:
-    """Memory on the CPU for one launch of a kernel with ``Profiler(buffer=...)``.
+class LaunchWords:
+    """A prepared buffer of one launch, in the memory of the device that it runs on.
+
+    Args:
+        words: of 8 bytes.
+        ordinal: of the CUDA device; None for the CPU.
+        stream: the launch's, in whose order device memory is prepared.
+
+    Attributes:
+        address: of the first word.
+        words: as given.
+    """
+
+    __slots__ = ("_ordinal", "_owner", "_prologue", "_stream", "address", "words")
+
+    def __init__(self, words: int, ordinal: int | None, stream: int = 0) -> None:
+        self.words = words
+        self._ordinal = ordinal
+        self._stream = stream
+        # The copy may still read it when this returns.
+        self._prologue = prologue()
+        if ordinal is None:
+            memory = np.empty(words, np.uint64)
+            # The first access to a page takes long; it shall not happen inside the kernel.
+            memory[::_PAGE_WORDS] = 0
+            memory[: wire.PROLOGUE_WORDS] = self._prologue
+            self._owner: Any = memory
+            self.address = int(memory.ctypes.data)
+            return
+        self._owner = _device_memory(words, ordinal)
+        self.address = self._owner.data
+        _native.copy_to_device(self.address, self._prologue, ordinal, stream)
+
+    def read(self) -> NDArray[np.uint64]:
+        """The words on this machine; the launch must have ended."""
+        if self._ordinal is None:
+            return self._owner
+        return read_device(self.address, self.words, self._ordinal, self._stream)
+
+
+def _device_memory(words: int, ordinal: int) -> Any:
+    from weft.driver.memory import empty
+    from weft.types.dtype import u64
+
+    return empty(words, u64, ordinal)
+
+
+def read_device(
+    address: int, words: int, ordinal: int, stream: int | None = None
+) -> NDArray[np.uint64]:
+    """A copy of device memory, in the stream's order."""
+    found = np.empty(words, np.uint64)
+    _native.copy_from_device(address, found, ordinal, stream)
+    return found
+
+
+def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
+    """Memory for one launch of a kernel with ``Profiler(buffer=...)``.
 
     Pass it as the argument that the kernel gives its profiler, then `decode_lane` it. `prepare` makes it
-    ready for another launch.
+    ready for another launch, such as a CUDA graph's next run.
 
     Args:
         words: of 8 bytes. A launch needs 16, its names, 8 per lane, and one per record.
+        device: ``"cpu"``, which gives a NumPy array, or anything that names a CUDA device, which gives a
+            tensor of `weft.empty`.
 
     Raises:
         ArgumentValueError: if it has no room for the prologue, or more than 2³¹ − 1 words.
+        weft.CudaError: if the device has no such memory left, or there is no usable driver.
 
     Example:
         ``records = weft.profiler.buffer(1 << 16); run(x, y, records); decode_lane(records)``
@@ -46,8 +110,13 @@ def buffer(words: int = DEFAULT_WORDS) -> NDArray[np.uint64]:
             "PROFILER_BUFFER",
             f"{words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
         )
-    # Empty memory is enough: lanes say which of their words are records.
-    made = np.empty(words, np.uint64)
+    if device == "cpu":
+        # Empty memory is enough: lanes say which of their words are records.
+        made: Any = np.empty(words, np.uint64)
+    else:
+        from weft.driver.device import ordinal_of
+
+        made = _device_memory(words, ordinal_of(device))
     prepare(made)
     return made
 
@@ -61,23 +130,53 @@ def prologue() -> NDArray[np.uint64]:
 
 
 def prepare(words: Any) -> None:
-    """Makes a buffer on the CPU ready for another launch; costs 128 bytes, whatever its size.
+    """Makes a buffer ready for another launch; costs 128 bytes, whatever its size.
+
+    Device memory is written in the order of the default stream, and waited for.
 
     Args:
-        words: an array of at least 16 u64 or i64 elements, which is changed.
+        words: an array of at least 16 u64 or i64 elements, which is changed: NumPy's, `buffer`'s, or one on a
+            CUDA device that offers DLPack.
 
     Raises:
         ArgumentValueError: for another array.
+
+    Example:
+        ``records = weft.profiler.buffer(); run(records); weft.profiler.prepare(records); run(records)``
     """
-    array = np.asarray(words)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype.itemsize != 8:
+    tensor = device_tensor(words)
+    if tensor is None:
+        array = np.asarray(words)
+        _check(array.ndim, array.dtype.kind in "iu" and array.dtype.itemsize == 8, array.size)
+        array.view(np.uint64)[: wire.PROLOGUE_WORDS] = prologue()
+        return
+    code, bits, lanes = tensor.dtype
+    _check(tensor.ndim, code in _INTEGER_CODES and (bits, lanes) == (64, 1), tensor.size)
+    start, ordinal = prologue(), tensor.device[1]
+    _native.copy_to_device(tensor.data + tensor.byte_offset, start, ordinal)
+    _native.synchronize(ordinal, 0)
+
+
+def device_tensor(value: object) -> _native.Tensor | None:
+    """An array on a CUDA device as a tensor; None for what is elsewhere, or no array."""
+    place: Any = getattr(value, "__dlpack_device__", None)
+    if place is None or isinstance(value, np.ndarray):
+        return None
+    kind, _ = cast("tuple[int, int]", place())
+    if kind != _CUDA:
+        return None
+    return value if isinstance(value, _native.Tensor) else _native.from_dlpack(value)
+
+
+def _check(rank: int, is_words: bool, size: int) -> None:
+    if rank != 1 or not is_words:
         raise ArgumentValueError(
             "PROFILER_BUFFER",
-            f"the buffer has rank {array.ndim} and {array.dtype} elements; expected rank 1 and u64",
+            f"the buffer has rank {rank} and {'8-byte integers' if is_words else 'other elements'}; expected "
+            "rank 1 and u64",
         )
-    if len(array) < wire.PROLOGUE_WORDS:
+    if size < wire.PROLOGUE_WORDS:
         raise ArgumentValueError(
             "PROFILER_BUFFER",
-            f"the buffer has {len(array)} words; expected {wire.PROLOGUE_WORDS} at least",
+            f"the buffer has {size} words; expected {wire.PROLOGUE_WORDS} at least",
         )
-    array.view(np.uint64)[: wire.PROLOGUE_WORDS] = prologue()

@@ -1,45 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """`capture`: collects what every launch inside a `with` records, without an argument of the user's.
 
-A function whose kernels have a `Profiler` takes one more parameter, which callers leave out. Its default, a
-`LaunchBuffer`, is asked for memory at each call, and asks the active capture. In: launches. Out: a `Trace`.
-Next: trace.
+A launch of a kernel with a `Profiler` asks the runtime for memory, and the runtime asks the active capture; each
+launch has its own, also in a loop of one host function. In: launches. Out: a `Trace`. Next: trace.
 """
 
 from __future__ import annotations
 
-import sys
+import threading
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from weft.errors import UnavailableError
-from weft.profiler.buffers import DEFAULT_WORDS, prepare, prologue
+from weft import _native
+from weft.errors import ArgumentValueError, UnavailableError
+from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords
 from weft.profiler.lane import decode_lane
 from weft.profiler.trace import Launch, Trace
+from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
-    from contextvars import Token
     from types import TracebackType
 
-_CUDA: Final = 2
-_PAGE_WORDS: Final = 512
-_CPU: Final = 1  # DLPack's kDLCPU
+    from weft.profiler.records import Recording
+
+_CUDA: Final = 2  # DLPack's kDLCUDA
+_MOST_WAITING_WORDS: Final = 1 << 27
+"""Of launches that are not read yet, per device: 1 GB. Beyond it, those that have ended are read at once."""
 
 
 class _NewLaunch:
     """A launch between its call and the end of the capture."""
 
-    __slots__ = ("begin_ns", "device", "function", "memory", "stream")
+    __slots__ = ("begin_ns", "function", "memory", "ordinal", "recording", "stream", "thread")
 
-    def __init__(self, function: str, memory: Any, device: str, stream: int | None) -> None:
+    def __init__(
+        self, function: str, memory: LaunchWords, ordinal: int | None, stream: int
+    ) -> None:
         self.function = function
-        self.memory = memory
-        self.device = device
+        self.memory: LaunchWords | None = memory
+        self.ordinal = ordinal
         self.stream = stream
+        self.thread = threading.get_ident()
+        self.recording: Recording | None = None
         self.begin_ns = time.monotonic_ns()
+
+    def read(self) -> Recording:
+        """What it recorded; gives the memory back. The launch must have ended."""
+        if self.recording is None:
+            assert self.memory is not None
+            self.recording = decode_lane(self.memory.read())
+            self.memory = None
+        return self.recording
 
 
 class Capture:
@@ -50,19 +62,32 @@ class Capture:
     """
 
     def __init__(self, words: int) -> None:
+        if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
+            raise ArgumentValueError(
+                "PROFILER_BUFFER",
+                f"capture: {words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
+            )
         self._words = words
         self._trace = Trace()
         self._launches: list[_NewLaunch] = []
-        self._token: Token[Capture | None] | None = None
+        self._waiting: dict[
+            int | None, int
+        ] = {}  # ordinal, None for the CPU → words that are not read yet
+        self._before: Capture | None = None
+        self._is_entered = False
 
     def __enter__(self) -> Trace:
-        if self._token is not None:
+        if self._is_entered:
             raise UnavailableError(
                 "PROFILER_CAPTURE",
                 "this capture has already been entered",
                 hint="call weft.profiler.capture() for each",
             )
-        self._token = _active.set(self)
+        self._is_entered = True
+        self._before = _active.get()
+        _active.set(self)
+        _captures.append(self)
+        _native.set_launch_memory(_memory_for_launch)
         return self._trace
 
     def __exit__(
@@ -71,136 +96,95 @@ class Capture:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._token is not None
-        _active.reset(self._token)
-        if any(launch.device != "cpu" for launch in self._launches):
-            from weft.driver.device import synchronize
+        _active.set(self._before)
+        _captures.remove(self)
+        if not _captures:
+            _native.set_launch_memory(None)
+        try:
+            self._finish()
+        except Exception:
+            # What went wrong inside says more than what it left behind.
+            if error is None:
+                raise
 
-            synchronize()
+    def _finish(self) -> None:
+        for ordinal in {launch.ordinal for launch in self._launches if launch.ordinal is not None}:
+            _native.synchronize(ordinal)
         end_ns = time.monotonic_ns()
         for launch in self._launches:
-            recording = decode_lane(launch.memory)
-            found = Launch(recording, launch.function, launch.begin_ns, end_ns)
-            found.device, found.stream = launch.device, launch.stream
+            found = Launch(launch.read(), launch.function, launch.begin_ns, end_ns)
+            found.device = "cpu" if launch.ordinal is None else f"cuda:{launch.ordinal}"
+            found.stream = None if launch.ordinal is None else launch.stream
             self._trace.add(found)
         self._launches.clear()
 
-    def memory_for(self, function: str, device: str, stream: int | None) -> Any:
-        """A prepared buffer for a launch that is about to be made."""
-        on_cpu = device == "cpu"
-        memory = _host_memory(self._words) if on_cpu else _device_memory(self._words)
-        self._launches.append(_NewLaunch(function, memory, device, stream))
-        return memory
+    def memory_for(
+        self, function: str, kernel: str, ordinal: int | None, stream: int
+    ) -> tuple[int, int]:
+        """Address and words of a prepared buffer for a launch that is about to be made."""
+        if ordinal is not None and _native.is_stream_capturing(stream):
+            raise UnavailableError(
+                "PROFILER_GRAPH",
+                f"'{kernel}' is launched inside weft.profiler.capture() while its stream is captured into a CUDA "
+                "graph, which could run again when the capture's memory is gone",
+                hint="give the profiler memory that lives as long as the graph: Profiler(buffer=records), with "
+                'records = weft.profiler.buffer(words, device="cuda")',
+            )
+        waiting = self._waiting.get(ordinal, 0)
+        if waiting > _MOST_WAITING_WORDS:
+            waiting = self._read_ended(ordinal)
+        memory = LaunchWords(self._words, ordinal, stream)
+        self._waiting[ordinal] = waiting + self._words
+        self._launches.append(_NewLaunch(function, memory, ordinal, stream))
+        return memory.address, memory.words
+
+    def _read_ended(self, ordinal: int | None) -> int:
+        """Reads the launches of a device that have ended, to give their memory back; words that still wait."""
+        if ordinal is not None:
+            _native.synchronize(ordinal)
+        waiting = 0
+        for launch in self._launches:
+            if launch.ordinal != ordinal or launch.memory is None:
+                continue
+            # On the CPU a thread's launches have ended when it makes the next one; of others, who knows.
+            if ordinal is not None or launch.thread == threading.get_ident():
+                launch.read()
+            else:
+                waiting += self._words
+        return waiting
 
 
 # What a `with` block means is what the code inside it sees, also when another thread has one of its own.
 _active: ContextVar[Capture | None] = ContextVar("weft profiler capture", default=None)
+# All that are entered, the newest last: for launches of threads that have none, as a backward pass's.
+_captures: list[Capture] = []
+
+
+def _memory_for_launch(
+    function: str, kernel: str, device_type: int, device: int, stream: int
+) -> tuple[int, int] | None:
+    """What the runtime asks for at each launch of a kernel that records."""
+    active = _active.get() or (_captures[-1] if _captures else None)
+    if active is None:
+        return None
+    return active.memory_for(function, kernel, device if device_type == _CUDA else None, stream)
 
 
 def capture(words: int = DEFAULT_WORDS) -> Capture:
     """Collects the records of every launch in a ``with`` block.
 
-    Outside of a capture, kernels with a `Profiler` run and record nothing.
+    Each launch has memory of its own on the device that it runs on; at the end of the block the devices are
+    waited for and the memory is read. Launches of other threads count too, unless they have a capture of their
+    own. Outside of a capture, kernels with a `Profiler` run and record nothing.
 
     Args:
         words: of 8 bytes in the buffer that each launch gets. What does not fit is counted and reported.
+
+    Raises:
+        ArgumentValueError: for fewer than 16 words, or 2³¹ and more.
+        UnavailableError: from a launch while its stream is captured into a CUDA graph.
 
     Example:
         ``with weft.profiler.capture() as trace: run(x, y)`` and then ``print(trace.summary())``
     """
     return Capture(words)
-
-
-class LaunchBuffer:
-    """The default of the parameter that a profiled function has besides its own.
-
-    The marshaller asks it for a tensor at each call, as it asks any DLPack producer.
-
-    Args:
-        function: the host function's name.
-        device_type: DLPack's number of the device that the function runs on.
-    """
-
-    __slots__ = ("_function", "_on_cpu")
-
-    is_launch_buffer: Final = True
-
-    def __init__(self, function: str, device_type: int) -> None:
-        self._function = function
-        self._on_cpu = device_type == _CPU
-
-    def __repr__(self) -> str:
-        return "<the active capture>"
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory will be."""
-        return (_CPU, 0) if self._on_cpu or not _has_driver() else (_CUDA, _current_device())
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """Memory for one launch: of the active capture, else none."""
-        active = _active.get()
-        if active is not None:
-            device = "cpu" if self._on_cpu else f"cuda:{_current_device()}"
-            memory = active.memory_for(self._function, device, options.get("stream"))
-        else:
-            # Without a driver nothing can run; the wrapper says so, and better than this could.
-            on_cpu = self._on_cpu or not _has_driver()
-            memory = np.zeros(0, np.uint64) if on_cpu else _no_device_memory()
-        return memory.__dlpack__(**options)
-
-
-def _host_memory(words: int) -> Any:
-    memory = np.empty(words, np.uint64)
-    # The first access to a page takes long; it shall not happen inside the kernel.
-    memory[::_PAGE_WORDS] = 0
-    prepare(memory)
-    return memory
-
-
-def _device_library() -> Any:
-    """The library that owns device memory: the one that the program already uses."""
-    for name in ("torch", "cupy"):
-        found = sys.modules.get(name)
-        if found is not None:
-            return found
-    raise UnavailableError(
-        "PROFILER_DEVICE",
-        "capturing launches on a GPU takes memory from torch or CuPy, and neither is imported",
-        hint='give the profiler a buffer: Profiler(buffer=records), with weft.empty(..., device="cuda")',
-    )
-
-
-def _has_driver() -> bool:
-    from weft.driver.library import open_driver
-    from weft.errors import CudaError
-
-    try:
-        open_driver()
-    except CudaError:
-        return False
-    return True
-
-
-def _no_device_memory() -> Any:
-    from weft.driver.memory import empty
-    from weft.types.dtype import u64
-
-    return empty(0, u64, "cuda")
-
-
-def _current_device() -> int:
-    from weft.driver.device import current_device
-
-    return current_device()
-
-
-def _device_memory(words: int) -> Any:
-    library = _device_library()
-    start = prologue()[:words]
-    if library.__name__ == "torch":
-        memory = library.empty(words, dtype=library.int64, device="cuda")
-        memory[: len(start)] = library.from_numpy(start.view(np.int64))
-        return memory.view(library.uint64)
-    memory = library.empty(words, dtype=library.uint64)
-    memory[: len(start)] = library.asarray(start)
-    return memory

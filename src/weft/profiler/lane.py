@@ -35,6 +35,7 @@ class Prologue:
         headers, records: first words of both.
         needed: words that the launch needs.
         refusal: why nothing was recorded, or 0.
+        launches: that used the buffer since it was prepared.
         description: names of the kernel, its events and groups.
     """
 
@@ -56,6 +57,7 @@ class Prologue:
         self.records, self.headers = _halves(words[wire.WORD_HEADERS])
         self.needed = int(words[wire.WORD_NEEDED])
         self.refusal = int(words[wire.WORD_REFUSAL])
+        self.launches = int(words[wire.WORD_LAUNCHES])
         grid_y, grid_x = _halves(words[wire.WORD_GRID_XY])
         block_x, grid_z = _halves(words[wire.WORD_GRID_Z])
         block_z, block_y = _halves(words[wire.WORD_BLOCK_YZ])
@@ -354,10 +356,13 @@ def _report(
             "records are unknown"
         )
     doubled = np.flatnonzero(headers[:, wire.HEADER_DOUBLED] == np.uint64(prologue.epoch))
-    if len(doubled):
+    if prologue.launches > 1:
         problems.append(
-            f"lane {recording.listed(doubled)} has more than one leader, or two launches used one buffer; the "
-            "first recorded"
+            f"{prologue.launches} launches used this buffer, and only the first recorded: prepare() it before each"
+        )
+    elif len(doubled):
+        problems.append(
+            f"lane {recording.listed(doubled)} has more than one leader; the first recorded"
         )
     if claimed < prologue.lanes:
         problems.append(

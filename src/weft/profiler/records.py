@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from weft import _native
 from weft.errors import ArgumentValueError, SignatureError
+from weft.profiler.buffers import device_tensor, read_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,14 +134,8 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
                 "PROFILER_BUFFER", f"{len(data)} bytes are no whole number of 8-byte words"
             )
         return np.frombuffer(data, np.uint64)
-    host: Any = buffer
-    for name in ("cpu", "get"):  # torch's and CuPy's ways to bring an array here
-        bring = getattr(host, name, None)
-        if callable(bring) and hasattr(host, "device"):
-            host = bring()
-            break
     try:
-        array: NDArray[Any] = np.ascontiguousarray(np.asarray(host))
+        array: NDArray[Any] = np.ascontiguousarray(_on_host(buffer))
     except Exception as error:
         raise SignatureError(
             "PROFILER_BUFFER", f"a {type(buffer).__name__} is no buffer of a profiler: {error}"
@@ -150,6 +146,25 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
             f"the buffer has {array.dtype} elements; a profiler's buffer holds 8-byte integers",
         )
     return array.reshape(-1).astype(array.dtype.newbyteorder("="), copy=False).view(np.uint64)
+
+
+def _on_host(buffer: Any) -> NDArray[Any]:
+    """An array of any library in this machine's memory."""
+    for name in ("cpu", "get"):  # torch's and CuPy's ways, which know the streams that write
+        bring = getattr(buffer, name, None)
+        if callable(bring) and hasattr(buffer, "device"):
+            return np.asarray(bring())
+    tensor = device_tensor(buffer)
+    if tensor is not None:
+        code, bits, lanes = tensor.dtype
+        if code not in (0, 1) or (bits, lanes) != (64, 1) or not tensor.is_contiguous:
+            return np.empty(0, np.uint8)  # of another type, which the caller refuses
+        ordinal = tensor.device[1]
+        _native.synchronize(ordinal)
+        return read_device(tensor.data + tensor.byte_offset, tensor.size, ordinal)
+    if hasattr(buffer, "__dlpack__") and not hasattr(buffer, "__array__"):
+        return np.from_dlpack(buffer)
+    return np.asarray(buffer)
 
 
 def segments(keys: NDArray[Any]) -> NDArray[np.int64]:

@@ -68,6 +68,8 @@ WORD_GRID_XY: Final = 8  # 63..32 grid_dim.y    31..0 grid_dim.x
 WORD_GRID_Z: Final = 9  # 63..32 block_dim.x    31..0 grid_dim.z
 WORD_BLOCK_YZ: Final = 10  # 63..32 block_dim.z    31..0 block_dim.y
 WORD_REFUSAL: Final = 11
+WORD_LAUNCHES: Final = 12
+"""How many launches have used the buffer since the host prepared it; only the first records."""
 
 FLAG_WIDE: Final = 1  # records of two words
 FLAG_RING: Final = 2  # the last records are kept, and not the first

@@ -64,6 +64,12 @@ SCRATCH_ARGUMENTS: Final = "weft.scratch_arguments"
 SCRATCH_NAME: Final = "scratch_"
 """What the names of such arguments begin with."""
 
+PROFILE_NAME: Final = "profile"
+"""The name of the argument that a launch's records go to."""
+
+PROFILE_ARGUMENT: Final = "weft.profile_argument"
+"""Attribute of a kernel: which of its arguments each launch's records go to, i32; not there means none."""
+
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
@@ -142,6 +148,12 @@ class KernelOp(IRDLOperation):
             return ()
         places = cast("ArrayAttr[IntegerAttr]", found)
         return tuple(self.body.block.args[place.value.data] for place in places)
+
+    @property
+    def profile_argument(self) -> BlockArgument | None:
+        """The hidden argument that launches fill with memory to record into, u64 words of rank 1."""
+        found = self.attributes.get(PROFILE_ARGUMENT)
+        return self.body.block.args[found.value.data] if isinstance(found, IntegerAttr) else None
 
     def verify_(self) -> None:
         if self.function_type.outputs.data:

@@ -157,7 +157,9 @@ class LaneRecorder:
             refusal = emitter.chosen(fits, emitter.u32(0), wire.REFUSED_SIZE)
             blocks = self._layout.recorded_blocks(emitter)
             epoch = emitter.load(self._buffer, wire.WORD_EPOCH)
+            launches = emitter.add(emitter.load(self._buffer, wire.WORD_LAUNCHES), 1)
             for word, value in (
+                (wire.WORD_LAUNCHES, launches),
                 (wire.WORD_LANES, emitter.packed(len(options.groups), blocks)),
                 (wire.WORD_LAYOUT, emitter.packed(capacity, flags)),
                 (wire.WORD_TEXT, text),

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pointer says whether anybody collects, so that a launch costs one load where nobody does. The
+// callable's reference is owned by that pointer, which changes under the GIL alone.
+#include "runtime/launch_memory.h"
+
+#include <atomic>
+
+#include "module.h"
+#include "python/common.h"
+#include "python/deferred.h"
+#include "python/foreign_error.h"
+
+namespace weft {
+namespace {
+
+std::atomic<PyObject*> g_source{nullptr};
+
+// (address, words) as the callable gave them, or None. 0, or -1 with an exception.
+int read_memory(PyObject* given, void** memory, int64_t* words) {
+  if (given == Py_None) return 0;
+  unsigned long long address = 0;
+  long long count = 0;
+  if (!PyTuple_Check(given)) {
+    return refuse(PyExc_TypeError, "launch memory is a %s, expected (address, words) or None",
+                  Py_TYPE(given)->tp_name);
+  }
+  if (!PyArg_ParseTuple(given, "KL", &address, &count)) return -1;
+  if (count < 0) return refuse(PyExc_ValueError, "launch memory has %lld words, expected 0 or more", count);
+  *memory = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  *words = count;
+  return 0;
+}
+
+int ask(const weft_call_frame& frame, void* stream, const char* function, const char* kernel, void** memory,
+        int64_t* words) {
+  PyObject* current = g_source.load(std::memory_order_relaxed);
+  if (current == nullptr) return 0;  // the last collector left while this thread waited for the GIL
+  Reference source(Py_NewRef(current));
+  Reference given(PyObject_CallFunction(
+      source.get(), "ssiiK", function, kernel, static_cast<int>(frame.device_type),
+      static_cast<int>(frame.device), static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream))));
+  return given ? read_memory(given.get(), memory, words) : -1;
+}
+
+PyObject* set_launch_memory(PyObject*, PyObject* source) {
+  if (source != Py_None && !PyCallable_Check(source)) {
+    refuse(PyExc_TypeError, "set_launch_memory: expected a callable or None, received %s",
+           Py_TYPE(source)->tp_name);
+    return nullptr;
+  }
+  PyObject* next = source == Py_None ? nullptr : Py_NewRef(source);
+  PyObject* before = g_source.exchange(next, std::memory_order_release);
+  if (before == nullptr) Py_RETURN_NONE;
+  return before;  // the reference that the pointer owned
+}
+
+PyMethodDef kMethods[] = {
+    {"set_launch_memory", set_launch_memory, METH_O,
+     "set_launch_memory(source: Callable[[str, str, int, int, int], tuple[int, int] | None] | None) -> "
+     "object\n--\n\n"
+     "Who gives launches memory to record into: called with the names of the host function and\n"
+     "the kernel, DLPack's device type, the ordinal and the stream; gives an address and a number of 8-byte "
+     "words. Returns the one before."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function, const char* kernel,
+                      void** memory, int64_t* words) {
+  *memory = nullptr;
+  *words = 0;
+  if (WEFT_LIKELY(g_source.load(std::memory_order_acquire) == nullptr)) return 0;
+  if (!interpreter_is_usable()) return 0;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  // An exception that the caller left pending is not the callable's.
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  const int32_t code = ask(*frame, stream, function, kernel, memory, words) == 0 ? 0 : raise_into_ffi();
+  PyErr_Restore(type, value, traceback);
+  PyGILState_Release(state);
+  return code;
+}
+
+int add_launch_memory(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+
+}  // namespace weft
