@@ -3,6 +3,7 @@
 // Loading a program on a device, once, whoever comes first.
 #include "driver/device_program.h"
 
+#include <chrono>
 #include <new>
 #include <unordered_set>
 #include <utility>
@@ -198,6 +199,7 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
   std::lock_guard<std::mutex> lock(mutex_);
   LoadedProgram* present = loaded(policy, device->ordinal);
   if (present != nullptr) return present;
+  const auto start = std::chrono::steady_clock::now();
   auto program = std::make_unique<LoadedProgram>();
   program->device = device;
   // Only a primary context is sure to be the same one later: it is retained here.
@@ -220,6 +222,8 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
     if (program->module != nullptr) driver().cuModuleUnload(program->module);
     return nullptr;
   }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  program->load_seconds = elapsed.count();
   loaded_[kind(policy)][device->ordinal].store(program.get(), std::memory_order_release);
   return program.release();
 }

@@ -36,6 +36,7 @@ struct LoadedKernel {
 struct LoadedProgram {
   Device* device = nullptr;
   cuda::CUmodule module = nullptr;  // context policy only
+  double load_seconds = 0;          // how long loading took
   cuda::CUcontext home = nullptr;   // where the kernels' functions are good: the primary one, or NULL
   std::string architecture;         // sm_90a, for messages
   size_t kernel_count = 0;

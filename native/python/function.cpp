@@ -9,6 +9,7 @@
 #include "module.h"
 #include "python/callback.h"
 #include "python/ffi_error.h"
+#include "python/first_call.h"
 #include "python/interop.h"
 #include "python/prepared_call.h"
 
@@ -26,6 +27,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(function->owner);
   Py_VISIT(function->details);
   Py_VISIT(function->foreign);
+  Py_VISIT(function->first_call);
   return 0;
 }
 
@@ -40,6 +42,7 @@ int clear(PyObject* self) {
   function->vectorcall = call_cleared;
   function->argument_flags = nullptr;
   Py_CLEAR(function->foreign);
+  Py_CLEAR(function->first_call);
   Py_CLEAR(function->details);
   Py_CLEAR(function->plan);
   Py_CLEAR(function->owner);
@@ -308,6 +311,8 @@ PyMethodDef kMethods[] = {
      "prepare(*arguments, **keywords)\n--\n\n"
      "A call with these arguments, converted now, that can be made again and again: `prepared()`. It holds\n"
      "them; `prepared[0] = value` and `prepared.replace(name=value)` give it others."},
+    {"report_first_call", report_first_call, METH_O,
+     "report_first_call(callback)\n--\n\nTimes the first call that succeeds: `callback(seconds)` after it."},
     {"to_object", to_object, METH_NOARGS,
      "to_object()\n--\n\nThe address of a TVMFFIFunction over the same code; the caller owns a reference."},
     {"__tvm_ffi_object__", foreign_function, METH_NOARGS, "The same function in the tvm_ffi package."},

@@ -30,6 +30,7 @@ struct Function {
   PyObject* details;     // where attributes that are not here are looked up, or nullptr
   PyObject* foreign;     // the same function in the tvm_ffi package, once it was asked for
   PyObject* weak_references;
+  PyObject* first_call;  // told how long the first call took (first_call.h), or nullptr
   // The type last seen at each position, so that an argument costs a comparison and no look-up.
   static constexpr Py_ssize_t kCachedPositions = 12;
   struct CachedType {

@@ -7,6 +7,7 @@
 
 #include <new>
 
+#include "driver/device_program.h"
 #include "driver/python_module.h"
 #include "module.h"
 #include "python/common.h"
@@ -147,6 +148,20 @@ PyObject* get_load_policy(PyObject* self, void*) {
   return PyLong_FromLong(as_image(self)->state->load_policy);
 }
 
+// Ordinal → seconds, of the devices that the code has been loaded on.
+PyObject* get_load_times(PyObject* self, void*) {
+  const weft_state* state = as_image(self)->state;
+  const auto* program = static_cast<const DeviceProgram*>(state->driver_state);
+  Reference times(PyDict_New());
+  for (int32_t ordinal = 0; times && program != nullptr && ordinal < kMaxDevices; ++ordinal) {
+    const LoadedProgram* loaded = program->loaded(state->load_policy, ordinal);
+    if (loaded == nullptr) continue;
+    Reference key(PyLong_FromLong(ordinal)), seconds(PyFloat_FromDouble(loaded->load_seconds));
+    if (!key || !seconds || PyDict_SetItem(times.get(), key.get(), seconds.get()) != 0) return nullptr;
+  }
+  return times.release();
+}
+
 PyObject* repr(PyObject* self) {
   return PyUnicode_FromFormat("<weft code image of %U>", as_image(self)->name);
 }
@@ -173,6 +188,8 @@ PyMemberDef kMembers[] = {
 PyGetSetDef kProperties[] = {
     {"state", get_state, nullptr, "Address of the state: the `handle` of the image's functions.", nullptr},
     {"bound_device", get_bound_device, nullptr, "The ordinal it is bound to, or None.", nullptr},
+    {"load_times", get_load_times, nullptr, "Ordinal of each device the code is on: seconds it took to load.",
+     nullptr},
     {"load_policy", get_load_policy, nullptr, "How kernels are loaded: enum weft_load_policy.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
