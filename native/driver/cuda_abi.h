@@ -20,6 +20,7 @@ using CUlibrary = struct CUlib_st*;
 using CUkernel = struct CUkern_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
+using CUlogsCallback = void (*)(void* data, int32_t level, char* message, size_t length);
 
 inline constexpr CUresult CUDA_SUCCESS = 0;
 inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;

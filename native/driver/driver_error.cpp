@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "driver/driver_library.h"
+#include "driver/driver_log.h"
 #include "ffi_library.h"
 
 namespace weft {
@@ -112,6 +113,8 @@ bool DriverError::cuda(CUresult result, const char* driver_function, const std::
   message += ")";
   if (!explanation.empty()) message += ": " + explanation;
   if (!configuration.empty()) message += "\n  configuration: " + configuration;
+  const std::string log = take_driver_log();
+  if (!log.empty()) message += "\n  the driver's log: " + log;
   return false;
 }
 

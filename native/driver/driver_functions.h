@@ -80,7 +80,8 @@ inline constexpr int kMinimumDriver = 12000;  // cuLibrary*, cuGetProcAddress_v2
   ROW(cuFuncLoad, 12040, (CUfunction function))                                                            \
   ROW(cuKernelGetParamInfo, 12040, (CUkernel kernel, size_t index, size_t* offset, size_t* bytes))         \
   ROW(cuFuncGetParamInfo, 12040, (CUfunction function, size_t index, size_t* offset, size_t* bytes))       \
-  ROW(cuStreamGetDevice, 12080, (CUstream stream, CUdevice * device))
+  ROW(cuStreamGetDevice, 12080, (CUstream stream, CUdevice * device))                                      \
+  ROW(cuLogsRegisterCallback, 12090, (CUlogsCallback callback, void* data, void** handle))
 
 // A pointer per row. What is called is written as in NVIDIA's documentation: driver().cuLaunchKernelEx(...).
 struct DriverFunctions {

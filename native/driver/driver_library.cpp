@@ -11,6 +11,7 @@
 #include <new>
 
 #include "driver/devices.h"
+#include "driver/driver_log.h"
 
 namespace weft {
 
@@ -140,6 +141,7 @@ bool open_locked(Loader* self, DriverError* error) {
   if (result != cuda::CUDA_SUCCESS) {
     return error->cuda(result, "cuInit", "initialising the CUDA driver", init_explanation(result));
   }
+  listen_to_driver_log(table);
   return list_devices(error);
 }
 

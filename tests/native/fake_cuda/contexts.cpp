@@ -146,6 +146,15 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   return name == nullptr ? CUDA_ERROR_INVALID_VALUE : 0;
 }
 
+CUresult cuLogsRegisterCallback(CUlogsCallback callback, void* data, void** handle) {
+  FAKE_ENTER(cuLogsRegisterCallback, "%s", "");
+  FAKE_CHECK(callback != nullptr, CUDA_ERROR_INVALID_VALUE);
+  state().log = callback;
+  state().log_data = data;
+  *handle = &state().log;
+  return call.done(0);
+}
+
 CUresult cuDeviceGetCount(int* count) {
   FAKE_ENTER(cuDeviceGetCount, "%s", "");
   *count = static_cast<int>(state().devices.size());

@@ -85,6 +85,10 @@ class FakeCuda:
         """A kernel crashed: everything returns `result` from now on."""
         self.library.fake_cuda_poison(result)
 
+    def log(self, text: str) -> None:
+        """What the next call that fails writes into the driver's log."""
+        self.library.fake_cuda_log(text.encode())
+
     def delay(self, function: str, microseconds: int) -> None:
         self.library.fake_cuda_delay(function.encode(), microseconds)
 

@@ -71,6 +71,11 @@ Call::Call(const char* function, bool needs_init, const char* format, ...)
 }
 
 CUresult Call::done(CUresult result) {
+  if (result != 0 && state().log != nullptr && !state().log_text.empty()) {
+    std::string text;
+    text.swap(state().log_text);
+    state().log(state().log_data, 0, text.data(), text.size());
+  }
   state().calls.push_back(text_ + " -> " + std::to_string(result));
   return result;
 }
@@ -169,6 +174,12 @@ void fake_cuda_forget_failures() {
 // A kernel crashed: every call in a context returns `result` from now on; 0
 // heals.
 void fake_cuda_poison(int result) { state().poison = result; }
+
+// What the next call that fails writes into the driver's log.
+void fake_cuda_log(const char* text) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().log_text = text;
+}
 
 void fake_cuda_delay(const char* function, int microseconds) { state().delays[function] = microseconds; }
 

@@ -136,6 +136,9 @@ struct State {
   std::vector<Context*> primary;  // one per device, made on first retain
   std::unordered_set<std::string> lacking;
   std::vector<Injection> injections;
+  weft::cuda::CUlogsCallback log = nullptr;
+  void* log_data = nullptr;
+  std::string log_text;               // what the next call that fails writes into the log
   CUresult poison = 0;                // what every call in a context returns after a kernel crashed
   std::map<std::string, int> delays;  // microseconds
   std::vector<std::string> calls;
