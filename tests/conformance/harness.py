@@ -19,7 +19,7 @@ import numpy as np
 import weft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 NUMPY_TYPES = {
     weft.bool_: np.dtype(np.bool_),
@@ -218,3 +218,25 @@ def assert_python_agrees(function: Callable[..., Any], *columns: Iterable[int]) 
     expected = [function(*row) for row in rows]
     got = run_function(function, *arrays)
     assert got == [int(value) for value in expected]
+
+
+def assert_python_agrees_everywhere(
+    function: Callable[..., Any], pairs: Sequence[tuple[int, int]]
+) -> None:
+    """A function of two integers gives what it gives in Python: for run-time values and for constants.
+
+    The same kernel also compiles for a GPU.
+    """
+    expected = [int(function(*pair)) for pair in pairs]
+    chosen = (0, len(pairs) // 2, len(pairs) - 1)
+    body = ["out[i] = function(a[i], b[i])"]
+    body += [f"constants[{k}] = function{pairs[k]}" for k in chosen]
+    a, b = (np.array(column, np.int32) for column in zip(*pairs, strict=True))
+    out, constants = np.zeros_like(a), np.zeros_like(a)
+    arrays = {"a": a, "b": b, "out": out, "constants": constants}
+    host = threads("\n".join(body), arrays, function=function)
+    host(len(pairs), *arrays.values())
+    assert out.tolist() == expected
+    assert [constants[k] for k in chosen] == [expected[k] for k in chosen]
+    fakes = [weft.fake_tensor(weft.i32, (weft.sym("n"),))] * len(arrays)
+    assert ".entry" in weft.compile(host, 1, *fakes, options="--gpu-arch sm_90a").ptx

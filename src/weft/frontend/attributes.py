@@ -7,15 +7,16 @@ In: a value and a name or an index. Out: a value; loads of elements where the va
 from __future__ import annotations
 
 import ast
+import inspect
 from difflib import get_close_matches
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
-from weft.frontend import constants
+from weft.frontend import constants, methods
 from weft.frontend.context import HOST, BoundMethod
 from weft.frontend.scope import resolved
-from weft.frontend.structure import contains_staged, is_frozen_dataclass
+from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language import LANGUAGE, LanguageName, access, views
 from weft.language.functions import KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
+_MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
 
 def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
@@ -34,7 +36,15 @@ def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
     Raises:
         NameResolutionError: if there is no such attribute.
     """
-    name = node.attr
+    return read(frame, value, node.attr, node)
+
+
+def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
+    """The attribute `name` of a value; what is emitted comes from `node`.
+
+    Raises:
+        NameResolutionError: if there is no such attribute.
+    """
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
     if isinstance(value, StagedNamespace):
@@ -83,7 +93,7 @@ def refuse_on_host(frame: Frame, value: Any) -> None:
         )
 
 
-def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.Attribute) -> None:
+def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
     """Notes the read where a later call could find another value."""
     is_module = isinstance(value, ModuleType)
     if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
@@ -96,10 +106,10 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.Attribut
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:
     """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
-    described = getattr(cast("Any", type(value)), name, _ABSENT)
+    described = inspect.getattr_static(cast("Any", type(value)), name, None)
     if isinstance(described, property) and isinstance(described.fget, FunctionType):
         return frame.context.session.inline(frame, described.fget, (value,), {})
-    if isinstance(described, FunctionType):
+    if isinstance(described, FunctionType) and not is_mover(value, name):
         return BoundMethod(described, value)
     found = getattr(value, name, _ABSENT)
     if found is _ABSENT:
@@ -107,6 +117,11 @@ def _of_container(frame: Frame, value: Any, name: str) -> Any:
             "UNKNOWN_ATTRIBUTE", f"{constants.kind(value)} has no attribute {name!r}"
         )
     return found
+
+
+def is_mover(value: Any, name: str) -> bool:
+    """Whether a method of a container only moves its items about, so that Python itself may run it."""
+    return name in _MOVERS and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
 
 
 def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
@@ -122,6 +137,11 @@ def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
     if isinstance(value, KernelFunction):
         return _configured(visitor, value, node)
     index = visitor.evaluate(node.slice)
+    if type(value) not in PLAIN:
+        frame.mark(node)
+        found = methods.call(frame, value, "__getitem__", index)
+        if found is not methods.NONE:
+            return found
     if isinstance(value, Tensor):
         if not views.is_part(value, index):
             refuse_elements(frame, value)

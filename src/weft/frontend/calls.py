@@ -8,14 +8,15 @@ in by the session. Next: inlining.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import inspect
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, UnavailableError, UnsupportedSyntaxError
-from weft.frontend import comprehensions, constants, short_circuit
-from weft.frontend.attributes import refuse_on_host
+from weft.frontend import constants, folds, methods
+from weft.frontend.attributes import is_mover, refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.scope import resolved
 from weft.frontend.staging import uses_language
@@ -25,21 +26,27 @@ from weft.language.builtins import BUILTINS
 from weft.language.convert import convert
 from weft.language.functions import HostFunction, KernelFunction
 from weft.language.operation import Operation
-from weft.language.operators import binary
 from weft.language.values import Scalar, StagedNamespace, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable
 
     from weft.frontend.context import Frame
     from weft.frontend.expressions import Expressions
 
 # Builtins that only move items about, so that items may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
-    (tuple, list, dict, enumerate, zip, reversed, isinstance, type, slice, hasattr, callable, id)
+    (tuple, list, dict, enumerate, zip, reversed, slice, hasattr, callable, id)
 )
+_METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
+    builtins.len: "__len__",
+    builtins.abs: "__abs__",
+    builtins.int: "__int__",
+    builtins.float: "__float__",
+    builtins.round: "__round__",
+}
+_MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
 # Methods of list, dict and set that change them.
 _MUTATING: Final = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
@@ -101,9 +108,13 @@ def call_value(
             {**callee.keywords, **keywords},
         )
     staged = contains_staged(arguments) or contains_staged(keywords)
-    if isinstance(callee, FunctionType | MethodType):
+    special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
+    if special is not None and (staged or special.always):
+        return special.emit(visitor, node, arguments, keywords)
+    if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
         return _python_function(frame, callee, arguments, keywords, staged)
     own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
+    staged = staged or contains_staged(callee)
     if isinstance(own_call, FunctionType) and (staged or uses_language(own_call)):
         return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
     return _other(visitor, node, callee, arguments, keywords, staged)
@@ -167,6 +178,10 @@ def _other(
     if is_staged(callee) or not callable(callee):
         raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
     operation = _builtin(callee)
+    if staged and len(arguments) == 1 and not keywords and not is_staged(arguments[0]):
+        found = _of_class(visitor, node, callee, arguments[0])
+        if found is not methods.NONE:
+            return found
     if callee is builtins.print or (operation is not None and staged):
         assert operation is not None
         emit = operation.emit
@@ -176,29 +191,46 @@ def _other(
     if not staged or _takes_staged(callee):
         made = constants.python(f"{name}()", callee, *arguments, **keywords)
         return frame.context.note_created(made) if isinstance(made, list | dict | set) else made
-    folded = _FOLDS.get(callee) if isinstance(callee, BuiltinMethodType) else None
-    if folded is not None:
-        return folded(visitor, node, arguments)
     ours = f"math.{name}"
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
+    hint = "it is no Python function that could be inlined; write one in Python"
+    if isinstance(callee, type):
+        hint = "make it a NamedTuple or a @dataclass(frozen=True), which may hold run-time values"
     raise TypeMismatchError(
         "CALL_STAGED",
         f"{name} cannot be called with values that are only known at run time",
-        hint=f"use weft.{ours}"
-        if known
-        else "it is no Python function that could be inlined; write one in Python",
+        hint=f"use weft.{ours}" if known else hint,
     )
 
 
+def _of_class(visitor: Expressions, node: ast.AST, callee: Any, value: Any) -> Any:
+    """A builtin that asks a method of its argument's class, such as ``abs(x)`` `__abs__`."""
+    if callee is builtins.bool:
+        return visitor.truth_of(value, node)
+    names = _METHODS_OF_BUILTINS.get(callee) if _is_hashable(callee) else None
+    return methods.call(visitor.frame, value, names) if names else methods.NONE
+
+
 def _builtin(callee: Any) -> Operation | None:
-    try:
-        return BUILTINS.get(callee)
-    except TypeError:  # not hashable
-        return None
+    return BUILTINS.get(callee) if _is_hashable(callee) else None
+
+
+def _is_hashable(callee: Any) -> bool:
+    return getattr(cast("Any", type(callee)), "__hash__", None) is not None
+
+
+def _moves(callee: FunctionType | MethodType) -> bool:
+    """Whether a function of Python's library only moves items from one container to another."""
+    if isinstance(callee, MethodType):
+        owner = callee.__self__
+        return is_mover(owner, callee.__name__)
+    return callee in _MOVING_FUNCTIONS
 
 
 def _takes_staged(callee: Any) -> bool:
     """Whether a call only moves its arguments into a container, or about in one."""
+    if isinstance(callee, FunctionType | MethodType):
+        return _moves(callee)
     if isinstance(callee, type):
         kind = cast("type[Any]", callee)
         return kind in _CONTAINER_BUILTINS or issubclass(kind, tuple) or _is_frozen_class(kind)
@@ -239,32 +271,3 @@ def refuse_mutation(frame: Frame, container: Any, how: str) -> None:
             "compiled",
             hint="make the container where it is changed, or keep the values in a weft.local array",
         )
-
-
-def _sum(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
-    total: Any = arguments[1] if len(arguments) > 1 else 0
-    for item in comprehensions.iterate(visitor.frame, arguments[0], node):
-        staged = is_staged(total) or is_staged(item)
-        total = (
-            binary(visitor.frame.builder, "+", total, item)
-            if staged
-            else constants.binary("+", total, item)
-        )
-    return total
-
-
-def _any(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
-    items = comprehensions.iterate(visitor.frame, arguments[0], node)
-    return short_circuit.reduce_truth(visitor, node, items, is_and=False)
-
-
-def _all(visitor: Expressions, node: ast.AST, arguments: list[Any]) -> Any:
-    items = comprehensions.iterate(visitor.frame, arguments[0], node)
-    return short_circuit.reduce_truth(visitor, node, items, is_and=True)
-
-
-_FOLDS: Final[dict[Any, Callable[[Expressions, ast.AST, list[Any]], Any]]] = {
-    builtins.sum: _sum,
-    builtins.any: _any,
-    builtins.all: _all,
-}

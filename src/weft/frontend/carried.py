@@ -23,7 +23,7 @@ from weft.frontend.joins import (
     weak_dtype,
 )
 from weft.frontend.names import RESULT
-from weft.frontend.scope import Conflict, Undefined, return_type_error
+from weft.frontend.scope import Conflict, LeftEarly, Undefined, return_type_error
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.convert import constant
 from weft.language.ir_types import ir_type
@@ -53,12 +53,16 @@ class _Variable:
         first: its leaves before the loop. A leaf that nobody looks at is a blank.
         dtypes: of the leaves; None for one that is the same compile-time value in each round.
         place: where it was assigned before the loop, or None.
+        is_early: whether it has a value only where the loop is left by a break.
     """
 
-    __slots__ = ("dtypes", "first", "name", "place", "shape")
+    __slots__ = ("dtypes", "first", "is_early", "name", "place", "shape")
 
-    def __init__(self, name: str, value: Any, place: SourceLocation | None) -> None:
+    def __init__(
+        self, name: str, value: Any, place: SourceLocation | None, *, is_early: bool = False
+    ) -> None:
         self.name = name
+        self.is_early = is_early
         self.place = place
         self.first: list[Any] = []
         self.shape: Shape | None = flatten(value, self.first)
@@ -85,12 +89,15 @@ class Carried:
         always_runs: whether the body surely runs, so that it may be the first to assign.
     """
 
-    __slots__ = ("_frame", "_key", "_unknown", "_variables")
+    __slots__ = ("_always_runs", "_early", "_frame", "_key", "_unknown", "_variables")
 
     def __init__(
         self, frame: Frame, node: ast.stmt, names: Sequence[str], *, always_runs: bool
     ) -> None:
         self._frame = frame
+        self._always_runs = always_runs
+        self._early = frame.loop.left_early if frame.loop is not None else None
+        may_break = frame.loop is not None and frame.loop.exits.breaks
         self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
         # Variables without a value before the loop; the first round shows what they will be.
@@ -99,7 +106,7 @@ class Carried:
         for name in names:
             value = scope.values.get(name)
             if name not in scope.values or isinstance(value, Undefined | Conflict):
-                if always_runs or name == RESULT:
+                if always_runs or may_break or name == RESULT:
                     self._unknown.append(name)
                 continue
             leaves, shape = _leaves(frame.builder, value)
@@ -130,6 +137,10 @@ class Carried:
         """The variables that have a value behind the loop."""
         return [variable.name for variable in self._variables]
 
+    def early_places(self) -> dict[str, SourceLocation]:
+        """Where the variables are assigned that only have a value where the loop is left by a break."""
+        return {v.name: v.place for v in self._variables if v.is_early and v.place is not None}
+
     def types(self) -> list[Attribute]:
         """Types of the block arguments."""
         return [ir_type(dtype) for v in self._variables for dtype in v.dtypes if dtype is not None]
@@ -156,13 +167,16 @@ class Carried:
         """Gives the variables the values of block arguments or results."""
         remaining = iter(arguments)
         for variable in self._variables:
-            values[variable.name] = variable.value(remaining)
+            value = variable.value(remaining)
+            if variable.is_early and self._early is not None:
+                value = self._early(value)
+            values[variable.name] = value
 
     def last_values(self, builder: Builder, values: dict[str, Any]) -> list[SSAValue]:
         """What a round leaves behind, in the variables' types; only once `update` found them stable."""
         found: list[SSAValue] = []
         for variable in self._variables:
-            leaves, _ = _leaves(builder, values[variable.name])
+            leaves, _ = _leaves(builder, _early_value(values[variable.name]))
             for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
                 if dtype is not None:
                     found.append(_typed(builder, leaf, dtype))
@@ -179,15 +193,24 @@ class Carried:
             value = values.get(name)
             if name == RESULT and isinstance(value, Conflict):
                 raise self._not_joined(name, value, places.get(name))
+            is_early = isinstance(value, LeftEarly)
+            value = _early_value(value)
             if name in values and not isinstance(value, Undefined | Conflict):
                 builder = self._frame.builder
                 leaves, shape = _leaves(builder, value)
                 blank = rebuild(shape, iter([blank_like(builder, leaf) for leaf in leaves]))
-                self._variables.append(_Variable(name, blank, None))
+                is_early = is_early or not (self._always_runs or name == RESULT)
+                place = places.get(name) if is_early else None
+                self._variables.append(_Variable(name, blank, place, is_early=is_early))
                 self._unknown.remove(name)
                 changed = True
-        for variable in self._variables:
-            value = values.get(variable.name)
+        for variable in list(self._variables):
+            value = _early_value(values.get(variable.name))
+            if variable.is_early and isinstance(value, Undefined | Conflict):
+                # Another break leaves it without a value, so it has none behind the loop.
+                self._variables.remove(variable)
+                changed = True
+                continue
             if isinstance(value, Undefined | Conflict):
                 raise self._not_joined(variable.name, value, places.get(variable.name))
             changed |= self._update(variable, value, places.get(variable.name))
@@ -240,6 +263,10 @@ class Carried:
         return TypeMismatchError(
             "TYPE_LOOP", f"the types of {names} do not settle in this loop", hint=_HINT
         )
+
+
+def _early_value(value: Any) -> Any:
+    return value.value if isinstance(value, LeftEarly) else value
 
 
 def _leaves(builder: Builder, value: Any) -> tuple[list[Any], Shape | None]:

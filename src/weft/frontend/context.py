@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from weft.dialects.builder import Builder
+    from weft.frontend.loop import Loop
     from weft.frontend.names import Names
     from weft.frontend.source import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
@@ -61,6 +62,10 @@ class LocalFunction:
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Inlines it where Python calls it at compile time, such as for ``sorted(items, key=function)``."""
+        return self.frame.context.session.inline(self.frame, self, arguments, keywords)
 
 
 class BoundMethod:
@@ -195,6 +200,7 @@ class Frame:
         caller: where the call stands that is being inlined, or None.
         returns_value: whether the value of `return` is wanted; a kernel has none.
         exit_names: variables that may be read behind a break or continue of the innermost loop.
+        loop: the innermost loop that is being traced, or None.
     """
 
     __slots__ = (
@@ -202,6 +208,7 @@ class Frame:
         "caller",
         "context",
         "exit_names",
+        "loop",
         "name",
         "returns_value",
         "scope",
@@ -228,6 +235,7 @@ class Frame:
         self.caller = caller
         self.returns_value = returns_value
         self.exit_names: Names = NONE
+        self.loop: Loop | None = None
         self._locations: dict[ast.AST, SourceLocation] = {}
 
     @property

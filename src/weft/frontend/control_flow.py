@@ -7,6 +7,7 @@ are empty, and the joined variables. Next: loops.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith, scf
@@ -16,7 +17,7 @@ from xdsl.traits import Pure
 from weft.dialects.cuda.kernel import EXIT, UNIT
 from weft.frontend.joins import Join, Mismatch, conflict
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, RESULT
-from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.scope import Conflict, LeftEarly, Undefined
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ class _Side:
         self.values = dict(values)
         self.places = dict(places)
         self.region = object()
+
+    def may_go_on(self) -> bool:
+        """Whether the innermost loop goes on behind this region, unless the function returns in it."""
+        looping, active = self.values.get(LOOPING), self.values.get(ACTIVE)
+        if isinstance(looping, Scalar) and isinstance(active, Scalar):
+            return looping.ssa is active.ssa
+        return looping is True
 
 
 class Fork:
@@ -105,6 +113,8 @@ class Fork:
         results = self._emit(join)
         first, second = self._sides
         for name, found in joined.items():
+            if isinstance(found, LeftEarly):
+                found.value = join.finish(found.value, results)
             is_marker = isinstance(found, Undefined | Conflict)
             before[name] = found if is_marker else join.finish(found, results)
             place = first.places.get(name) or second.places.get(name)
@@ -136,6 +146,9 @@ class Fork:
                 return _kept(join, other, before.get(name, _ABSENT), 1)
             if self._ignores(second, name) and not self._ignores(first, name):
                 return _kept(join, one, before.get(name, _ABSENT), 0)
+            early = self._left_early(join, one, other)
+            if early is not None:
+                return early
             for value in (one, other):
                 if isinstance(value, Undefined | Conflict):
                     return value
@@ -145,6 +158,37 @@ class Fork:
         except Mismatch as mismatch:
             lines = [side.places.get(name, self._location).line for side in self._sides]
             return conflict(one, lines[0], other, lines[1], mismatch.hint)
+
+    def _left_early(self, join: Join, one: Any, other: Any) -> LeftEarly | None:
+        """A variable that has a value where the innermost loop ends here by a break; None for any other."""
+        loop = self._frame.loop
+        if loop is None:
+            return None
+        found: list[Any] = []
+        for side, value in zip(self._sides, (one, other), strict=True):
+            if isinstance(value, LeftEarly) and value.loop is loop:
+                found.append(value.value)
+            elif value is _ABSENT or isinstance(value, Undefined):
+                if not side.may_go_on():
+                    return None
+                found.append(_ABSENT)
+            elif isinstance(value, Conflict):
+                return None
+            else:
+                found.append(value)
+        missing = [value is _ABSENT for value in found]
+        if missing == [True, True]:
+            return None
+        if not any(missing):
+            if not any(isinstance(value, LeftEarly) for value in (one, other)):
+                return None
+            return loop.left_early(join.add(*found))
+        side = missing.index(False)
+        given = (one, other)[side]
+        # Where the loop goes on, a value on one side only is none at all.
+        if not isinstance(given, LeftEarly) and self._sides[side].values.get(LOOPING) is not False:
+            return None
+        return loop.left_early(join.add_beside_nothing(found[side], side))
 
     def _ignores(self, side: _Side, name: str) -> bool:
         """Whether nobody reads what a region leaves in a variable, since control does not go on behind it."""
@@ -205,6 +249,10 @@ class Fork:
 
 def _kept(join: Join, value: Any, before: Any, side: int) -> Any:
     """The value of a region behind which control goes on, where the other one's does not matter."""
+    if isinstance(value, LeftEarly) and value is not before:
+        early = copy(value)
+        early.value = join.add_beside_nothing(value.value, side)
+        return early
     if value is _ABSENT or value is before or isinstance(value, Undefined | Conflict):
         return _DEAD if value is _ABSENT else value
     return join.add_beside_nothing(value, side)

@@ -11,10 +11,10 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import attributes, calls, comprehensions, constants, short_circuit
+from weft.frontend import attributes, calls, comprehensions, constants, methods, short_circuit
 from weft.frontend.context import LocalFunction
 from weft.frontend.refusals import refusal
-from weft.frontend.structure import contains_staged
+from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.operators import binary, logical_not, truth, unary
 from weft.language.values import Scalar, describe, is_staged
 
@@ -93,6 +93,11 @@ class Expressions:
                 hint="test an element, or a dimension such as a.shape[0]",
                 location=self.frame.locate(node),
             )
+        for name in ("__bool__", "__len__") if type(value) not in PLAIN else ():
+            self.frame.mark(node)
+            found = methods.call(self.frame, value, name)
+            if found is not methods.NONE:
+                return self.truth_of(found, node)
         return constants.python("bool", bool, value)
 
     def _constant(self, node: ast.Constant) -> Any:
@@ -105,8 +110,22 @@ class Expressions:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         return self.operate(node, type(node.op), left, right)
 
-    def operate(self, node: ast.AST, operator: type[ast.operator], left: Any, right: Any) -> Any:
+    def operate(
+        self,
+        node: ast.AST,
+        operator: type[ast.operator],
+        left: Any,
+        right: Any,
+        *,
+        in_place: bool = False,
+    ) -> Any:
         """``left operator right``; the operation comes from `node`."""
+        if type(left) not in PLAIN or type(right) not in PLAIN:
+            self.frame.mark(node)
+            sign = _BINARY[operator]
+            found = methods.binary(self.frame, sign, left, right, in_place=in_place)
+            if found is not methods.NONE:
+                return found
         if isinstance(left, Scalar) or isinstance(right, Scalar):
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
         if is_staged(left) or is_staged(right):
@@ -119,6 +138,11 @@ class Expressions:
             return logical_not(self.frame.mark(node), value) if is_staged(value) else not value
         value = self.evaluate(node.operand)
         operator = _UNARY[type(node.op)]
+        if type(value) not in PLAIN:
+            self.frame.mark(node)
+            found = methods.unary(self.frame, operator, value)
+            if found is not methods.NONE:
+                return found
         if is_staged(value):
             return unary(self.frame.mark(node), operator, value)
         return constants.unary(operator, value)

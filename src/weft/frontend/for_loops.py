@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from weft.frontend.statements import Statements
 
 
-def trace_for(statements: Statements, node: ast.For, live_after: Names) -> None:
-    """A `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
+def trace_for(statements: Statements, node: ast.For, live_after: Names) -> Loop:
+    """The rounds of a `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
     found = _range_of(statements, node.iter)
     loop = Loop(statements, node, live_after)
     if isinstance(found, StagedRange):
         _staged_for(loop, _course(loop, found))
-        return
+        return loop
     if isinstance(found, range):
         if found:
             staged = StagedRange(found.start, found.stop, found.step)
             _staged_for(loop, _course(loop, staged), always_runs=True)
-            return
+            return loop
         items: list[Any] = []
     else:
         items = iterate(statements.frame, statements.expressions.evaluate(node.iter), node.iter)
     loop.enter()
     _unroll(loop, items)
-    loop.leave()
+    return loop
 
 
 def _course(loop: Loop, found: StagedRange) -> Course:
@@ -123,7 +123,6 @@ def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> Non
     carried.remember()
     results = operation.results
     loop.finish(carried, results[1:] if loop.exits.leave_loop else results)
-    loop.leave()
 
 
 def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.frontend.control_flow import Fork
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
-from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.scope import Conflict, LeftEarly, Undefined
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -39,9 +38,11 @@ class Loop:
 
     __slots__ = (
         "_outer_exit_names",
+        "_outer_loop",
         "_outer_looping",
         "assigned",
         "body_live",
+        "endless",
         "exits",
         "frame",
         "head",
@@ -75,6 +76,8 @@ class Loop:
         if self.exits.returns:
             flags |= {ACTIVE, RESULT}
         self.body_live: Names = self.head | flags
+        # Whether its condition always holds, so that only a break or a return ends it.
+        self.endless = False
 
     def candidates(self) -> list[str]:
         """Variables that may change from round to round and are read again, in a fixed order."""
@@ -95,15 +98,28 @@ class Loop:
         frame = self.frame
         self._outer_looping = frame.scope.values.get(LOOPING, _ABSENT)
         self._outer_exit_names = frame.exit_names
+        self._outer_loop = frame.loop
         frame.exit_names = self.body_live
+        frame.loop = self
         frame.scope.values[LOOPING] = True
 
-    def leave(self) -> None:
-        """Behind the last round: runs the loop's `else`, and gives the flags back to the outer loop."""
+    def leave(self, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        """Behind the last round: runs the loop's `else`, and gives the flags back to the outer loop.
+
+        Args:
+            rest: the statements behind the loop.
+            live_out: names that may be read behind them.
+
+        Returns:
+            Whether the rest has been traced too, where the `else` or a break decides whether it is reached.
+        """
         frame = self.frame
         values = frame.scope.values
         frame.exit_names = self._outer_exit_names
+        frame.loop = self._outer_loop
         looping = values.pop(LOOPING)
+        if self.endless and self.exits.leave_loop:
+            looping = False
         if self.exits.returns and not self.exits.breaks:
             values[ACTIVE] = looping
         active = values[ACTIVE]
@@ -111,19 +127,34 @@ class Loop:
         if self._outer_looping is not _ABSENT:
             values[LOOPING] = active
         if self.node.orelse and looping is not False:
-            self._trace_else(looping)
+            return self._trace_else(looping, rest, live_out)
+        self._settle(was_left=looping is False)
+        return False
 
-    def _trace_else(self, looping: bool | Scalar) -> None:
+    def left_early(self, value: Any) -> LeftEarly:
+        """A variable that has this value only where the loop is left by a break."""
+        return LeftEarly(value, self, self.frame.locate(self.node).line)
+
+    def _settle(self, *, was_left: bool) -> None:
+        """Variables that have a value only where the loop was left: it is now known whether it was."""
+        values = self.frame.scope.values
+        for name, value in values.items():
+            if isinstance(value, LeftEarly) and value.loop is self:
+                values[name] = value.value if was_left else Undefined(value.reason, value.hint)
+
+    def _trace_else(
+        self, looping: bool | Scalar, rest: Sequence[ast.stmt], live_out: Names
+    ) -> bool:
         statements, orelse, live = self.statements, self.node.orelse, self.live_after
         if not isinstance(looping, Scalar):
+            self._settle(was_left=False)
             statements.block(orelse, live)
-            return
+            return False
         self.frame.mark(self.node)
-        fork = Fork(self.frame, looping)
-        scope = self.frame.scope
 
         def completed() -> None:
             self._set_flags(lambda _: True)
+            self._settle(was_left=False)
             statements.block(orelse, live)
 
         def broken() -> None:
@@ -131,10 +162,10 @@ class Loop:
             self._set_flags(
                 lambda value: False if isinstance(value, Scalar) and value.ssa is same else value
             )
+            self._settle(was_left=True)
 
-        fork.trace(0, completed)
-        fork.trace(1, broken)
-        fork.finish(live | ({LIVE} if isinstance(scope.values[LIVE], Scalar) else NONE))
+        flags = frozenset((LIVE,)) if isinstance(self.frame.scope.values[LIVE], Scalar) else NONE
+        return statements.branch(looping, (completed, broken), rest, live | flags, live_out)
 
     def _set_flags(self, change: Callable[[Any], Any]) -> None:
         values = self.frame.scope.values
@@ -175,6 +206,7 @@ class Loop:
             if not isinstance(values.get(name), Conflict):
                 values[name] = Undefined(reason, hint)
         carried.bind(values, results)
+        self.frame.scope.places.update(carried.early_places())
         for result, name in zip(results, carried.hints(), strict=True):
             name_value(result, name)
 

@@ -43,6 +43,27 @@ class Undefined:
         return NameResolutionError("NAME_UNDEFINED", f"'{name}' {self.reason}", hint=self.hint)
 
 
+class LeftEarly(Undefined):
+    """What a variable holds that has a value only where a loop was left by `break`, such as what was looked for.
+
+    Behind the loop, and in its `else`, it is known which of the two happened.
+
+    Attributes:
+        value: the value there; elsewhere nobody looks at it.
+        loop: the loop.
+    """
+
+    __slots__ = ("loop", "value")
+
+    def __init__(self, value: Any, loop: object, line: int) -> None:
+        super().__init__(
+            f"is assigned only where the loop in line {line} is left by a break",
+            "assign it before the loop, or in the loop's else",
+        )
+        self.value = value
+        self.loop = loop
+
+
 class Conflict:
     """What a variable holds whose paths brought values that do not go together.
 

@@ -8,16 +8,17 @@ Next: control_flow.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1
 
 from weft.errors import TypeMismatchError
-from weft.frontend import constants
+from weft.frontend import constants, methods
+from weft.frontend.containers import compare_items, contains
 from weft.frontend.control_flow import Fork
 from weft.frontend.joins import Mismatch, describe_side
-from weft.frontend.structure import contains_staged
+from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.operators import compare, logical_not
 from weft.language.values import Scalar, describe, is_staged
 from weft.types.dtype import bool_
@@ -42,8 +43,6 @@ _PYTHON: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.LtE: lambda a, b: a <= b,
     ast.Gt: lambda a, b: a > b,
     ast.GtE: lambda a, b: a >= b,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
 }
 
 
@@ -146,13 +145,13 @@ def comparison(visitor: Expressions, node: ast.Compare) -> Any:
     """``a < b <= c``: each operand is evaluated at most once, later ones only if needed."""
     left = visitor.evaluate(node.left)
     if len(node.ops) == 1:
-        return _compare_one(visitor, node, node.ops[0], left, visitor.evaluate(node.comparators[0]))
+        return compare_one(visitor, node, node.ops[0], left, visitor.evaluate(node.comparators[0]))
     return _compare_from(visitor, node, 0, left)
 
 
 def _compare_from(visitor: Expressions, node: ast.Compare, position: int, left: Any) -> Any:
     right = visitor.evaluate(node.comparators[position])
-    value = _compare_one(visitor, node, node.ops[position], left, right)
+    value = compare_one(visitor, node, node.ops[position], left, right)
     if position + 1 == len(node.ops):
         return value
 
@@ -164,21 +163,36 @@ def _compare_from(visitor: Expressions, node: ast.Compare, position: int, left: 
     return rest() if value else value
 
 
-def _compare_one(
-    visitor: Expressions, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any
+def compare_one(
+    visitor: Expressions, node: ast.AST, operator: ast.cmpop, left: Any, right: Any
 ) -> Any:
+    """One comparison of a chain."""
     if isinstance(operator, ast.Is | ast.IsNot):
         same = _is_same(left, right)
         return same if isinstance(operator, ast.Is) else not same
-    if isinstance(operator, ast.In | ast.NotIn) and (
-        contains_staged(left) or contains_staged(right)
-    ):
-        return _contained(visitor, node, isinstance(operator, ast.NotIn), left, right)
+    if isinstance(operator, ast.In | ast.NotIn):
+        return contains(visitor, node, left, right, negated=isinstance(operator, ast.NotIn))
+    sign = _COMPARISONS[type(operator)]
+    if type(left) not in PLAIN or type(right) not in PLAIN:
+        visitor.frame.mark(node)
+        found = methods.compare(visitor.frame, sign, left, right)
+        if found is methods.NONE and sign == "!=":
+            # Without a method of its own, it is the contrary of ==.
+            found = methods.compare(visitor.frame, "==", left, right)
+            if found is not methods.NONE:
+                return negated(visitor, node, visitor.truth_of(found, node))
+        if found is not methods.NONE:
+            return found
+        if any(contains_staged(one) and not is_staged(one) for one in (left, right)):
+            return compare_items(visitor, node, sign, left, right)
     if is_staged(left) or is_staged(right):
-        return compare(visitor.frame.mark(node), _COMPARISONS[type(operator)], left, right)
-    if contains_staged(left) or contains_staged(right):
-        return _compare_items(visitor, node, operator, left, right)
+        return compare(visitor.frame.mark(node), sign, left, right)
     return constants.python("the comparison", _PYTHON[type(operator)], left, right)
+
+
+def equal(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left == right``."""
+    return compare_one(visitor, node, ast.Eq(), left, right)
 
 
 def _is_same(left: object, right: object) -> bool:
@@ -190,49 +204,8 @@ def _is_same(left: object, right: object) -> bool:
     return left is right
 
 
-def _compare_items(
-    visitor: Expressions, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any
-) -> Any:
-    """Two tuples of staged values: equal if they have equal items."""
-    if not isinstance(operator, ast.Eq | ast.NotEq):
-        raise TypeMismatchError(
-            "OPERATOR_UNKNOWN",
-            f"{constants.kind(left)} and {constants.kind(right)} have no order at run time",
-            hint="compare their items",
-        )
-    negated = isinstance(operator, ast.NotEq)
-    if type(left) is not type(right) or not isinstance(left, tuple | list):
-        return negated
-    ones, others = cast("list[Any]", left), cast("list[Any]", right)
-    if len(ones) != len(others):
-        return negated
-    value: Any = True
-    for one, other in zip(ones, others, strict=True):
-        equal = _compare_one(visitor, node, ast.Eq(), one, other)
-        value = _and(visitor, node, value, equal)
-    return _negated(visitor, node, value) if negated else value
-
-
-def _contained(
-    visitor: Expressions, node: ast.Compare, negated: bool, left: Any, right: Any
-) -> Any:
-    """``x in (1, 2, 3)``: one comparison per item."""
-    if not isinstance(right, tuple | list | range):
-        raise TypeMismatchError(
-            "CONTAINS",
-            f"'in' looks into a tuple, a list or a range, got {constants.kind(right)}",
-            hint="write the comparisons, or a loop over the elements",
-        )
-    if isinstance(right, range):
-        constants.refuse_staged(left, "what is looked for in a range")
-    value: Any = False
-    for item in cast("list[Any]", right):
-        equal = _compare_one(visitor, node, ast.Eq(), left, item)
-        value = _or(visitor, node, value, equal)
-    return _negated(visitor, node, value) if negated else value
-
-
-def _and(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def both(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left and right`` of two truths that are both known already."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.AndIOp(left.ssa, right.ssa))
         return Scalar(found.result, bool_)
@@ -241,7 +214,8 @@ def _and(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     return right if left else False
 
 
-def _or(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def either(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left or right`` of two truths that are both known already."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.OrIOp(left.ssa, right.ssa))
         return Scalar(found.result, bool_)
@@ -250,7 +224,8 @@ def _or(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     return True if left else right
 
 
-def _negated(visitor: Expressions, node: ast.AST, value: Any) -> Any:
+def negated(visitor: Expressions, node: ast.AST, value: Any) -> Any:
+    """``not value`` of a truth."""
     return logical_not(visitor.frame.mark(node), value) if isinstance(value, Scalar) else not value
 
 
@@ -259,7 +234,7 @@ def reduce_truth(visitor: Expressions, node: ast.AST, items: list[Any], *, is_an
     value: Any = is_and
     for item in items:
         holds = visitor.truth_of(item, node)
-        value = (_and if is_and else _or)(visitor, node, value, holds)
+        value = (both if is_and else either)(visitor, node, value, holds)
     return value
 
 

@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import calls, constants, for_loops, matching, while_loops
+from weft.frontend import calls, constants, for_loops, matching, short_circuit, while_loops
 from weft.frontend.attributes import item, refuse_elements
 from weft.frontend.comprehensions import unpack
 from weft.frontend.context import HOST, KERNEL, FrontendCallable
@@ -134,9 +134,21 @@ class Statements:
             self.block(node.body if condition else node.orelse, live)
             return False
         self.frame.mark(node)
+        bodies = (lambda: self.block(node.body, live), lambda: self.block(node.orelse, live))
+        return self.branch(condition, bodies, rest, live, live_out)
+
+    def branch(
+        self,
+        condition: Scalar,
+        bodies: tuple[Callable[[], None], Callable[[], None]],
+        rest: Sequence[ast.stmt],
+        live: Names,
+        live_out: Names,
+    ) -> bool:
+        """Two branches of which one is taken; whether the rest of the block has been traced with them."""
         fork = Fork(self.frame, condition)
-        fork.trace(0, lambda: self.block(node.body, live))
-        fork.trace(1, lambda: self.block(node.orelse, live))
+        for side, body in enumerate(bodies):
+            fork.trace(side, body)
         ends = [fork.value(side, LIVE) is False for side in (0, 1)]
         if ends[0] != ends[1]:
             # One branch ends the block, so the rest belongs to the other one.
@@ -149,32 +161,66 @@ class Statements:
     def _match(self, node: ast.Match, rest: Sequence[ast.stmt], live_out: Names) -> bool:
         live = self.live_behind(node, rest, live_out)
         subject = self.expressions.evaluate(node.subject)
-        for case in node.cases:
-            if not matching.matches(self.expressions, case.pattern, subject):
+        return self._cases(subject, node.cases, rest, live, live_out)
+
+    def _cases(
+        self,
+        subject: Any,
+        cases: Sequence[ast.match_case],
+        rest: Sequence[ast.stmt],
+        live: Names,
+        live_out: Names,
+    ) -> bool:
+        """Tries cases in order, as a chain of ifs where that is only known at run time."""
+        frame = self.frame
+        for index, case in enumerate(cases):
+            matcher = matching.Matcher(self.expressions)
+            found = matcher.matches(case.pattern, subject)
+            if found is not False and case.guard is not None:
+                found = self._guarded(matcher, found, case.guard)
+            if found is False:
                 continue
-            if case.guard is None or self._constant_guard(case.guard):
+            if found is True:
+                self._bind(matcher)
                 self.block(case.body, live)
-                break
+                return False
+            frame.mark(case.pattern)
+            others = cases[index + 1 :]
+
+            def chosen(case: ast.match_case = case, matcher: matching.Matcher = matcher) -> None:
+                self._bind(matcher)
+                self.block(case.body, live)
+
+            def not_chosen(others: Sequence[ast.match_case] = others) -> None:
+                self._cases(subject, others, (), live, live)
+
+            return self.branch(found, (chosen, not_chosen), rest, live, live_out)
         return False
 
-    def _constant_guard(self, node: ast.expr) -> bool:
-        holds = self.expressions.condition(node)
-        if isinstance(holds, Scalar):
-            raise TypeMismatchError(
-                "NOT_CONSTANT",
-                "a case's condition must be known at compile time",
-                hint="use if and elif",
-                location=self.frame.locate(node),
-            )
-        return holds
+    def _guarded(
+        self, matcher: matching.Matcher, found: bool | Scalar, condition: ast.expr
+    ) -> bool | Scalar:
+        """Whether a case's condition holds too; it sees the names that the pattern binds."""
+
+        def guard() -> bool | Scalar:
+            self._bind(matcher)
+            return self.expressions.condition(condition)
+
+        if isinstance(found, Scalar):
+            return short_circuit.guarded(self.expressions, condition, found, guard)
+        return guard()
+
+    def _bind(self, matcher: matching.Matcher) -> None:
+        for name, (pattern, value) in matcher.bound.items():
+            self.frame.scope.assign(name, value, self.frame.locate(pattern))
 
     def _while(self, node: ast.While, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        while_loops.trace_while(self, node, self.live_behind(node, rest, live_out))
-        return False
+        loop = while_loops.trace_while(self, node, self.live_behind(node, rest, live_out))
+        return loop.leave(rest, live_out)
 
     def _for(self, node: ast.For, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        for_loops.trace_for(self, node, self.live_behind(node, rest, live_out))
-        return False
+        loop = for_loops.trace_for(self, node, self.live_behind(node, rest, live_out))
+        return loop.leave(rest, live_out)
 
     def _with(self, node: ast.With, rest: Sequence[ast.stmt], live_out: Names) -> bool:
         live = self.live_behind(node, rest, live_out)
@@ -300,7 +346,7 @@ class Statements:
             else:
                 before = item(owner, index)
             after = expressions.operate(
-                node, type(node.op), before, expressions.evaluate(node.value)
+                node, type(node.op), before, expressions.evaluate(node.value), in_place=True
             )
             self._store_item(target, owner, index, after)
             return
@@ -309,7 +355,8 @@ class Statements:
             return
         before = frame.scope.lookup(target.id)
         value = expressions.evaluate(node.value)
-        self.store(target, expressions.operate(node, type(node.op), before, value))
+        after = expressions.operate(node, type(node.op), before, value, in_place=True)
+        self.store(target, after)
 
     def _delete(self, node: ast.Delete) -> None:
         for target in node.targets:

@@ -13,7 +13,8 @@ from weft.language.values import Scalar, Stream, Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
+PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
+"""Classes of values that hold no others and whose operators are not a user's."""
 _STAGED: Final = (Scalar, Tensor, Stream)
 
 
@@ -53,7 +54,7 @@ class Shape:
 def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
     """Labels and items of a container; None for a leaf."""
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return None
     if isinstance(value, tuple | list):
         items = list(cast("list[Any]", value))
@@ -109,7 +110,7 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
 
 def contains_staged(value: object) -> bool:
     """Whether a value, or something inside it, is only known at run time."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return isinstance(value, _STAGED)
     found = children(value)
     return found is not None and any(contains_staged(item) for item in found[1])

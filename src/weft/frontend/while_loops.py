@@ -36,13 +36,13 @@ _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
 _CONDITION: Final = "%condition"
 
 
-def trace_while(statements: Statements, node: ast.While, live_after: Names) -> None:
-    """A `while`: its rounds are traced one by one as long as Python knows the condition, else at run time."""
+def trace_while(statements: Statements, node: ast.While, live_after: Names) -> Loop:
+    """The rounds of a `while`: they are traced one by one as long as Python knows the condition, else at run time."""
     loop = Loop(statements, node, live_after)
     loop.enter()
     if not _run_at_compile_time(loop):
         _staged_while(loop)
-    loop.leave()
+    return loop
 
 
 def _run_at_compile_time(loop: Loop) -> bool:
@@ -159,12 +159,16 @@ def _test(loop: Loop, carried: Carried, block: Block) -> None:
     values = loop.frame.scope.values
     flag = live_flag(carried, block.args)
     values[LIVE] = True
+
+    def condition() -> bool | Scalar:
+        holds = expressions.condition(node.test)
+        loop.endless = holds is True
+        return holds
+
     if isinstance(flag, Scalar):
-        found = short_circuit.guarded(
-            expressions, node.test, flag, lambda: expressions.condition(node.test)
-        )
+        found = short_circuit.guarded(expressions, node.test, flag, condition)
     else:
-        found = expressions.condition(node.test)
+        found = condition()
     builder = loop.frame.builder
     typed = found if isinstance(found, Scalar) else constant(builder, bool(found), bool_)
     values = loop.frame.scope.values

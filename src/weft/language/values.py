@@ -7,7 +7,7 @@ objects are compile-time values. Next: ir_types, promotion.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -144,6 +144,19 @@ def is_staged(value: object) -> bool:
         False
     """
     return isinstance(value, Scalar | Tensor | Stream)
+
+
+def is_instance(value: object, kind: Any) -> bool:
+    """``isinstance(value, kind)``, where a scalar counts as the Python number that it stands for.
+
+    Example:
+        >>> is_instance(3, int)
+        True
+    """
+    if not isinstance(value, Scalar):
+        return isinstance(value, kind)
+    standing_for = True if value.dtype.is_bool else 0 if value.dtype.is_integer else 0.0
+    return isinstance(standing_for, kind) or kind is Scalar
 
 
 def describe(value: object) -> str:

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python's own that run over the items of a compile-time sequence: sum, any, map, reduce and so on.
+
+In: their arguments, of which some are staged or are functions to inline. Out: the value. Next: calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import operator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.errors import TypeMismatchError
+from weft.frontend import attributes, calls, comprehensions, constants, short_circuit
+from weft.language.values import Scalar, is_instance, is_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.frontend.expressions import Expressions
+
+    Emit = Callable[[Expressions, ast.AST, list[Any], dict[str, Any]], Any]
+
+
+class Fold:
+    """One of these functions.
+
+    Attributes:
+        emit: what a call gives.
+        always: also where no argument is staged, since a function among them may be one to inline.
+    """
+
+    __slots__ = ("always", "emit")
+
+    def __init__(self, emit: Emit, *, always: bool = False) -> None:
+        self.emit = emit
+        self.always = always
+
+
+def _sum(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    items, start = _arguments("sum", given, keywords, ("start", 0))
+    total: Any = start
+    for item in comprehensions.iterate(visitor.frame, items, node):
+        total = visitor.operate(node, ast.Add, total, item)
+    return total
+
+
+def _arguments(
+    name: str, given: list[Any], keywords: dict[str, Any], extra: tuple[str, Any]
+) -> tuple[Any, Any]:
+    """One sequence and an argument with a default, which may be named."""
+    label, default = extra
+    if not 1 <= len(given) <= 2 or keywords.keys() - {label} or (keywords and len(given) == 2):
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS", f"{name}() takes a sequence and {label}", hint=f"write {name}(items)"
+        )
+    return given[0], given[1] if len(given) == 2 else keywords.get(label, default)
+
+
+def _truth(*, is_and: bool) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        name = "all" if is_and else "any"
+        _only(name, given, keywords, 1)
+        items = comprehensions.iterate(visitor.frame, given[0], node)
+        return short_circuit.reduce_truth(visitor, node, items, is_and=is_and)
+
+    return emit
+
+
+def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> None:
+    if len(given) != count or keywords:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"{name}() takes {count} arguments by place, got {len(given) + len(keywords)}",
+        )
+
+
+def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """The values as a tuple; Python would compute each when it is asked for."""
+    if len(given) < 2 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
+    function, *sequences = given
+    columns = [comprehensions.iterate(visitor.frame, items, node) for items in sequences]
+    rows = zip(*columns, strict=False)
+    return tuple(calls.call_value(visitor, node, function, list(row), {}) for row in rows)
+
+
+def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """The items that a function holds for, as a tuple; which ones is decided at compile time."""
+    _only("filter", given, keywords, 2)
+    function, items = given
+    kept: list[Any] = []
+    for item in comprehensions.iterate(visitor.frame, items, node):
+        found = item if function is None else calls.call_value(visitor, node, function, [item], {})
+        holds = visitor.truth_of(found, node)
+        constants.refuse_staged(holds, "what filter() keeps")
+        if holds:
+            kept.append(item)
+    return tuple(kept)
+
+
+def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() takes a function, a sequence, a start")
+    function = given[0]
+    items = [*given[2:], *comprehensions.iterate(visitor.frame, given[1], node)]
+    if not items:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() of an empty sequence needs a start")
+    value = items[0]
+    for item in items[1:]:
+        value = calls.call_value(visitor, node, function, [value, item], {})
+    return value
+
+
+def _isinstance(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """A staged number counts as Python's number of its kind."""
+    _only("isinstance", given, keywords, 2)
+    return constants.python("isinstance()", is_instance, *given)
+
+
+def _type(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    _only("type", given, keywords, 1)
+    if is_staged(given[0]):
+        hint = "use x.dtype" if isinstance(given[0], Scalar) else "use isinstance"
+        raise TypeMismatchError("CALL_STAGED", "type() of a run-time value is no class", hint=hint)
+    return cast("Any", type(given[0]))
+
+
+def _getattr(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "getattr() takes a value, a name, a default")
+    constants.refuse_staged(given[1], "the name of an attribute")
+    if len(given) == 3 and not is_staged(given[0]) and not hasattr(given[0], given[1]):
+        return given[2]
+    return attributes.read(visitor.frame, given[0], given[1], node)
+
+
+def _operator(kind: type[ast.operator]) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        _only("an operator", given, keywords, 2)
+        return visitor.operate(node, kind, given[0], given[1])
+
+    return emit
+
+
+def _comparison(kind: type[ast.cmpop]) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        _only("a comparison", given, keywords, 2)
+        return short_circuit.compare_one(visitor, node, kind(), given[0], given[1])
+
+    return emit
+
+
+# pyright: reportUnknownMemberType=false
+# The operator module's functions have no types.
+# Callee → what it means here.
+FOLDS: Final[dict[Any, Fold]] = {
+    builtins.sum: Fold(_sum),
+    builtins.any: Fold(_truth(is_and=False)),
+    builtins.all: Fold(_truth(is_and=True)),
+    builtins.map: Fold(_map, always=True),
+    builtins.filter: Fold(_filter, always=True),
+    functools.reduce: Fold(_reduce, always=True),
+    builtins.isinstance: Fold(_isinstance),
+    builtins.type: Fold(_type),
+    builtins.getattr: Fold(_getattr),
+    operator.add: Fold(_operator(ast.Add)),
+    operator.sub: Fold(_operator(ast.Sub)),
+    operator.mul: Fold(_operator(ast.Mult)),
+    operator.truediv: Fold(_operator(ast.Div)),
+    operator.floordiv: Fold(_operator(ast.FloorDiv)),
+    operator.mod: Fold(_operator(ast.Mod)),
+    operator.and_: Fold(_operator(ast.BitAnd)),
+    operator.or_: Fold(_operator(ast.BitOr)),
+    operator.xor: Fold(_operator(ast.BitXor)),
+    operator.eq: Fold(_comparison(ast.Eq)),
+    operator.ne: Fold(_comparison(ast.NotEq)),
+    operator.lt: Fold(_comparison(ast.Lt)),
+    operator.le: Fold(_comparison(ast.LtE)),
+    operator.gt: Fold(_comparison(ast.Gt)),
+    operator.ge: Fold(_comparison(ast.GtE)),
+}

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named tuples, frozen dataclasses with methods and operators, `in`, comparisons of containers, functions as values.
+
+In: functions of two small integers. Out: the values that Python gives, for run-time values and for constants, and
+PTX. Next: test_matching.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections import namedtuple
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple
+
+import pytest
+
+import weft
+from tests.conformance.harness import assert_python_agrees_everywhere
+
+PAIRS = list(itertools.product(range(-4, 9), (-3, 0, 1, 2, 5)))
+NUMBERS = {"one": 1, "two": 2}
+
+
+class Span(NamedTuple):
+    first: object
+    last: object = 3
+
+    def total(self):
+        return self.first + self.last
+
+
+Named = namedtuple("Named", "a b")
+
+
+@dataclass(frozen=True)
+class Affine:
+    slope: object
+    offset: object = 0
+    mode: weft.Constexpr[int] = 1
+
+    def __call__(self, x):
+        return self.slope * x + self.offset
+
+    def __add__(self, other):
+        if not isinstance(other, Affine):
+            return NotImplemented
+        return Affine(self.slope + other.slope, self.offset + other.offset)
+
+    def __rmul__(self, factor):
+        return Affine(factor * self.slope, factor * self.offset)
+
+    def __neg__(self):
+        return Affine(-self.slope, -self.offset)
+
+    def __getitem__(self, index):
+        return self.offset if index == 0 else self.slope
+
+    def __contains__(self, x):
+        return (x == self.offset) | (x == self.slope)
+
+    def __bool__(self):
+        return self.slope != 0
+
+    def __len__(self):
+        return 2
+
+    def __lt__(self, other):
+        return self.slope < other.slope
+
+    @property
+    def doubled(self):
+        return 2 * self.slope
+
+    @staticmethod
+    def five_times(x):
+        return x * 5
+
+    @classmethod
+    def diagonal(cls, x):
+        return cls(x, x)
+
+    def apply(self, x):
+        if self.mode == 1:
+            return self(x)
+        return x - self.offset
+
+    def shifted(self, by):
+        return replace(self, offset=self.offset + by)
+
+
+@dataclass(frozen=True)
+class ByKey:
+    key: object
+    note: object
+
+    def __eq__(self, other):
+        return self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+def helper(x, y=2, *, z=1):
+    return x * y + z
+
+
+def any_number(*values, **named):
+    total = 0
+    for value in values:
+        total += value
+    for value in named.values():
+        total += value
+    return total
+
+
+def repeated(function, x, *, times=1):
+    for _ in range(times):
+        x = function(x)
+    return x
+
+
+def named_tuple_fields_defaults_methods(x, y):
+    span = Span(x, y)
+    if x > 2:
+        span = Span(y, x)
+    first, last = span
+    return span.total() * 10 + span[1] + first - last + Span(x).last
+
+
+def named_tuple_replaced_and_carried(x, y):
+    pair = Named(b=x, a=y)
+    for k in range(3):
+        pair = Named(pair.b, pair.a + k)
+    return pair._replace(a=4).a + pair.a * 10 + pair.b + pair._asdict()["b"] + len(pair)
+
+
+def dataclass_methods_of_every_kind(x, y):
+    line, other = Affine(x, y), Affine(2, x, mode=0)
+    made = Affine.diagonal(y).offset + line.doubled + line.five_times(1) + Affine.five_times(x)
+    return line(2) + other.apply(y) + line.apply(1) + made + getattr(line, "slo" + "pe")
+
+
+def dataclass_operators(x, y):
+    line = 3 * (Affine(x, y) + Affine(1, x)) + -Affine(y)
+    bits = (y in line) + 2 * (x not in line) + 4 * (Affine(x) < Affine(y)) + 8 * bool(line)
+    line += Affine(1)
+    return line[0] + 10 * line[1] + bits + (100 if line else 200) + len(line)
+
+
+def dataclass_in_branches_and_loops(x, y):
+    line = Affine(x, y)
+    if x > 0:
+        line = line.shifted(3)
+    for k in range(y):
+        line = Affine(line.offset, line.slope - k)
+    while line.slope > 10:
+        line = replace(line, slope=line.slope - 3)
+    return line(3)
+
+
+def equality_of_dataclasses(x, y):
+    own = (ByKey(x, 1) == ByKey(y, 2)) + 2 * (ByKey(x, y) != ByKey(1, 0))
+    return own + 4 * (Affine(x, 2) == Affine(y, 2)) + 8 * (Affine(x) != Affine(y, 1))
+
+
+def equality_of_containers(x, y):
+    tuples = ((x, 1) == (y, 1)) + 2 * ((x, y) != (y, x)) + 4 * ((x, 1) == (x, 1, 2))
+    named = Named(x, 1) == (y, 1)
+    tables = {"a": x, "b": 1} == {"b": 1, "a": y}
+    return (
+        tuples
+        + 8 * named
+        + 16 * ([x, [y]] == [y, [x]])
+        + 32 * tables
+        + 64 * ((x, None) == (1, None))
+    )
+
+
+def order_of_tuples(x, y):
+    less = ((x, y) < (y, x)) + 2 * ((x, 1) <= (y, 0)) + 4 * ((x, y, 1) > (x, y))
+    return less + 8 * ([x] >= [y, 0]) + 16 * ((x, 2.5) < (x, 3.5))
+
+
+def in_constants_of_every_kind(x, y):
+    some = (x in (1, 2, 5)) + 2 * (x not in [3, y]) + 4 * ("one" in NUMBERS) + 8 * (x in {2, 4})
+    more = 16 * (x in range(2, 8, 2)) + 32 * (x in NUMBERS.values()) + 64 * (x in {1: "a", 5: "b"})
+    return some + more + 128 * (x in frozenset((y, 2)) if isinstance(x, str) else 128)
+
+
+def in_long_ranges(x, y):
+    up = (x in range(100)) + 2 * (x * y in range(-30, 40, 3)) + 4 * (x in range(60, -60, -7))
+    return up + 8 * (x not in range(-(10**12), 10**12, 5)) + 16 * (y in range(2, 10**12))
+
+
+def enum_members_and_kinds_of_numbers(x, y):
+    kinds = isinstance(x, int) + 2 * isinstance(x / 2, float) + 4 * isinstance(x > y, bool)
+    return (x + Level.HIGH if x > Level.LOW else Level.LOW) * 10 + kinds + isinstance(x, str)
+
+
+def helpers_with_defaults_and_unpacking(x, y):
+    given, named = (x, 3), {"z": y}
+    first = helper(x) + helper(x, 3) + helper(y=x, x=y) + helper(x, z=y) + helper(*given, **named)
+    return first + any_number(x, y, 1, k=x, m=2) + any_number(*(x, y), **named)
+
+
+def functions_as_arguments(x, y):
+    lambdas = repeated(lambda v: v * 2 + y, x, times=2) + repeated(helper, x)
+    partial = repeated(functools.partial(helper, z=5), x) + repeated(abs, y)
+    table = {"add": operator.add, "mul": lambda a, b: a * b}
+    return lambdas + partial + table["add"](x, y) * 3 + table["mul"](x, y) + [helper, max][1](x, y)
+
+
+def folds_over_staged_items(x, y):
+    total = sum(map(lambda v: v * 2, (x, y, 3))) + sum(map(operator.mul, (x, 2), (y, x)), 7)
+    total += functools.reduce(lambda a, b: a * 3 + b, (x, y, 1)) + functools.reduce(
+        operator.sub, [x, y]
+    )
+    kept = list(filter(lambda v: v > 1, (1, 2, 3)))
+    ordered = sorted((3, 1, 2), key=lambda v: -v)
+    return total + len(kept) * x + ordered[0] + min((3, 1, 2), key=lambda v: -v) + max([x, y])
+
+
+def comprehensions_of_every_kind(x, y):
+    products = [k * x for k in range(4) if k != 2]
+    table = {k: k + y for k in (1, 2)}
+    nested = [[i * j + x for j in range(2)] for i in range(2)]
+    walrus = [last := k + x for k in (1, 2, 3)]
+    generated = sum(k * j for k in range(3) for j in range(k))
+    return (
+        sum(products)
+        + table[2]
+        + nested[1][1]
+        + sum(walrus)
+        + last
+        + generated
+        + len({k % 3 for k in range(7)})
+    )
+
+
+def unpacking_and_indexing(x, y):
+    a, (b, *c), d = x, (y, 1, 2), 5
+    a, b = b, a
+    [e, g] = a, b
+    p = q = a + b
+    joined = (*(x, y), 1, *[2, 3])
+    return (
+        a * 2 + b + c[0] + c[1] + d + e - g + p * q + joined[4] + (x, y, 1)[1:][0] + (x, y)[::-1][0]
+    )
+
+
+def augmented_items(x, y):
+    items, table = [1, 2, 3], {"a": y}
+    items[1] += x
+    items += [4]
+    table["a"] *= 2
+    table["b"] = x
+    return items[1] + len(items) + table["a"] + table["b"]
+
+
+def augmented_of_every_operator(x, y):
+    x += y
+    x -= 3
+    x *= 2
+    x //= 3
+    x %= 7
+    x <<= 1
+    x |= 8
+    x &= 0xFF
+    x ^= 3
+    x >>= 1
+    x **= 2
+    return x
+
+
+def closures_see_later_values(x, y):
+    def outer(z):
+        def inner(w):
+            return w + x
+
+        return inner(z) * y
+
+    x = x + 1
+    return outer(2)
+
+
+FUNCTIONS = [
+    value
+    for value in list(globals().values())
+    if getattr(value, "__module__", "") == __name__
+    and getattr(value, "__code__", None) is not None
+    and value.__code__.co_varnames[: value.__code__.co_argcount] == ("x", "y")
+    and value is not helper
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_objects_mean_what_they_mean_in_python(function):
+    assert_python_agrees_everywhere(function, PAIRS)
