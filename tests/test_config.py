@@ -88,3 +88,21 @@ def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch):
 def test_every_variable_is_named_after_its_field_and_documented(variable: module.Variable):
     assert variable.name == f"WEFT_{variable.field.upper()}"
     assert variable.doc.endswith(".")
+
+
+def test_a_word_is_one_of_those_listed_in_any_case(monkeypatch: pytest.MonkeyPatch):
+    assert config.log is None
+    monkeypatch.setenv("WEFT_LOG", "Info")
+    assert config.log == "info"
+    monkeypatch.setenv("WEFT_LOG", "all")
+    with pytest.raises(
+        ValueError, match="WEFT_LOG is 'all', expected one of debug, info, warning, error"
+    ):
+        _ = config.log
+    with override(log="error"):
+        assert config.log == "error"
+    with pytest.raises(
+        ValueError, match="'log' is one of debug, info, warning, error, received 'all'"
+    ):
+        with override(log="all"):
+            pass

@@ -121,6 +121,39 @@ class Count(Variable):
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1024
 
 
+class Choice(Variable):
+    """A variable that holds one of a few words; None unless set."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, name: str, words: tuple[str, ...], doc: str) -> None:
+        super().__init__(name, doc)
+        self.words = words
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The words."""
+        return f"one of {', '.join(self.words)}"
+
+    def __get__(self, instance: Config | None, owner: type[Config]) -> str | None:
+        """The word in lower case, or None.
+
+        Raises:
+            ValueError: if the environment holds another text.
+        """
+        overridden = _overrides.get({}).get(self.field)
+        if isinstance(overridden, str):
+            return overridden
+        text = self.text().lower()
+        if text and not self.accepts(text):
+            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+        return text or None
+
+    def accepts(self, value: object) -> bool:
+        """Only the words themselves."""
+        return value in self.words
+
+
 class Config:
     """The configuration in force: attributes that read the environment when they are read."""
 
@@ -133,6 +166,17 @@ class Config:
     full_tracebacks = Switch(
         "WEFT_FULL_TRACEBACKS",
         "Errors in a program that weft compiles show the compiler's own frames too.",
+    )
+    log = Choice(
+        "WEFT_LOG",
+        ("debug", "info", "warning", "error"),
+        "What weft logs from this level on is written to the standard error stream, unless the program handles "
+        "the logger `weft` itself: which executor each function got and why (info), for example.",
+    )
+    time = Switch(
+        "WEFT_TIME",
+        "Every compilation prints how long its stages took, and the first call of what it made how long "
+        "loading and the first launch took, as the option `--time` does for one function.",
     )
     num_threads = Count(
         "WEFT_NUM_THREADS",
@@ -168,10 +212,12 @@ class Config:
 config = Config()
 
 
-def variables() -> tuple[Switch | FilePath | Count, ...]:
+def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
     """Every variable, in the order in which they are documented."""
     return tuple(
-        value for value in vars(Config).values() if isinstance(value, Switch | FilePath | Count)
+        value
+        for value in vars(Config).values()
+        if isinstance(value, Switch | FilePath | Count | Choice)
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import OptionError
+from weft.runtime.call_times import times_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -143,11 +144,8 @@ class Artifacts:
 
     def report(self) -> str:
         """The times as a table; stages on other threads overlap, so they do not add up to the total."""
-        width = max((len(name) for name, _ in self.times), default=0)
-        lines = [f"weft: {self.name}: stages in milliseconds"]
-        lines += [f"  {name:<{width}}  {milliseconds:8.2f}" for name, milliseconds in self.times]
-        return "\n".join(lines)
+        return times_table(f"{self.name}: stages", self.times)
 
     def print_report(self) -> None:
-        """Prints the table to standard error; only ``--time`` calls it."""
+        """Prints the table to standard error; only ``--time`` and WEFT_TIME ask for it."""
         print(self.report(), file=sys.stderr)

@@ -18,13 +18,16 @@ from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
 from weft.compiler.inspection import Inspection
+from weft.compiler.logs import show_logs
 from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
+from weft.config import config
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor.registry import choose_executor
@@ -66,6 +69,7 @@ def compile_function(
         SignatureError: if no signature can be made from the arguments.
         ToolchainError: if an assembler is missing or failed.
     """
+    show_logs()
     source = read_source(function.function)
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source, runs_user_code=True):
@@ -80,14 +84,15 @@ def compile_function(
         keep_disassembly(backend, artifacts)
     if code.kernels:
         artifacts.check_kept(backend.name)
-    with artifacts.stage("link"):
+    with artifacts.stage("load host code"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         debuggable = options.generate_line_info and backend.device_type == CPU
         load = functools.partial(load_object, debuggable=debuggable)
         with reported("linking", source):
             image = link(code, load, executor.load_policy)
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
-    if options.time:
+    timed = options.time or config.time
+    if timed:
         artifacts.print_report()
     return make_compiled_function(
         CompiledDetails(
@@ -98,6 +103,7 @@ def compile_function(
             captured=traced.captured,
             inspection=Inspection(backend, artifacts),
             remarks=code.remarks,
+            times=CallTimes(source.name, image) if timed else None,
         )
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft import _native
+from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import ENTRY_PREFIX
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class CompiledDetails:
         image: the native code image; holds code, state and libraries.
         captured: globals and closure constants that were compiled in.
         remarks: how each kernel was compiled, and what the assembler warned of.
+        times: prints what loading and the first launch took, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
     """
 
@@ -84,6 +86,7 @@ class CompiledDetails:
         "plan",
         "remarks",
         "signature",
+        "times",
     )
 
     def __init__(
@@ -95,6 +98,7 @@ class CompiledDetails:
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
         remarks: Sequence[Remark] = (),
+        times: CallTimes | None = None,
     ) -> None:
         self.image = image
         self.plan = plan
@@ -104,36 +108,69 @@ class CompiledDetails:
         self.captured = tuple(captured)
         self.constant_positions: tuple[int, ...] = signature.constant_positions
         self.remarks = tuple(remarks)
+        self.times = times
         self._inspection = inspection
 
     @property
     def kernels(self) -> Mapping[str, KernelInfo]:
-        """Name → registers, spills, shared memory and other resources of each kernel."""
+        """Name → registers, spills, shared memory and other resources of each kernel.
+
+        Example:
+            >>> fn.kernels['add_kernel'].max_threads
+            1024
+            >>> gpu.kernels['add_kernel'].registers > 0
+            True
+        """
         return {kernel.name: kernel for kernel in self.image.kernels}
 
     @property
     def engine(self) -> Engine:
-        """The linked code, for looking up symbols."""
+        """The linked code, for looking up symbols.
+
+        Example:
+            >>> fn.engine.lookup('__tvm_ffi_add') > 0
+            True
+        """
         return Engine(self.image)
 
     @property
     def ir_module(self) -> str:
-        """The module of kernels, host function and wrapper; ``.generic()`` gives MLIR's generic form."""
+        """The module of kernels, host function and wrapper; ``.generic()`` gives MLIR's generic form.
+
+        Example:
+            >>> 'cuda.kernel @add_kernel' in fn.ir_module
+            True
+        """
         return self._inspection.ir_module()
 
     @property
     def llvm_ir(self) -> str | None:
-        """The LLVM text of the kernels, and of the host function where they are one module."""
+        """The LLVM text of the kernels, and of the host function where they are one module.
+
+        Example:
+            >>> 'define' in fn.llvm_ir
+            True
+        """
         return self._inspection.text("llvm")
 
     @property
     def host_llvm_ir(self) -> str | None:
-        """The LLVM text of the host function and its wrapper."""
+        """The LLVM text of the host function and its wrapper.
+
+        Example:
+            >>> '@__tvm_ffi_add(' in fn.host_llvm_ir
+            True
+        """
         return self._inspection.text("llvm-host") or self._inspection.text("llvm")
 
     @property
     def ptx(self) -> str | None:
-        """The PTX text, or None on a target that has none."""
+        """The PTX text, or None on a target that has none.
+
+        Example:
+            >>> fn.ptx is None, '.visible .entry add_kernel' in gpu.ptx
+            (True, True)
+        """
         return self._inspection.text("ptx")
 
     @property
@@ -142,6 +179,10 @@ class CompiledDetails:
 
         Raises:
             ToolchainError: if no assembler for the architecture is installed: there is only PTX.
+
+        Example:
+            >>> gpu.cubin[:4]
+            b'\\x7fELF'
         """
         return self._inspection.data("cubin")
 
@@ -151,12 +192,21 @@ class CompiledDetails:
 
         Raises:
             ToolchainError: if nvdisasm is not installed, or no assembler for the architecture is.
+
+        Example:
+            >>> 'EXIT' in gpu.sass
+            True
         """
         return self._inspection.sass()
 
     @property
     def device(self) -> int | None:
-        """The device that ``.to(device)`` bound the function to, or None: it follows its arguments."""
+        """The device that ``.to(device)`` bound the function to, or None: it follows its arguments.
+
+        Example:
+            >>> fn.device, fn.to(0).device
+            (None, 0)
+        """
         return self.image.bound_device
 
     def to(self, device: int) -> _native.Function:
@@ -167,6 +217,9 @@ class CompiledDetails:
         Raises:
             TypeError: if it is no int.
             ValueError: if it is negative.
+
+        Example:
+            >>> fn.to(0)(a, b)
         """
         if isinstance(device, bool) or not isinstance(device, int):
             raise TypeError(f"to() takes the ordinal of a device, received {device!r}")
@@ -187,14 +240,24 @@ class CompiledDetails:
         Raises:
             weft.CudaError: there is no usable driver, or it refuses the code.
             ValueError: there is no such device.
+
+        Example:
+            >>> fn.preload(0)  # on the CPU there is nothing to load
+            {}
         """
-        return self.image.preload(device)
+        handles = self.image.preload(device)
+        if self.times is not None:
+            self.times.preloaded()
+        return handles
 
     def as_tvm_ffi(self) -> Any:
         """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`.
 
         Raises:
             ImportError: if the package is not installed.
+
+        Example:
+            >>> fn.as_tvm_ffi()(a, b)
         """
         from importlib import import_module
 
@@ -210,12 +273,16 @@ class CompiledDetails:
             self.captured,
             self._inspection,
             self.remarks,
+            None if self.times is None else CallTimes(self.name, image),
         )
 
 
 def make_compiled_function(details: CompiledDetails) -> _native.Function:
     """The callable for these details. It holds them, and they hold the image."""
     image = details.image
-    return _native.Function.from_address(
+    function = _native.Function.from_address(
         image.lookup(ENTRY_PREFIX + details.name), image.state, image, details.plan, details
     )
+    if details.times is not None:
+        function.report_first_call(details.times.called)
+    return function

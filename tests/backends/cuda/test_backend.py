@@ -66,11 +66,11 @@ def test_the_host_object_is_built_without_waiting_for_the_assembler():
         kernel_text() + HOST.replace("ATTRIBUTES", f"args(%a, %n : {F32}, i32)")
     )
     assert set(artifacts.stages) == {
-        "print kernels",
-        "ptx",
-        "assemble",
-        "print host",
-        "host object",
+        "LLVM text",
+        "LLVM to PTX",
+        "assembling",
+        "host: LLVM text",
+        "host: LLVM to object",
     }
 
 
@@ -102,7 +102,7 @@ def test_sass_comes_from_the_recorded_cubin():
 def test_no_kernel_needs_no_assembler():
     code, artifacts = compiled("func.func @host() {\n  func.return\n}")
     assert code.device_code == b""
-    assert "assemble" not in artifacts.stages
+    assert "assembling" not in artifacts.stages
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -58,7 +58,7 @@ class CpuBackend:
         job = Job(module, None, options, artifacts)
         kernels = run_stages(KERNEL_STAGES, job)
         host_text = run_stages(HOST_STAGES, job)
-        with artifacts.stage("object"):
+        with artifacts.stage("LLVM to object"):
             data = link_and_emit(kernels, host_text)
         return ObjectCode(
             host_object=data,

@@ -76,7 +76,7 @@ def link_and_emit(kernels: ModuleRef, host_text: str) -> bytes:
 
 
 KERNEL_STAGES: Final = (
-    Stage("print kernels", _print_kernels, "llvm"),
-    Stage("optimize kernels", optimize_kernels),
+    Stage("LLVM text", _print_kernels, "llvm"),
+    Stage("LLVM", optimize_kernels),
 )
-HOST_STAGES: Final = (Stage("print host", _print_host, "llvm-host"),)
+HOST_STAGES: Final = (Stage("host: LLVM text", _print_host, "llvm-host"),)

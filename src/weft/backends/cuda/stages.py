@@ -100,12 +100,12 @@ def _print_host(job: Job, _value: None) -> str:
     return print_host(job.module, host_machine())
 
 
-PRINT_STAGES: Final = (Stage("print kernels", _print_kernels, "llvm"),)
+PRINT_STAGES: Final = (Stage("LLVM text", _print_kernels, "llvm"),)
 DEVICE_STAGES: Final = (
-    Stage("ptx", _emit_ptx, "ptx"),
-    Stage("assemble", _assemble),
+    Stage("LLVM to PTX", _emit_ptx, "ptx"),
+    Stage("assembling", _assemble),
 )
 HOST_STAGES: Final = (
-    Stage("print host", _print_host, "llvm-host"),
-    Stage("host object", _emit_host),
+    Stage("host: LLVM text", _print_host, "llvm-host"),
+    Stage("host: LLVM to object", _emit_host),
 )

@@ -36,7 +36,7 @@ def choose_executor(wanted: str | type | None, enable_tvm_ffi: bool) -> tuple[Ex
     if wanted is not None:
         executor = wanted()
         check_executor(executor)
-        return executor, f"the class {wanted.__name__} was given"
+        return executor, f"the class {wanted.__name__}"
     if enable_tvm_ffi:
         return TVMFFIExecutor(), "--enable-tvm-ffi"
     return LibraryExecutor(), "the default"
