@@ -24,6 +24,14 @@ SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example", "Examples")
 CODE_NAME = re.compile(r"^(\*{0,2}[\w./`]+(?:, \*{0,2}[\w./`]+)*):\s+(.*)$", re.DOTALL)
 
 
+KINDS = {
+    "int": "Signed integer",
+    "uint": "Unsigned integer",
+    "float": "Float",
+    "bool": "Truth value",
+}
+
+
 class Page(NamedTuple):
     """One page: its file, its title, what it says first, and the modules whose names it lists."""
 
@@ -144,22 +152,24 @@ def entry(name: str, value: object, level: str = "##") -> str:
         ValueError: if the object has no documentation.
     """
     flag = f" (`{value.flag}`)" if hasattr(value, "flag") else ""
+    text = markdown(documentation(name, value))
+    return f"{level} `{signature(f'weft.{name}', value)}`{flag}\n\n{text}\n"
+
+
+def documentation(name: str, value: object) -> str:
+    """The docstring of a public name, with its Example section.
+
+    Raises:
+        ValueError: if the object has none.
+    """
     if isinstance(value, weft.DType):
-        kinds = {
-            "int": "Signed integer",
-            "uint": "Unsigned integer",
-            "float": "Float",
-            "bool": "Truth value",
-        }
-        return f"{level} `weft.{name}`\n\n{kinds[value.kind]} of {value.bits} bits.\n"
-    documentation = value.__doc__
-    if not documentation:
+        return f"{KINDS[value.kind]} of {value.bits} bits.\n\nExample:\n    ``x = weft.{value.name}(a[i])``"
+    text = inspect.cleandoc(value.__doc__ or "")
+    if not text:
         raise ValueError(f"weft.{name} has no docstring")
     if isinstance(value, Compile):
-        documentation = (
-            f"{inspect.cleandoc(documentation)}\n\n{inspect.cleandoc(value.__call__.__doc__ or '')}"
-        )
-    return f"{level} `{signature(f'weft.{name}', value)}`{flag}\n\n{markdown(documentation)}\n"
+        text = f"{text}\n\n{inspect.cleandoc(value.__call__.__doc__ or '')}"
+    return text
 
 
 def defined_in(modules: tuple[str, ...]) -> dict[str, object]:
@@ -173,7 +183,8 @@ def profiler_page() -> str:
         "# The profiler\n",
         "`weft.profiler` on the host: it prepares buffers, collects launches, and shows what they recorded. "
         "[The guide](../profiling.md) says how to begin; [the language](language.md#profiler) has "
-        "`Profiler` and `CudaProfiler`.\n",
+        "`Profiler` and `CudaProfiler`. In the examples `run(a)` launches a marked kernel, and `trace` is what a "
+        "capture of it gave.\n",
     ]
     for names in weft.profiler._PUBLIC.values():
         for name in names:
@@ -207,6 +218,8 @@ def language_page() -> str:
         "Names that have a meaning in functions that weft compiles. Python's own operators, `if`, "
         "`for`, `while`, `abs`, `min`, `max`, `divmod`, `pow`, `round`, `len`, `range`, `int`, "
         "`float`, `bool` and `assert` work on staged values too.\n",
+        "The examples stand in a kernel where `tid` and `i` are the index of the thread in its block and in the "
+        "grid, `x` is an f32, and `a` and `b` are vectors of f32. A test compiles and runs each.\n",
     ]
     families: dict[str, list[str]] = {}
     for name, family in language.LANGUAGE.items():
@@ -223,7 +236,8 @@ def compiled_function_page() -> str:
 
     lines = [
         "# The compiled function\n",
-        "`weft.compile` returns a native callable. These are its attributes.\n",
+        "`weft.compile` returns a native callable. These are its attributes. In the examples `fn` is a function "
+        "`add(a, b)` that was compiled for the CPU, and `gpu` the same for `sm_90a`.\n",
         markdown(CompiledDetails.__doc__ or "") + "\n",
     ]
     for name, value in vars(CompiledDetails).items():

@@ -97,7 +97,7 @@ class JitFunction(HostFunction):
         return self._specialisations
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        from weft.compiler.options import make_options
+        from weft.compiler.option_forms import make_options
 
         code = self.function.__code__
         count = code.co_argcount
@@ -180,10 +180,23 @@ def jit(
     Raises:
         TypeError: if `function` is no function.
         OptionError: if an option is unknown, mistyped or out of range.
+    Example:
+        >>> import numpy, weft
+        >>> @weft.kernel
+        ... def fill_kernel(a: weft.Tensor, value):
+        ...     a[weft.thread_idx.x] = value
+        >>> @weft.jit
+        ... def fill(a: weft.Tensor[weft.f32, ("n",)], value: weft.f32 = 1.0):
+        ...     fill_kernel(a, value).launch(grid=1, block=a.shape[0])
+        ...     return a.shape[0]
+        >>> fill(a := numpy.zeros(3, numpy.float32), value=2.5)
+        3
+        >>> a.tolist()
+        [2.5, 2.5, 2.5]
     """
     parsed: Sequence[CompileOption] = ()
     if options != "":
-        from weft.compiler.options import options_from
+        from weft.compiler.option_forms import options_from
 
         parsed = options_from(options)
 
@@ -218,7 +231,7 @@ class Compile:
         Raises:
             OptionError: if an item is no option.
         """
-        from weft.compiler.options import typed_options
+        from weft.compiler.option_forms import typed_options
 
         return Compile((*self._typed, *typed_options(options)))
 
@@ -243,6 +256,21 @@ class Compile:
         Raises:
             TypeError: if `function` was not made by ``@weft.jit``.
             CompileError: if it cannot be compiled, with the place in its source.
+        Example:
+            >>> import numpy, weft
+            >>> @weft.kernel
+            ... def double_kernel(a: weft.Tensor):
+            ...     a[weft.thread_idx.x] *= 2
+            >>> @weft.jit
+            ... def double(a: weft.Tensor[weft.f32, ("n",)]):
+            ...     double_kernel(a).launch(grid=1, block=a.shape[0])
+            >>> fn = weft.compile(double, options="--opt-level 2")
+            >>> fn(a := numpy.ones(4, numpy.float32))
+            >>> a.tolist()
+            [2.0, 2.0, 2.0, 2.0]
+            >>> gpu = weft.compile[weft.GPUArch("sm_80")](double)
+            >>> ".target sm_80" in gpu.ptx
+            True
         """
         if not isinstance(function, JitFunction):
             what = (
@@ -254,7 +282,7 @@ class Compile:
         for hook in post_compile_hooks:
             if not callable(hook):
                 raise TypeError(f"a post-compile hook is callable, received {hook!r}")
-        from weft.compiler.options import make_options
+        from weft.compiler.option_forms import make_options
 
         return _compiled(
             function,

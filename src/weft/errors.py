@@ -21,6 +21,14 @@ class WeftError(Exception):
         message: one sentence: what was found and what was expected.
         hint: what to do about it, or an empty string.
         location: where in the user's source, or None.
+
+    Example:
+        >>> import weft
+        >>> try:
+        ...     weft.compile["--fast"]
+        ... except weft.WeftError as error:
+        ...     print(error.code, error.message, sep=": ")
+        OPTION_UNKNOWN: weft.compile[...] takes options, received '--fast'
     """
 
     def __init__(
@@ -44,47 +52,168 @@ class WeftError(Exception):
 
 
 class CompileError(WeftError):
-    """A function that cannot be compiled, with the place in its source."""
+    """A function that cannot be compiled, with the place in its source.
+
+    Example:
+        >>> import weft
+        >>> @weft.kernel
+        ... def kernel(a: weft.Tensor): ...
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     kernel(a)
+        >>> try:
+        ...     weft.compile(host)
+        ... except weft.CompileError as error:
+        ...     print(error.location.line, error.code, error.hint)
+        3 LAUNCH_MISSING write kernel(...).launch(grid=..., block=...)
+    """
 
 
 class UnsupportedSyntaxError(CompileError):
-    """Python that kernels and host functions cannot contain."""
+    """Python that kernels and host functions cannot contain.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     print(a.shape)
+        >>> weft.compile(host)
+        Traceback (most recent call last):
+            ...
+        weft.errors.UnsupportedSyntaxError: ...
+        [PRINT] print is not available in compiled code
+        ...
+    """
 
 
 class TypeMismatchError(CompileError, TypeError):
-    """Operands, branches or arguments whose types do not go together."""
+    """Operands, branches or arguments whose types do not go together.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     return a + 1
+        >>> weft.compile(host)
+        Traceback (most recent call last):
+            ...
+        weft.errors.TypeMismatchError: ...
+        [TYPE_NOT_A_NUMBER] ...
+    """
 
 
 class ValueRangeError(CompileError, ValueError):
-    """A constant that does not fit, or a compile-time value out of range."""
+    """A constant that does not fit, or a compile-time value out of range.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     return weft.i8(300)
+        >>> weft.compile(host)
+        Traceback (most recent call last):
+            ...
+        weft.errors.ValueRangeError: ...
+        [CONSTANT_OUT_OF_RANGE] the constant 300 does not fit i8, which holds -128 to 127
+        ...
+    """
 
 
 class NameResolutionError(CompileError, NameError):
-    """A name that is not defined, or not usable at compile time."""
+    """A name that is not defined, or not usable at compile time.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     return a.shpae[0]
+        >>> weft.compile(host)
+        Traceback (most recent call last):
+            ...
+        weft.errors.NameResolutionError: ...
+        [UNKNOWN_ATTRIBUTE] ...
+    """
 
 
 class OptionError(WeftError, ValueError):
-    """A compile option that is unknown, mistyped or out of range."""
+    """A compile option that is unknown, mistyped or out of range.
+
+    Example:
+        >>> import weft
+        >>> weft.OptLevel(4)
+        Traceback (most recent call last):
+            ...
+        weft.errors.OptionError: [OPTION_VALUE] option --opt-level takes an integer from 0 to 3, received 4
+    """
 
 
 class SignatureError(WeftError, TypeError):
-    """Arguments or annotations from which no signature can be made."""
+    """Arguments or annotations from which no signature can be made.
+
+    Example:
+        >>> import weft
+        >>> weft.Tensor["f32"]
+        Traceback (most recent call last):
+            ...
+        weft.errors.SignatureError: [TENSOR_SPECIFICATION] ...
+    """
 
 
 class ArgumentValueError(SignatureError, ValueError):
-    """Arguments of the right kind whose dtype, size, layout, device or range does not fit."""
+    """Arguments of the right kind whose dtype, size, layout, device or range does not fit.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def next_of(value: weft.u8):
+        ...     return value + 1
+        >>> next_of(256)
+        Traceback (most recent call last):
+            ...
+        weft.errors.ArgumentValueError: [ARGUMENT_OUT_OF_RANGE] next_of: argument 'value': it is 256, expected 0 to 255 (u8)
+    """
 
 
 class UnavailableError(WeftError):
-    """Something that this version does not offer, or that this machine lacks."""
+    """Something that this version does not offer, or that this machine lacks.
+
+    Example:
+        >>> import weft
+        >>> weft.sync_threads()
+        Traceback (most recent call last):
+            ...
+        weft.errors.UnavailableError: [OUTSIDE_KERNEL] weft.sync_threads(...) has a meaning only in code ...
+    """
 
 
 class ToolchainError(WeftError):
-    """An assembler or linker that is missing or failed; the message holds its log."""
+    """An assembler or linker that is missing or failed; the message holds its log.
+
+    Example:
+        >>> import weft
+        >>> @weft.kernel
+        ... def kernel(a: weft.Tensor):
+        ...     weft.inline_ptx("no.such.instruction;")
+        >>> @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)]):
+        ...     kernel(a).launch(grid=1, block=1)
+        >>> weft.compile(host, options="--gpu-arch sm_90a")
+        Traceback (most recent call last):
+            ...
+        weft.errors.ToolchainError: ...
+        [ASSEMBLY_FAILED] ...
+    """
 
 
 class InternalCompilerError(WeftError):
-    """A defect of weft itself; the message says the stage and how to report it."""
+    """A defect of weft itself; the message says the stage and how to report it.
+
+    Example:
+        >>> import weft
+        >>> error = weft.InternalCompilerError("INTERNAL", "tracing 'f' failed with KeyError: 'x'")
+        >>> isinstance(error, weft.WeftError), error.code
+        (True, 'INTERNAL')
+    """
 
 
 class CudaError(RuntimeError):
@@ -96,6 +225,14 @@ class CudaError(RuntimeError):
         function: the driver function that returned it.
         kernel: the kernel being loaded or launched, or an empty string.
         configuration: grid, block, shared memory, stream and attributes of a launch, as text.
+
+    Example:
+        >>> import weft
+        >>> try:
+        ...     weft.synchronize("cuda:99")
+        ... except (weft.CudaError, ValueError) as error:  # ValueError where the driver sees other devices
+        ...     print("no such device")
+        no such device
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.source_tree import PACKAGE, parsed, python_modules
+from tests.docs.reference_examples import surroundings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ WITH_EXAMPLES = [module_name(path) for path in python_modules() if has_examples(
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_of_the_module_hold(name: str):
     module = importlib.import_module(name)
-    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testmod(module, optionflags=flags, extraglobs=surroundings())
     assert result.attempted > 0
     assert result.failed == 0

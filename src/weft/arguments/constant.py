@@ -44,7 +44,7 @@ class Constexpr:
     compiled function does not take it any more. It must be hashable.
 
     Example:
-        >>> Constexpr[int]
+        >>> weft.Constexpr[int]
         Constexpr[int]
     """
 

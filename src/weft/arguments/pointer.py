@@ -61,8 +61,7 @@ class Pointer:
     `space` is ``"global"``, the only memory that outlives a kernel and so the only one that can be passed.
 
     Example:
-        >>> from weft.types.dtype import f32
-        >>> Pointer[f32], Pointer[f32, "global", 16]
+        >>> weft.Pointer[weft.f32], weft.Pointer[weft.f32, "global", 16]
         (Pointer[f32], Pointer[f32, global, 16])
     """
 

@@ -40,7 +40,7 @@ def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
         >>> class Image:
         ...     def __init__(self, pixels):
         ...         self.pixels = pixels
-        >>> register_argument(Image, lambda image: image.pixels)
+        >>> weft.register_argument(Image, lambda image: image.pixels)
     """
     if not isinstance(type, _TYPE):
         raise _error(f"register_argument takes a class, received {describe(type)}")

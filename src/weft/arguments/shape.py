@@ -57,7 +57,7 @@ class Shape:
     it is a tuple: ints where they are demanded, else an i32, or an i64 for a symbol of 64 bits.
 
     Example:
-        >>> Shape["n", 4]
+        >>> weft.Shape["n", 4]
         Shape[(n, 4)]
     """
 

@@ -27,7 +27,7 @@ class Stream:
         handle: the CUstream as an integer. It is borrowed: whoever made the stream keeps it alive.
 
     Example:
-        >>> Stream(0).__cuda_stream__()
+        >>> weft.Stream(0).__cuda_stream__()
         (0, 0)
     """
 
@@ -64,7 +64,7 @@ def environment_stream() -> EnvironmentStream:
     does not take that parameter. A launch without `stream=` uses the same stream.
 
     Example:
-        >>> environment_stream()
+        >>> weft.environment_stream()
         environment_stream()
     """
     return EnvironmentStream()

@@ -127,8 +127,7 @@ class Tensor:
     Inside kernels and host functions a tensor has `shape`, `strides`, `ndim`, `dtype` and `size`.
 
     Example:
-        >>> from weft.types.dtype import f32
-        >>> Tensor[f32, ("n", 4, None)]
+        >>> weft.Tensor[weft.f32, ("n", 4, None)]
         Tensor[f32, (n, 4, None)]
     """
 
@@ -173,8 +172,7 @@ def fake_tensor(
         SignatureError: if one of them cannot be what it is.
 
     Example:
-        >>> from weft.types.dtype import f32
-        >>> fake_tensor(f32, ("n", 8), strides=("s", 1), alignment_bytes=16, device="cuda")
+        >>> weft.fake_tensor(weft.f32, ("n", 8), strides=("s", 1), alignment_bytes=16, device="cuda")
         Tensor[f32, (n, 8), inner, strides=(s, 1), alignment_bytes=16, device=cuda]
     """
     checked_dtype = _check_dtype(dtype)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile options: one class each, in one table, for the typed form and for the string form.
+"""Compile options: one class each, in one table; what they set is `CompileOptions`.
 
-In: ``weft.EnableTVMFFI`` and its like, or ``"--enable-tvm-ffi --opt-level 2"``. Out: `CompileOptions`.
-Anything unknown, mistyped or out of range is an error that lists what is allowed. Next: pipeline.
+In: a value, checked: anything of the wrong type or out of range is an error that says what is allowed. Out: the
+value as the compiler reads it. Next: option_forms.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from weft.errors import OptionError, UnavailableError
+from weft.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 EXECUTORS: Final = ("context", "library", "tvm-ffi")
 KEEPABLE: Final = ("ir", "llvm", "ptx", "cubin", "sass")
@@ -28,6 +28,10 @@ class CompileOption:
         flag: the spelling in a string of options.
         field: the attribute of `CompileOptions` that it sets.
         value: what it sets there.
+
+    Example:
+        >>> weft.compile[weft.OptLevel(1), weft.KeepPTX]
+        weft.compile[weft.OptLevel(1), weft.KeepPTX]
     """
 
     flag: ClassVar[str]
@@ -82,14 +86,24 @@ class _TextOption(CompileOption):
 
 
 class EnableTVMFFI(CompileOption):
-    """Makes the result usable by other languages as a TVM-FFI function: the executor is ``tvm-ffi``."""
+    """Makes the result usable by other languages as a TVM-FFI function: the executor is ``tvm-ffi``.
+
+    Example:
+        >>> weft.compile[weft.EnableTVMFFI]
+        weft.compile[weft.EnableTVMFFI]
+    """
 
     __slots__ = ()
     flag, field = "--enable-tvm-ffi", "enable_tvm_ffi"
 
 
 class UseExecutor(CompileOption):
-    """How kernels are loaded: ``"context"``, ``"library"``, ``"tvm-ffi"``, or a class with the Executor protocol."""
+    """How kernels are loaded: ``"context"``, ``"library"``, ``"tvm-ffi"``, or a class with the Executor protocol.
+
+    Example:
+        >>> weft.compile[weft.UseExecutor('context')]
+        weft.compile[weft.UseExecutor('context')]
+    """
 
     __slots__ = ()
     flag, field, takes = "--executor", "executor", "one of " + ", ".join(EXECUTORS)
@@ -105,14 +119,24 @@ class UseExecutor(CompileOption):
 
 
 class CompileTarget(_TextOption):
-    """The backend: ``"cpu"``, ``"cuda"``, or one that another package registers."""
+    """The backend: ``"cpu"``, ``"cuda"``, or one that another package registers.
+
+    Example:
+        >>> weft.compile[weft.CompileTarget('cuda')]
+        weft.compile[weft.CompileTarget('cuda')]
+    """
 
     __slots__ = ()
     flag, field, takes = "--target", "target", "the name of a backend, such as cpu or cuda"
 
 
 class GPUArch(_TextOption):
-    """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``."""
+    """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``.
+
+    Example:
+        >>> weft.compile[weft.GPUArch('sm_90a')]
+        weft.compile[weft.GPUArch('sm_90a')]
+    """
 
     __slots__ = ()
     flag, field, takes = "--gpu-arch", "gpu_arch", "an architecture such as sm_90a"
@@ -125,7 +149,12 @@ class GPUArch(_TextOption):
 
 
 class OptLevel(CompileOption):
-    """How hard LLVM and the assembler optimise, 0 to 3; 3 unless said otherwise."""
+    """How hard LLVM and the assembler optimise, 0 to 3; 3 unless said otherwise.
+
+    Example:
+        >>> weft.compile[weft.OptLevel(0)]
+        weft.compile[weft.OptLevel(0)]
+    """
 
     __slots__ = ()
     flag, field, takes = "--opt-level", "opt_level", "an integer from 0 to 3"
@@ -153,63 +182,108 @@ class _KeepOption(CompileOption):
 
 
 class KeepIR(_KeepOption):
-    """Writes the module before lowering, host function, kernels and wrapper, into the dump directory."""
+    """Writes the module before lowering, host function, kernels and wrapper, into the dump directory.
+
+    Example:
+        >>> weft.compile[weft.KeepIR]
+        weft.compile[weft.KeepIR]
+    """
 
     __slots__ = ()
     flag, stage = "--keep-ir", "ir"
 
 
 class KeepLLVM(_KeepOption):
-    """Writes the LLVM texts into the dump directory."""
+    """Writes the LLVM texts into the dump directory.
+
+    Example:
+        >>> weft.compile[weft.KeepLLVM]
+        weft.compile[weft.KeepLLVM]
+    """
 
     __slots__ = ()
     flag, stage = "--keep-llvm", "llvm"
 
 
 class KeepPTX(_KeepOption):
-    """Writes the PTX text into the dump directory."""
+    """Writes the PTX text into the dump directory.
+
+    Example:
+        >>> weft.compile[weft.KeepPTX]
+        weft.compile[weft.KeepPTX]
+    """
 
     __slots__ = ()
     flag, stage = "--keep-ptx", "ptx"
 
 
 class KeepCUBIN(_KeepOption):
-    """Writes the cubin into the dump directory."""
+    """Writes the cubin into the dump directory.
+
+    Example:
+        >>> weft.compile[weft.KeepCUBIN]
+        weft.compile[weft.KeepCUBIN]
+    """
 
     __slots__ = ()
     flag, stage = "--keep-cubin", "cubin"
 
 
 class KeepSASS(_KeepOption):
-    """Writes the disassembled cubin into the dump directory; needs nvdisasm."""
+    """Writes the disassembled cubin into the dump directory; needs nvdisasm.
+
+    Example:
+        >>> weft.compile[weft.KeepSASS]
+        weft.compile[weft.KeepSASS]
+    """
 
     __slots__ = ()
     flag, stage = "--keep-sass", "sass"
 
 
 class DumpDir(_TextOption):
-    """Where kept stages are written; alone, every stage is. Made if missing."""
+    """Where kept stages are written; alone, every stage is. Made if missing.
+
+    Example:
+        >>> weft.compile[weft.DumpDir('stages')]
+        weft.compile[weft.DumpDir('stages')]
+    """
 
     __slots__ = ()
     flag, field, takes = "--dump-dir", "dump_dir", "the path of a directory"
 
 
 class GenerateLineInfo(CompileOption):
-    """Puts source lines into device code for profilers; on the CPU, tells debuggers of the code."""
+    """Puts source lines into device code for profilers; on the CPU, tells debuggers of the code.
+
+    Example:
+        >>> weft.compile[weft.GenerateLineInfo]
+        weft.compile[weft.GenerateLineInfo]
+    """
 
     __slots__ = ()
     flag, field = "--generate-line-info", "generate_line_info"
 
 
 class EnableAssertions(CompileOption):
-    """Keeps ``assert`` in kernels on CUDA; on the CPU they are always checked."""
+    """Keeps ``assert`` in kernels on CUDA; on the CPU they are always checked.
+
+    Example:
+        >>> weft.compile[weft.EnableAssertions]
+        weft.compile[weft.EnableAssertions]
+    """
 
     __slots__ = ()
     flag, field = "--enable-assertions", "enable_assertions"
 
 
 class PtxasOptions(_TextOption):
-    """More options for the assembler, as one string: ``"-maxrregcount=64"``."""
+    """More options for the assembler, as one string: ``"-maxrregcount=64"``.
+
+    Example:
+        >>> weft.compile[weft.PtxasOptions("-maxrregcount=64 -v")]
+        weft.compile[weft.PtxasOptions(('-maxrregcount=64', '-v'))]
+    """
 
     __slots__ = ()
     flag, field, takes = "--ptxas-options", "ptxas_options", "a string of ptxas options"
@@ -224,14 +298,24 @@ class PtxasOptions(_TextOption):
 
 
 class TimeStages(CompileOption):
-    """Prints how long each stage took, in milliseconds."""
+    """Prints how long each stage took, in milliseconds.
+
+    Example:
+        >>> weft.compile[weft.TimeStages]
+        weft.compile[weft.TimeStages]
+    """
 
     __slots__ = ()
     flag, field = "--time", "time"
 
 
 class VerifyIR(CompileOption):
-    """Verifies the module after tracing and after every pass."""
+    """Verifies the module after tracing and after every pass.
+
+    Example:
+        >>> weft.compile[weft.VerifyIR]
+        weft.compile[weft.VerifyIR]
+    """
 
     __slots__ = ()
     flag, field = "--verify", "verify"
@@ -255,11 +339,6 @@ OPTIONS: Final[tuple[type[CompileOption], ...]] = (
     TimeStages,
     VerifyIR,
 )
-
-LATER_FLAGS: Final = ("--sanitize", "--no-cache")
-"""Options of the design that this version does not have yet."""
-
-_BY_FLAG: Final = {option.flag: option for option in OPTIONS}
 
 
 class CompileOptions:
@@ -337,106 +416,3 @@ class CompileOptions:
     def wants_target(self) -> str | None:
         """The target that the options alone decide, or None."""
         return "cuda" if self.gpu_arch is not None else self.target
-
-
-def _unknown(flag: str) -> Exception:
-    if flag in LATER_FLAGS:
-        return UnavailableError(
-            "OPTION_NOT_AVAILABLE", f"option {flag} is not available in this version"
-        )
-    return OptionError(
-        "OPTION_UNKNOWN",
-        f"there is no option {flag!r}",
-        hint="the options are " + ", ".join(_BY_FLAG),
-    )
-
-
-def parse_options(text: str) -> list[CompileOption]:
-    """Options from a string such as ``"--opt-level 2 --gpu-arch=sm_90a"``; empty: none.
-
-    Raises:
-        OptionError: for anything unknown, mistyped, out of range or without its value.
-        UnavailableError: for an option of a later version.
-    Example:
-        >>> parse_options("--enable-tvm-ffi --opt-level 2")
-        [weft.EnableTVMFFI, weft.OptLevel(2)]
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise OptionError("OPTION_SYNTAX", f"cannot split options {text!r}: {error}") from None
-    options: list[CompileOption] = []
-    position = 0
-    while position < len(words):
-        flag, equals, value = words[position].partition("=")
-        position += 1
-        option = _BY_FLAG.get(flag)
-        if option is None:
-            raise _unknown(flag)
-        if not option.takes:
-            if equals:
-                raise OptionError(
-                    "OPTION_VALUE", f"option {flag} takes no value, received {value!r}"
-                )
-            options.append(option(True))
-            continue
-        if not equals:
-            if position == len(words):
-                raise OptionError(
-                    "OPTION_VALUE", f"option {flag} takes {option.takes}, received nothing"
-                )
-            value = words[position]
-            position += 1
-        options.append(option(option.read(value)))
-    return options
-
-
-def typed_options(items: object) -> list[CompileOption]:
-    """Options from ``weft.compile[...]``: option objects, or option classes that are switches.
-
-    Raises:
-        OptionError: if an item is neither, or a class that needs a value.
-    """
-    options: list[CompileOption] = []
-    for item in items if isinstance(items, tuple) else (items,):  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(item, CompileOption):
-            options.append(item)
-        elif isinstance(item, type) and issubclass(item, CompileOption) and hasattr(item, "flag"):
-            if item.takes:
-                raise OptionError(
-                    "OPTION_VALUE", f"weft.{item.__name__} takes {item.takes}, received no value"
-                )
-            options.append(item())
-        else:
-            raise OptionError(
-                "OPTION_UNKNOWN",
-                f"weft.compile[...] takes options, received {item!r}",
-                hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
-            )
-    return options
-
-
-def make_options(
-    text: object = "",
-    typed: Sequence[CompileOption] = (),
-    defaults: Sequence[CompileOption] = (),
-) -> CompileOptions:
-    """One set of options from the decorator's, the typed and the string form, in that order.
-
-    Args:
-        text: what the user gave as ``options=``.
-        typed: what stood in the brackets of ``weft.compile[...]``.
-        defaults: what ``@weft.jit(options=)`` gave.
-    Raises:
-        OptionError: if `text` is no string, or anything in it is wrong.
-    """
-    options = CompileOptions()
-    options.apply((*defaults, *typed, *options_from(text)))
-    return options
-
-
-def options_from(text: object) -> list[CompileOption]:
-    """Options from whatever a user passes as ``options=``: a string, an option, or a tuple of options."""
-    if isinstance(text, str):
-        return parse_options(text)
-    return typed_options(text)

@@ -181,7 +181,7 @@ def synchronize(device: object = None) -> None:
         weft.CudaError: a kernel failed; the text lists the last launches.
 
     Example:
-        >>> synchronize("cpu")
+        >>> weft.synchronize("cpu")
     """
     if device == "cpu" or (device is None and not _native.driver_is_open()):
         return

@@ -39,8 +39,7 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _
         MemoryError: the host has none left.
 
     Example:
-        >>> from weft.types.dtype import f32
-        >>> empty((2, 3), f32).type_key
+        >>> weft.empty((2, 3), weft.f32).type_key
         'ffi.Tensor'
     """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -87,7 +86,7 @@ def set_allocator(allocator: Allocator | None) -> None:
         TypeError: it cannot be called.
 
     Example:
-        >>> set_allocator(None)
+        >>> weft.set_allocator(None)
     """
     _allocator.set(_checked(allocator))
     _native.set_scratch_source(_source)
@@ -98,6 +97,9 @@ def set_profile_allocator(allocator: Allocator | None) -> None:
 
     Raises:
         TypeError: it cannot be called.
+
+    Example:
+        >>> weft.set_profile_allocator(None)
     """
     _profile_allocator.set(_checked(allocator))
     _native.set_scratch_source(_source)

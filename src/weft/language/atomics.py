@@ -173,7 +173,7 @@ def atomic_or(
     For integers and `bool_`; arguments and errors are those of `atomic_add`.
 
     Example:
-        ``seen = weft.atomic_or(visited, i >> 5, 1 << (i & 31))``
+        ``seen = weft.atomic_or(visited, i >> 5, weft.u32(1) << (i & 31))``
     """
     return _modify(builder, "or", tensor, index, value, order, scope)
 

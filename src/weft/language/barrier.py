@@ -42,7 +42,7 @@ def sync_threads(builder: Builder) -> None:
     wait at different barriers are an error on the CPU and undefined on a GPU.
 
     Example:
-        ``tile[i] = a[j]; weft.sync_threads(); b[j] = tile[31 - i]``
+        ``tile[tid] = a[i]; weft.sync_threads(); b[i] = tile[31 - tid]``
     """
     builder.emit(BarrierOp())
 
@@ -83,7 +83,7 @@ def sync_threads_or(builder: Builder, predicate: object) -> Scalar:
     Arguments and errors are those of `sync_threads_count`.
 
     Example:
-        ``while weft.sync_threads_or(changed): ...``
+        ``while weft.sync_threads_or(changed): changed = False``
     """
     return _reduced(builder, "or", predicate)
 
@@ -125,7 +125,7 @@ def sync_grid(builder: Builder) -> None:
     thread of the grid may return before it.
 
     Example:
-        ``partial[weft.block_idx.x] = total; weft.sync_grid()``
+        ``totals[weft.block_idx.x] = total; weft.sync_grid()``
     """
     builder.emit(GridBarrierOp())
 
@@ -147,7 +147,7 @@ def fence_device(builder: Builder) -> None:
     """Orders this thread's memory accesses before it and after it for the threads of the device.
 
     Example:
-        ``partial[block] = total; weft.fence_device(); last = weft.atomic_add(finished, 0, 1) == blocks - 1``
+        ``totals[block] = total; weft.fence_device(); last = weft.atomic_add(finished, 0, 1) == blocks - 1``
     """
     builder.emit(FenceOp("device"))
 
@@ -157,7 +157,7 @@ def fence_system(builder: Builder) -> None:
     """Orders this thread's memory accesses before it and after it for all devices and the host.
 
     Example:
-        ``pinned[0] = result; weft.fence_system(); pinned_flag[0] = 1``
+        ``values[0] = x; weft.fence_system(); ready[0] = 1``
     """
     builder.emit(FenceOp("system"))
 

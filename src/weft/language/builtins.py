@@ -202,7 +202,7 @@ def len_(builder: Builder, x: Any) -> Any:
         TypeMismatchError: for a tensor of rank 0, and for what has no length.
 
     Example:
-        ``if i < len(a): ...``
+        ``if i < len(a): b[i] = a[i]``
     """
     if isinstance(x, Tensor) and x.rank > 0:
         return dim(builder, x, 0)

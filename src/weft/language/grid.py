@@ -99,6 +99,6 @@ grid_dim: Final = Coordinate(
     """Blocks in the grid: ``.x``, ``.y``, ``.z``, each an i32 of at least 1, as the launch's ``grid=``.
 
     Example:
-        ``for i in range(first, n, weft.grid_dim.x * weft.block_dim.x):`` is a grid-stride loop.
+        ``for k in range(i, n, weft.grid_dim.x * weft.block_dim.x): b[k] = a[k]``, a grid-stride loop.
     """,
 )

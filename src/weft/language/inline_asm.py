@@ -58,7 +58,7 @@ def inline_ptx(
         UnavailableError: on the CPU.
 
     Example:
-        ``sum = weft.inline_ptx("vabsdiff4.u32.u32.u32.add $0, $1, $2, $3;", a, b, c, result=weft.u32)``
+        ``sum = weft.inline_ptx("vabsdiff4.u32.u32.u32.add $0, $1, $2, $3;", word, mask, bits, result=weft.u32)``
     """
     if not isinstance(text, str):
         raise TypeMismatchError(

@@ -198,7 +198,7 @@ def isnan(builder: Builder, x: Number) -> Scalar | bool:
     """Whether `x` is not a number, as a ``bool_``; false for integers.
 
     Example:
-        ``if weft.math.isnan(a[i]): ...``
+        ``if weft.math.isnan(a[i]): b[i] = 0``
     """
     return _classify(builder, "isnan", x, python.isnan, "uno", integers=False)
 
@@ -208,7 +208,7 @@ def isinf(builder: Builder, x: Number) -> Scalar | bool:
     """Whether `x` is an infinity, as a ``bool_``; false for integers.
 
     Example:
-        ``if weft.math.isinf(a[i]): ...``
+        ``if weft.math.isinf(a[i]): b[i] = 0``
     """
     return _classify(builder, "isinf", x, python.isinf, "oeq", integers=False)
 
@@ -218,7 +218,7 @@ def isfinite(builder: Builder, x: Number) -> Scalar | bool:
     """Whether `x` is neither an infinity nor NaN, as a ``bool_``; true for integers.
 
     Example:
-        ``if weft.math.isfinite(a[i]): ...``
+        ``if weft.math.isfinite(a[i]): b[i] = a[i]``
     """
     return _classify(builder, "isfinite", x, python.isfinite, "olt", integers=True)
 

@@ -37,7 +37,7 @@ def clock64(builder: Builder) -> Scalar:
     On the CPU it counts nanoseconds of the monotonic clock.
 
     Example:
-        ``begin = weft.clock64(); work(); cycles = weft.clock64() - begin``
+        ``begin = weft.clock64(); b[i] = weft.math.sin(x); cycles = weft.clock64() - begin``
     """
     return Scalar(builder.emit(TimerOp("clock64")).result, types.i64)
 
@@ -49,7 +49,7 @@ def clock32(builder: Builder) -> Scalar:
     Cheaper than `clock64` on a GPU.
 
     Example:
-        ``cycles = weft.clock32() - begin``
+        ``begin = weft.clock32(); b[i] = weft.math.sin(x); cycles = weft.clock32() - begin``
     """
     return Scalar(builder.emit(TimerOp("clock32")).result, types.u32)
 

@@ -45,7 +45,7 @@ def lane_id(builder: Builder) -> Scalar:
     warp. The last warp of a block may have fewer lanes.
 
     Example:
-        ``if weft.lane_id() == 0: weft.atomic_add(total, 0, partial)``
+        ``if weft.lane_id() == 0: weft.atomic_add(totals, 0, total)``
     """
     return _position(builder, LaneIdOp, "lane")
 
@@ -55,7 +55,7 @@ def warp_id(builder: Builder) -> Scalar:
     """This thread's warp in its block: an i32, from 0.
 
     Example:
-        ``if weft.lane_id() == 0: partial[weft.warp_id()] = total``
+        ``if weft.lane_id() == 0: totals[weft.warp_id()] = total``
     """
     return _position(builder, WarpIdOp, "warp")
 
@@ -212,7 +212,7 @@ def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar
     Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
 
     Example:
-        ``if weft.any(x < 0): ...``
+        ``if weft.any(x < 0): weft.printf("negative\\n")``
     """
     return _voted(builder, "any", predicate, mask)
 
@@ -250,7 +250,7 @@ def match(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
         TypeMismatchError, ValueRangeError: as `ballot`.
 
     Example:
-        ``peers = weft.match(bin); if weft.lane_id() == weft.math.ctz(peers): ...``
+        ``is_first = weft.math.ctz(weft.match(key)) == weft.lane_id()``
     """
     return _matched(builder, "any", value, mask)
 
@@ -262,7 +262,7 @@ def match_all(builder: Builder, value: object, mask: object = FULL_MASK) -> Scal
     Arguments and errors are those of `match`. Needs sm_70 or later.
 
     Example:
-        ``if weft.match_all(row) != 0: ...``
+        ``is_uniform = weft.match_all(row) != 0``
     """
     return _matched(builder, "all", value, mask)
 
@@ -338,7 +338,7 @@ def warp_and(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
     Arguments and errors are those of `warp_sum`; floats are refused.
 
     Example:
-        ``common = weft.warp_and(flags)``
+        ``common = weft.warp_and(word)``
     """
     return _combined(builder, "and", "and", value, mask)
 

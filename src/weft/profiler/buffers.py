@@ -103,7 +103,9 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
         weft.CudaError: if the device has no such memory left, or there is no usable driver.
 
     Example:
-        ``records = weft.profiler.buffer(1 << 16); run(x, y, records); decode_lane(records)``
+        >>> records = weft.profiler.buffer(words=64)
+        >>> records.shape, records.dtype.name
+        ((64,), 'uint64')
     """
     if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
         raise ArgumentValueError(
@@ -142,7 +144,8 @@ def prepare(words: Any) -> None:
         ArgumentValueError: for another array.
 
     Example:
-        ``records = weft.profiler.buffer(); run(records); weft.profiler.prepare(records); run(records)``
+        >>> records = weft.profiler.buffer(words=64)
+        >>> weft.profiler.prepare(records)  # before each launch but the first
     """
     tensor = device_tensor(words)
     if tensor is None:

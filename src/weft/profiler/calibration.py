@@ -33,6 +33,9 @@ class Calibration(NamedTuple):
     Attributes:
         step_ns: the smallest difference between two times that are not the same.
         cost_ns: between neighbouring records with nothing between them: the median.
+
+    Example:
+        >>> step_ns, cost_ns = weft.profiler.calibrate()
     """
 
     step_ns: float
@@ -60,7 +63,7 @@ def calibrate(options: str = "") -> Calibration:
         options: compile options: ``--target cuda`` measures the GPU, which takes torch or CuPy for memory.
 
     Example:
-        ``trace.cost_ns = weft.profiler.calibrate().cost_ns``
+        >>> trace.cost_ns = weft.profiler.calibrate().cost_ns
     """
     run = weft.compile(_measure, 1, options=options)
     with capture(words=1 << 12) as trace:
@@ -88,7 +91,8 @@ def inflation(
         rounds: calls of each.
 
     Example:
-        ``inflation(lambda: run(x, y, True), lambda: run(x, y, False))``
+        >>> weft.profiler.inflation(lambda: run(a, True), lambda: run(a, False), rounds=3) > 0
+        True
     """
     times: tuple[list[float], list[float]] = ([], [])
     for call in (marked, unmarked):

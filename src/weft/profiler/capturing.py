@@ -185,6 +185,9 @@ def capture(words: int = DEFAULT_WORDS) -> Capture:
         UnavailableError: from a launch while its stream is captured into a CUDA graph.
 
     Example:
-        ``with weft.profiler.capture() as trace: run(x, y)`` and then ``print(trace.summary())``
+        >>> with weft.profiler.capture() as trace:
+        ...     run(a)
+        >>> trace.recordings[0].kernel
+        'run_kernel'
     """
     return Capture(words)

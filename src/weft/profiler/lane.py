@@ -113,7 +113,8 @@ def decode_lane(buffer: object) -> Recording:
         SignatureError, ArgumentValueError: for what is no buffer of this profiler.
 
     Example:
-        ``recording = decode_lane(records); print(recording.kernel, recording.problems)``
+        >>> weft.profiler.decode_lane(weft.profiler.buffer(words=64)).problems
+        ['no kernel has recorded into this buffer']
     """
     words = as_words(buffer)
     prologue = Prologue(words)

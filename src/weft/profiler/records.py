@@ -56,6 +56,11 @@ class Recording:
         tick_ns: how exact the times are.
         problems: sentences about what is missing or wrong.
         words_needed: of a buffer that holds every record; 0 where the format does not say.
+
+    Example:
+        >>> recording = trace.recordings[0]
+        >>> recording.kernel, recording.problems, len(recording.records)
+        ('run_kernel', [], 4)
     """
 
     __slots__ = (

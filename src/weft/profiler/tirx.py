@@ -31,7 +31,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
         ArgumentValueError: if `num_groups` is below 1.
 
     Example:
-        >>> decode_tag(5 << 12 | 7 << 2 | 1, num_groups=2)
+        >>> weft.profiler.decode_tag(5 << 12 | 7 << 2 | 1, num_groups=2)
         (2, 1, 7, 1)
     """
     if num_groups < 1:
@@ -57,7 +57,11 @@ def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
         SignatureError, ArgumentValueError: for what is no buffer of a profiler at all.
 
     Example:
-        ``recording = decode_tirx(prof, ["load", "compute", "store"]); print(recording.problems)``
+        >>> import numpy
+        >>> words = numpy.array([1 << 32 | 1, 100 << 32, 140 << 32 | 1, 150 << 32 | 3], numpy.uint64)
+        >>> recording = weft.profiler.decode_tirx(words, ["load", "compute", "store"])
+        >>> recording.records["time"].tolist(), recording.problems
+        ([0.0, 40.0, 50.0], [])
     """
     words = as_words(buffer)
     if not len(words):
@@ -217,7 +221,9 @@ def export_to_perfetto_trace(
         SignatureError, ArgumentValueError: for what is no buffer of a profiler.
 
     Example:
-        ``export_to_perfetto_trace(prof, "run.perfetto-trace", ["load", "compute", "store"])``
+        >>> import numpy
+        >>> words = numpy.array([1 << 32 | 1, 100 << 32, 140 << 32 | 1, 150 << 32 | 3], numpy.uint64)
+        >>> weft.profiler.export_to_perfetto_trace(words, "/dev/null", ["load", "compute", "store"])
     """
     import logging
 

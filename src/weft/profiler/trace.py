@@ -54,6 +54,10 @@ class Launch:
             None where unknown.
         device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
         stream: the CUDA stream's handle; None on the CPU, or where unknown.
+
+    Example:
+        >>> trace.launches[0].function, trace.launches[0].device
+        ('run', 'cpu')
     """
 
     __slots__ = ("begin_ns", "device", "end_ns", "function", "recording", "stream")
@@ -88,6 +92,10 @@ class Trace:
     Attributes:
         launches: one `Launch` each.
         cost_ns: as given; may be changed.
+
+    Example:
+        >>> trace
+        <weft.profiler.Trace: 1 launches, 4 records>
     """
 
     def __init__(self, recordings: Sequence[Recording] = (), cost_ns: float = 0.0) -> None:

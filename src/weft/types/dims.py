@@ -86,7 +86,7 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
         ValueError: if the name is no identifier, divisibility is below 1, or width neither 32 nor 64.
 
     Example:
-        >>> sym("n", divisibility=16).text
+        >>> weft.sym("n", divisibility=16).text
         'sym(n, divisibility=16)'
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]

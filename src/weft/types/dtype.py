@@ -26,6 +26,10 @@ class DType:
         dlpack_code: DLDataTypeCode of dlpack.h.
 
     Inside a kernel or host function a call converts: ``weft.f32(x)``.
+
+    Example:
+        >>> weft.bf16.name, weft.bf16.kind, weft.bf16.bits
+        ('bf16', 'float', 16)
     """
 
     __slots__ = ("bits", "dlpack_code", "kind", "name")

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two forms in which options are given: a string, and objects in brackets.
+
+In: ``"--enable-tvm-ffi --opt-level 2"``, or ``weft.EnableTVMFFI`` and its like. Out: `CompileOptions`. Anything unknown
+is an error that lists what there is. Next: pipeline.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from weft.compiler.options import OPTIONS, CompileOption, CompileOptions
+from weft.errors import OptionError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LATER_FLAGS: Final = ("--sanitize", "--no-cache")
+"""Options of the design that this version does not have yet."""
+
+_BY_FLAG: Final = {option.flag: option for option in OPTIONS}
+
+
+def _unknown(flag: str) -> Exception:
+    if flag in LATER_FLAGS:
+        return UnavailableError(
+            "OPTION_NOT_AVAILABLE", f"option {flag} is not available in this version"
+        )
+    return OptionError(
+        "OPTION_UNKNOWN",
+        f"there is no option {flag!r}",
+        hint="the options are " + ", ".join(_BY_FLAG),
+    )
+
+
+def parse_options(text: str) -> list[CompileOption]:
+    """Options from a string such as ``"--opt-level 2 --gpu-arch=sm_90a"``; empty: none.
+
+    Raises:
+        OptionError: for anything unknown, mistyped, out of range or without its value.
+        UnavailableError: for an option of a later version.
+    Example:
+        >>> parse_options("--enable-tvm-ffi --opt-level 2")
+        [weft.EnableTVMFFI, weft.OptLevel(2)]
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise OptionError("OPTION_SYNTAX", f"cannot split options {text!r}: {error}") from None
+    options: list[CompileOption] = []
+    position = 0
+    while position < len(words):
+        flag, equals, value = words[position].partition("=")
+        position += 1
+        option = _BY_FLAG.get(flag)
+        if option is None:
+            raise _unknown(flag)
+        if not option.takes:
+            if equals:
+                raise OptionError(
+                    "OPTION_VALUE", f"option {flag} takes no value, received {value!r}"
+                )
+            options.append(option(True))
+            continue
+        if not equals:
+            if position == len(words):
+                raise OptionError(
+                    "OPTION_VALUE", f"option {flag} takes {option.takes}, received nothing"
+                )
+            value = words[position]
+            position += 1
+        options.append(option(option.read(value)))
+    return options
+
+
+def typed_options(items: object) -> list[CompileOption]:
+    """Options from ``weft.compile[...]``: option objects, or option classes that are switches.
+
+    Raises:
+        OptionError: if an item is neither, or a class that needs a value.
+    """
+    options: list[CompileOption] = []
+    for item in items if isinstance(items, tuple) else (items,):  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(item, CompileOption):
+            options.append(item)
+        elif isinstance(item, type) and issubclass(item, CompileOption) and hasattr(item, "flag"):
+            if item.takes:
+                raise OptionError(
+                    "OPTION_VALUE", f"weft.{item.__name__} takes {item.takes}, received no value"
+                )
+            options.append(item())
+        else:
+            raise OptionError(
+                "OPTION_UNKNOWN",
+                f"weft.compile[...] takes options, received {item!r}",
+                hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
+            )
+    return options
+
+
+def make_options(
+    text: object = "",
+    typed: Sequence[CompileOption] = (),
+    defaults: Sequence[CompileOption] = (),
+) -> CompileOptions:
+    """One set of options from the decorator's, the typed and the string form, in that order.
+
+    Args:
+        text: what the user gave as ``options=``.
+        typed: what stood in the brackets of ``weft.compile[...]``.
+        defaults: what ``@weft.jit(options=)`` gave.
+    Raises:
+        OptionError: if `text` is no string, or anything in it is wrong.
+    """
+    options = CompileOptions()
+    options.apply((*defaults, *typed, *options_from(text)))
+    return options
+
+
+def options_from(text: object) -> list[CompileOption]:
+    """Options from whatever a user passes as ``options=``: a string, an option, or a tuple of options."""
+    if isinstance(text, str):
+        return parse_options(text)
+    return typed_options(text)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the reference, one per public name, as programs.
+
+In: a docstring. Out: what its Example section holds: a session (`>>>`), or a fragment of a kernel or of a host
+function, which becomes a whole function here: what it names and does not define is a parameter or a line before it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import doctest
+import functools
+import inspect
+import linecache
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import weft
+from docs import generate_reference
+from weft import language
+from weft.runtime.compiled_function import CompiledDetails
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LENGTH = 1024
+
+# What fragments may name without saying what it is: tensors…
+TENSORS = {
+    **dict.fromkeys("a b points totals values largest distance candidates".split(), "float32"),
+    **dict.fromkeys("histogram finished ready pending busy head lock ranks".split(), "int32"),
+    **dict.fromkeys("flags visited parity".split(), "uint32"),
+    "pixels": "uint8",
+    "trace": "uint64",
+}
+# …and lines that stand before the fragment.
+_INDEX = "weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x"
+LINES = {
+    "TILE": "TILE = 32",
+    "tid": "tid = weft.thread_idx.x",
+    "i": f"i = {_INDEX}",
+    "n": "n = weft.grid_dim.x * weft.block_dim.x",
+    "block": "block = weft.block_idx.x",
+    "blocks": "blocks = weft.grid_dim.x",
+    "tile": "tile = weft.shared(32, weft.f32)",
+    "changed": "changed = weft.thread_idx.x > 3",
+    "keep": "keep = weft.thread_idx.x > 3",
+    **{name: f"{name} = weft.thread_idx.x" for name in "key node row digit".split()},
+    **{name: f"{name} = weft.u32({_INDEX})" for name in "word mask bits bit".split()},
+    **{
+        name: f"{name} = weft.f32({_INDEX})"
+        for name in (
+            "x y z total candidate logit dot norms height length slope dx dy gradient power mean epsilon limit gamma "
+            "scale residual step"
+        ).split()
+    },
+}
+
+
+def entries() -> dict[str, object]:
+    """Public name → object, for every entry of the reference."""
+    found: dict[str, object] = {}
+    for page in generate_reference.PAGES:
+        found |= generate_reference.defined_in(page.modules)
+    found |= {name: language.resolve(name) for name in language.LANGUAGE}
+    for names in weft.profiler._PUBLIC.values():
+        found |= {f"profiler.{name}": getattr(weft.profiler, name) for name in names}
+    return found | {f"fn.{name}": value for name, value in _compiled_members()}
+
+
+def _compiled_members() -> Iterator[tuple[str, object]]:
+    for name, value in vars(CompiledDetails).items():
+        if not name.startswith("_") and inspect.isroutine(getattr(value, "fget", value)):
+            yield name, value
+
+
+def example(name: str, value: object) -> str:
+    """The Example section of an entry, or an empty string."""
+    text = inspect.cleandoc(generate_reference.documentation(name, value))
+    found = re.search(r"^Examples?:\n((?:[ \t]+.*(?:\n|$)|\n)+)", text, re.MULTILINE)
+    return textwrap.dedent(found[1]).strip() if found else ""
+
+
+@weft.kernel
+def add_kernel(a: weft.Tensor, b: weft.Tensor):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < a.shape[0]:
+        b[i] = a[i] + 1
+
+
+@weft.jit
+def add(a: weft.Tensor[weft.f32, ("n",)], b: weft.Tensor[weft.f32, ("n",)]):
+    add_kernel(a, b).launch(grid=weft.ceil_div(a.shape[0], 128), block=128)
+
+
+@weft.kernel
+def run_kernel(a: weft.Tensor, enabled: weft.Constexpr[bool]):
+    p = weft.profiler.Profiler(enabled=enabled)
+    p.init(0)
+    with p.range("load"):
+        a[weft.thread_idx.x] += 1
+
+
+@weft.jit
+def run(a: weft.Tensor[weft.f32, ("n",)], enabled: weft.Constexpr[bool] = True):
+    run_kernel(a, enabled).launch(grid=2, block=32)
+
+
+@functools.cache
+def surroundings() -> dict[str, object]:
+    """What sessions may name without saying what it is."""
+    a, b = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    with weft.profiler.capture() as trace:
+        run(a)
+    fn, gpu = weft.compile(add, a, b), weft.compile(add, options="--gpu-arch sm_90a")
+    return {"weft": weft, "fn": fn, "gpu": gpu, "a": a, "b": b, "run": run, "trace": trace}
+
+
+def run_session(name: str, text: str) -> list[str]:
+    """Runs a `>>>` session; what went wrong, as doctest says it."""
+    said: list[str] = []
+    test = doctest.DocTestParser().get_doctest(text, dict(surroundings()), name, name, 0)
+    assert test.examples
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    doctest.DocTestRunner(optionflags=flags, verbose=False).run(test, out=said.append)
+    return said
+
+
+class Fragment:
+    """A fragment as a host function with what to pass to it.
+
+    Args:
+        name: of the entry.
+        text: its Example section, the code in double back-quotes.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        quoted = re.match(r"``(.*?)``", text, re.DOTALL)
+        assert quoted, f"the example of {name} is neither a session nor code in double back-quotes"
+        self.code = quoted[1]
+        self.names, lines = _surroundings(self.code)
+        body = textwrap.indent("\n".join([*lines, self.code]), "    ")
+        listed = ", ".join(self.names)
+        is_host = ".launch(" in self.code
+        kernel = (
+            "def kernel(a):\n    a[weft.thread_idx.x] += 1"
+            if is_host
+            else f"def kernel({listed}):\n{body}"
+        )
+        launch = (
+            body
+            if is_host
+            else f"    kernel({listed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
+            f"cooperative={'sync_grid' in self.code})"
+        )
+        text = f"@weft.kernel\n{kernel}\n\n@weft.jit\ndef host({listed}):\n{launch}\n"
+        file = f"<example of {name}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        namespace = {"weft": weft}
+        exec(compile(text, file, "exec"), namespace)
+        self.host = namespace["host"]
+
+    def arguments(self) -> list[np.ndarray]:
+        """Zeros for every tensor, aligned to 64 bytes."""
+        return [_zeros(np.dtype(TENSORS[name])) for name in self.names]
+
+    def compiled(self, options: str) -> object:
+        """The host function for tensors of 1024 elements that are aligned to 16 bytes."""
+        dtypes = {"float32": weft.f32, "int32": weft.i32, "uint32": weft.u32, "uint8": weft.u8}
+        fakes = [
+            weft.fake_tensor(dtypes.get(TENSORS[name], weft.u64), (LENGTH,), alignment_bytes=16)
+            for name in self.names
+        ]
+        return weft.compile(self.host, *fakes, options=options)
+
+    def is_for_cuda_only(self) -> bool:
+        return "inline_ptx" in self.code
+
+
+def _zeros(dtype: np.dtype) -> np.ndarray:
+    raw = np.zeros(LENGTH * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + LENGTH * dtype.itemsize].view(dtype)
+
+
+def _surroundings(code: str) -> tuple[list[str], list[str]]:
+    """The tensors that the code names, and the lines for what else it reads before it assigns it."""
+    seen: set[str] = {"weft", "kernel", *dir(builtins)}
+    tensors: list[str] = []
+    lines: list[str] = []
+    for statement in ast.parse(code).body:
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        for name in sorted({node.id for node in names} - _assigned_first(statement) - seen):
+            if name in TENSORS:
+                tensors.append(name)
+            else:
+                assert name in LINES, f"say what {name} is: in the example, or in LINES"
+                lines.append(LINES[name])
+        seen |= {node.id for node in names}
+    return tensors, lines
+
+
+def _assigned_first(statement: ast.stmt) -> set[str]:
+    """The names to which a statement gives a value without reading it."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+            nodes = [node for target in targets for node in ast.walk(target)]
+            stored = {
+                n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+            return stored - read
+        case ast.For(target=ast.Name(id=name)):
+            return {name}
+        case _:
+            return set()
