@@ -170,7 +170,7 @@ class ArgumentValueError(SignatureError, ValueError):
         >>> next_of(256)
         Traceback (most recent call last):
             ...
-        weft.errors.ArgumentValueError: [ARGUMENT_OUT_OF_RANGE] next_of: argument 'value': it is 256, expected 0 to 255 (u8)
+        weft.errors.ArgumentValueError: [ARGUMENT_OUT_OF_RANGE] next_of: argument 'value': ...
     """
 
 

@@ -212,7 +212,7 @@ def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar
     Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
 
     Example:
-        ``if weft.any(x < 0): weft.printf("negative\\n")``
+        ``if weft.any(x < 0): b[i] = 0``
     """
     return _voted(builder, "any", predicate, mask)
 

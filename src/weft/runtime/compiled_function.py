@@ -181,8 +181,8 @@ class CompiledDetails:
             ToolchainError: if no assembler for the architecture is installed: there is only PTX.
 
         Example:
-            >>> gpu.cubin[:4]
-            b'\\x7fELF'
+            >>> gpu.cubin[1:4]
+            b'ELF'
         """
         return self._inspection.data("cubin")
 
