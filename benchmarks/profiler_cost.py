@@ -4,7 +4,7 @@
 Kernels are compiled for sm_90a and disassembled; a record's price is what a loop with two records has more
 than the same loop without, and in straight code what eight records add. The peer is TIRx's own scheme, its
 strided records with a fence each, written in weft. Encoders and decoders run beside plain Python loops that do
-the same. In: nothing. Out: figures. On a GPU also: cycles per record, and how much slower a kernel becomes.
+the same. In: nothing. Out: figures, and those of profiler_gpu where there is a GPU.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 import weft
 from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
+from benchmarks.profiler_gpu import gpu_figures
 from weft.profiler import protobuf
 from weft.profiler.perfetto import FIELDS, encode_events
 from weft.profiler.records import RECORD
@@ -307,30 +308,6 @@ def _rate(action: Callable[[], object], count: int) -> float:
     begin = time.perf_counter()
     action()
     return count / (time.perf_counter() - begin) / 1e6
-
-
-# ---- on a GPU
-
-
-def gpu_figures(rounds: int) -> Iterator[Figure]:
-    """Cycles per record and inflation, where there is a GPU."""
-    from weft.driver import device_count
-
-    try:
-        count = device_count()
-    except (weft.CudaError, weft.UnavailableError, OSError) as error:
-        count, why = 0, str(error).splitlines()[0]
-    else:
-        why = "no GPU"
-    if not count:
-        yield Figure("profiler_cost/gpu", None, "ns", note=f"not run: {why}")
-        return
-    from weft.profiler import calibrate
-
-    found = calibrate("--target cuda")
-    yield Figure("profiler_cost/gpu/record", found.cost_ns, "ns")
-    yield Figure("profiler_cost/gpu/clock step", found.step_ns, "ns")
-    del rounds
 
 
 def main() -> None:
