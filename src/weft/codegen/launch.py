@@ -7,7 +7,6 @@ backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
@@ -22,18 +21,18 @@ from weft.codegen.kernel_parameters import (
     kernel_parameters,
     parameter_bytes,
 )
-from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
+from weft.codegen.llvm_types import llvm_type
 from weft.codegen.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.codegen.tensor_value import TensorValue, widened
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.cuda.types import TensorType, array_bytes
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+    from xdsl.ir import BlockArgument, Operation, SSAValue
 
     from weft.codegen.function_printer import FunctionPrinter
 
@@ -189,11 +188,6 @@ def scratch_bytes(kernel: KernelOp) -> list[int]:
         else 0
         for argument in kernel.scratch_arguments
     ]
-
-
-def array_bytes(dims: Sequence[int], element: Attribute) -> int:
-    """Bytes of an array of static shape."""
-    return math.prod(dims) * size_in_bytes(memory_type(element))
 
 
 def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:

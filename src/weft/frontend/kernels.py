@@ -7,14 +7,12 @@ at run time. Next: host.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    FixedBitwidthType,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
@@ -39,6 +37,7 @@ from weft.dialects.cuda.kernel import (
     integer_attribute,
 )
 from weft.dialects.cuda.shared import DynamicSharedOp
+from weft.dialects.cuda.types import array_bytes
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
@@ -121,9 +120,7 @@ def _dynamic_bytes(operation: Operation) -> int:
     if not isinstance(start, arith.ConstantOp) or not isinstance(start.value, IntegerAttr):
         return 0
     array = operation.result.type
-    element = array.element_type
-    assert isinstance(element, FixedBitwidthType)
-    return start.value.value.data + math.prod(array.dims) * element.size
+    return start.value.value.data + array_bytes(array.dims, array.element_type)
 
 
 class TracedKernel:

@@ -7,14 +7,14 @@ arrays as `weft.shared_memory_bytes`, which launches add to what they ask for. N
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 
 from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import SHARED_MEMORY_BYTES, KernelOp
 from weft.dialects.cuda.shared import SharedOp
+from weft.dialects.cuda.types import array_bytes
 from weft.errors import ValueRangeError
 from weft.language.shared import MAX_SHARED_BYTES
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from weft.dialects.cuda.types import TensorType
 
 BUFFER_ALIGNMENT: Final = 16
 """Bytes that a kernel's part of the buffer is a multiple of: there the launch's own bytes begin."""
@@ -46,7 +45,7 @@ def _lay_out(kernel: KernelOp) -> None:
     for array in _arrays(kernel):
         tensor_type = array.result.type
         offset = _aligned(end, tensor_type.alignment_bytes.data)
-        end = offset + array_bytes(tensor_type)
+        end = offset + array_bytes(tensor_type.dims, tensor_type.element_type)
         if end > MAX_SHARED_BYTES:
             raise ValueRangeError(
                 "SHARED_TOO_LARGE",
@@ -67,17 +66,3 @@ def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:
 
 def _aligned(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
-
-
-def array_bytes(tensor_type: TensorType) -> int:
-    """Bytes of an array of static shape; a bool takes one.
-
-    Example:
-        >>> from xdsl.dialects.builtin import f32
-        >>> from weft.dialects.cuda.types import TensorType
-        >>> array_bytes(TensorType.get(f32, (8, 4), space="shared"))
-        128
-    """
-    element = tensor_type.element_type
-    assert isinstance(element, FixedBitwidthType)
-    return math.prod(tensor_type.dims) * element.size

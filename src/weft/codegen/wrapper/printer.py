@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.module_printer import ModulePrinter
     from weft.dialects.ffi.arguments import DecodeOp
+    from weft.dialects.ffi.checks import CheckDimOp, CheckStrideOp
     from weft.dialects.ffi.function import FuncOp
 
 LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
@@ -158,6 +159,14 @@ class WrapperPrinter(FunctionPrinter):
         offset, _ = ROWS[row]
         function = self.field(self.table, offset, "ptr", row)
         self.line(f"call void {function}({', '.join(arguments)})")
+
+    def expected_by(self, op: CheckDimOp | CheckStrideOp) -> tuple[str, str, str | None]:
+        """What a check compares with, how a message goes on behind it, and whether the symbol has a value (i1)."""
+        if op.bound is None or op.expected is None:
+            assert op.size is not None  # verified
+            return str(op.size.value.data), "", None
+        wanted, is_bound = self.symbols[op.expected]
+        return wanted, f"to match {op.bound.source}", is_bound
 
     def require(self, condition: str, site: str, received: str, wanted: str = "0") -> None:
         """Goes on where the condition holds, else fails with two numbers (i64)."""

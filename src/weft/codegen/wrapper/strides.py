@@ -168,12 +168,7 @@ def print_check_stride(printer: WrapperPrinter, op: CheckStrideOp) -> None:
     tensor = printer.arguments[op.tensor]
     stride = strides_of(printer, tensor, _dims(tensor))[op.index]
     counts = _counts(printer, tensor, op.index)
-    bound = op.bound
-    if bound is None or op.expected is None:
-        assert op.size is not None  # verified
-        wanted, tail, is_bound = str(op.size.value.data), "", None
-    else:
-        (wanted, is_bound), tail = printer.symbols[op.expected], f"to match {bound.source}"
+    wanted, tail, is_bound = printer.expected_by(op)
     condition = printer.any_of(
         printer.let(f"icmp eq i64 {stride}, {wanted}"), printer.let(f"xor i1 {counts}, true")
     )

@@ -209,12 +209,7 @@ def print_check_dim(printer: WrapperPrinter, op: CheckDimOp) -> None:
     """`ffi.check_dim`: a constant, or the value of a symbol."""
     tensor = printer.arguments[op.tensor]
     size = dim_of(printer, tensor, op.index)
-    bound = op.bound
-    if bound is None or op.expected is None:
-        assert op.size is not None  # verified
-        wanted, tail, is_bound = str(op.size.value.data), "", None
-    else:
-        (wanted, is_bound), tail = printer.symbols[op.expected], f"to match {bound.source}"
+    wanted, tail, is_bound = printer.expected_by(op)
     condition = printer.let(f"icmp eq i64 {size}, {wanted}")
     if is_bound is not None:
         condition = printer.any_of(condition, printer.let(f"xor i1 {is_bound}, true"))

@@ -7,9 +7,10 @@ Next: kernel, memory.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
@@ -137,6 +138,18 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         alignment = self.alignment_bytes.data
         if alignment < 1 or alignment & (alignment - 1):
             raise VerifyException(f"alignment of {alignment} bytes is no power of two")
+
+
+def array_bytes(dims: Sequence[int], element: Attribute) -> int:
+    """Bytes of an array of static shape; a bool takes one.
+
+    Example:
+        >>> from xdsl.dialects.builtin import f32, i1
+        >>> array_bytes((8, 4), f32), array_bytes((3,), i1)
+        (128, 3)
+    """
+    assert isinstance(element, FixedBitwidthType)
+    return math.prod(dims) * element.size
 
 
 def _parse_dim(parser: AttrParser) -> int:
