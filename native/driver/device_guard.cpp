@@ -6,6 +6,7 @@
 #include "driver/device_program.h"
 #include "driver/driver_library.h"
 #include "driver/gil.h"
+#include "python/common.h"
 
 namespace weft {
 
@@ -14,28 +15,41 @@ using cuda::CUresult;
 
 namespace {
 
-// The usual call: everything is loaded, the tensors name the device, and its primary context is current.
-// Two driver calls of a few nanoseconds; false means that the careful path decides.
+// The usual call: everything is loaded, and the primary context of the device is current: the tensors' or,
+// where there are none, the caller's. Two driver calls of a few nanoseconds; false means that the careful
+// path decides.
 bool enter_quickly(weft_call_frame* frame, const DeviceProgram* program) {
   const weft_state* state = frame->state;
-  const int32_t ordinal = frame->device;
-  if (!driver_is_ready() || (state->bound_device >= 0 && state->bound_device != ordinal)) return false;
-  const Device* device = device_or_null(ordinal);
-  if (device == nullptr) return false;
-  LoadedProgram* loaded = program->loaded(state->load_policy, ordinal);
-  if (loaded == nullptr) return false;
-  CUcontext current = nullptr;
-  const CUcontext primary = device->primary.load(std::memory_order_relaxed);
-  if (driver().cuCtxGetCurrent(&current) != cuda::CUDA_SUCCESS || current != primary || current == nullptr) {
+  if (WEFT_UNLIKELY(!driver_is_ready())) return false;
+  const Device* device = device_or_null(frame->device);
+  LoadedProgram* loaded = nullptr;
+  if (WEFT_LIKELY(device != nullptr)) {
+    loaded = program->loaded(state->load_policy, device->ordinal);
+    if (WEFT_UNLIKELY(loaded == nullptr)) return false;
+  } else if (frame->device >= 0) {
     return false;
   }
+  CUcontext current = nullptr;
+  if (WEFT_UNLIKELY(driver().cuCtxGetCurrent(&current) != cuda::CUDA_SUCCESS || current == nullptr)) {
+    return false;
+  }
+  if (device == nullptr) {
+    device = device_of_primary(current);
+    if (device == nullptr) return false;
+    loaded = program->loaded(state->load_policy, device->ordinal);
+    if (loaded == nullptr) return false;
+  } else if (WEFT_UNLIKELY(device->primary.load(std::memory_order_relaxed) != current)) {
+    return false;
+  }
+  if (state->bound_device >= 0 && state->bound_device != device->ordinal) return false;
   if (is_stream_handle(frame->stream)) {
     CUcontext context = nullptr;
     auto stream = static_cast<cuda::CUstream>(frame->stream);
-    if (driver().cuStreamGetCtx(stream, &context) != cuda::CUDA_SUCCESS || context != primary) return false;
+    if (driver().cuStreamGetCtx(stream, &context) != cuda::CUDA_SUCCESS || context != current) return false;
   }
+  frame->device = device->ordinal;
   frame->driver_kernels = loaded;
-  frame->is_home = loaded->home == primary;
+  frame->is_home = loaded->home == current;
   return true;
 }
 
@@ -90,7 +104,7 @@ bool restore(weft_call_frame* frame, DriverError* error) {
 // The first use of the driver takes tenths of a second, a load milliseconds: other Python threads run then.
 bool open_without_gil(DriverError* error) {
   if (driver_is_ready()) return true;
-  GilRelease released;
+  WithoutGil released;
   return open_driver(error);
 }
 
@@ -102,7 +116,7 @@ bool enter_carefully(weft_call_frame* frame, DeviceProgram* program, DriverError
   if (device == nullptr || !switch_to(frame, chosen, error)) return false;
   LoadedProgram* loaded = program->loaded(frame->state->load_policy, device->ordinal);
   if (loaded == nullptr) {
-    GilRelease released;
+    WithoutGil released;
     auto stream = static_cast<cuda::CUstream>(frame->stream);
     loaded = program->load(frame->state->load_policy, device, chosen, stream, error);
   }
@@ -113,14 +127,9 @@ bool enter_carefully(weft_call_frame* frame, DeviceProgram* program, DriverError
 
 }  // namespace
 
-int32_t device_enter(weft_call_frame* frame) {
-  frame->must_restore = 0;
-  frame->saved_context = nullptr;
-  frame->driver_kernels = nullptr;
-  frame->entered_stream = frame->stream;
-  frame->is_home = 0;
-  auto* program = static_cast<DeviceProgram*>(frame->state->driver_state);
-  if (program != nullptr && enter_quickly(frame, program)) return 0;
+namespace {
+
+WEFT_COLD int32_t enter_or_explain(weft_call_frame* frame, DeviceProgram* program) {
   DriverError error;
   if (program == nullptr) {
     error.runtime(
@@ -133,11 +142,27 @@ int32_t device_enter(weft_call_frame* frame) {
   return set_ffi_error(error);
 }
 
-int32_t device_leave(weft_call_frame* frame, int32_t code) {
-  if (frame->must_restore == 0) return code;
+WEFT_COLD int32_t restore_or_explain(weft_call_frame* frame, int32_t code) {
   DriverError error;
   if (restore(frame, &error) || code != 0) return code;
   return set_ffi_error(error);
+}
+
+}  // namespace
+
+int32_t device_enter(weft_call_frame* frame) {
+  frame->must_restore = 0;
+  frame->saved_context = nullptr;
+  frame->driver_kernels = nullptr;
+  frame->entered_stream = frame->stream;
+  frame->is_home = 0;
+  auto* program = static_cast<DeviceProgram*>(frame->state->driver_state);
+  if (WEFT_LIKELY(program != nullptr && enter_quickly(frame, program))) return 0;
+  return enter_or_explain(frame, program);
+}
+
+int32_t device_leave(weft_call_frame* frame, int32_t code) {
+  return WEFT_LIKELY(frame->must_restore == 0) ? code : restore_or_explain(frame, code);
 }
 
 }  // namespace weft

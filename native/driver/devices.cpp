@@ -12,16 +12,12 @@ namespace weft {
 using cuda::CUcontext;
 using cuda::CUresult;
 
+DeviceTable g_devices;
+
 namespace {
 
-struct DeviceTable {
-  Device devices[kMaxDevices];
-  int count = 0;
-  std::mutex mutex;  // guards retaining
-};
-
-DeviceTable& table() {
-  static DeviceTable* only = new DeviceTable;  // never destroyed: threads may still call at exit
+std::mutex& retaining() {
+  static std::mutex* only = new std::mutex;  // never destroyed, like the table
   return *only;
 }
 
@@ -42,8 +38,8 @@ int32_t ask_device(CUcontext context, DriverError* error) {
     return -1;
   }
   if (!guard.leave(error)) return -1;
-  for (int index = 0; index < table().count; ++index) {
-    if (table().devices[index].handle == handle) return index;
+  for (int index = 0; index < g_devices.count; ++index) {
+    if (g_devices.devices[index].handle == handle) return index;
   }
   error->runtime("context " + hexadecimal(context) + " is on a device that the driver did not list");
   return -1;
@@ -67,7 +63,7 @@ bool list_devices(DriverError* error) {
   if (result != cuda::CUDA_SUCCESS) return error->cuda(result, "cuDeviceGetCount", "counting devices");
   if (count > kMaxDevices) count = kMaxDevices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    Device& device = table().devices[ordinal];
+    Device& device = g_devices.devices[ordinal];
     device.ordinal = ordinal;
     result = driver().cuDeviceGet(&device.handle, ordinal);
     if (result != cuda::CUDA_SUCCESS) {
@@ -90,20 +86,14 @@ bool list_devices(DriverError* error) {
       }
     }
   }
-  table().count = count;
+  g_devices.count = count;
   return true;
-}
-
-int device_count() { return table().count; }
-
-Device* device_or_null(int32_t ordinal) {
-  return ordinal >= 0 && ordinal < table().count ? &table().devices[ordinal] : nullptr;
 }
 
 Device* device_at(int32_t ordinal, DriverError* error) {
   Device* device = device_or_null(ordinal);
   if (device == nullptr) {
-    const int count = table().count;
+    const int count = g_devices.count;
     error->value("there is no device cuda:" + std::to_string(ordinal) + "; the driver sees " +
                  (count == 0 ? "none" : std::to_string(count) + (count == 1 ? " device" : " devices")));
   }
@@ -113,7 +103,7 @@ Device* device_at(int32_t ordinal, DriverError* error) {
 CUcontext primary_context(Device* device, DriverError* error) {
   CUcontext context = device->primary.load(std::memory_order_acquire);
   if (context != nullptr) return context;
-  std::lock_guard<std::mutex> lock(table().mutex);
+  std::lock_guard<std::mutex> lock(retaining());
   context = device->primary.load(std::memory_order_acquire);
   if (context != nullptr) return context;
   CUresult result = driver().cuDevicePrimaryCtxRetain(&context, device->handle);
@@ -143,10 +133,8 @@ RelaxedCapture::~RelaxedCapture() {
 }
 
 int32_t device_of_context(CUcontext context, DriverError* error) {
-  for (int index = 0; index < table().count; ++index) {
-    if (table().devices[index].primary.load(std::memory_order_acquire) == context) return index;
-  }
-  return ask_device(context, error);
+  const Device* device = device_of_primary(context);
+  return device != nullptr ? device->ordinal : ask_device(context, error);
 }
 
 int32_t device_of_stream(cuda::CUstream stream, CUcontext* context, DriverError* error) {

@@ -29,11 +29,29 @@ struct Device {
 // Fills the table of devices; called by open_driver with its lock held, cuInit done.
 bool list_devices(DriverError* error);
 
-int device_count();
+// Plain data, which is never destroyed: threads may still call at exit.
+struct DeviceTable {
+  Device devices[kMaxDevices];
+  int count = 0;
+};
+extern DeviceTable g_devices;
+
+inline int device_count() { return g_devices.count; }
 // The device with that ordinal; nullptr with an error that says how many there are.
 Device* device_at(int32_t ordinal, DriverError* error);
 // The same without an error, for paths that have checked.
-Device* device_or_null(int32_t ordinal);
+inline Device* device_or_null(int32_t ordinal) {
+  return static_cast<uint32_t>(ordinal) < static_cast<uint32_t>(g_devices.count) ? &g_devices.devices[ordinal]
+                                                                                 : nullptr;
+}
+// The device whose primary context this is, or nullptr; makes no driver call. `context` is not NULL.
+inline Device* device_of_primary(cuda::CUcontext context) {
+  for (int index = 0; index < g_devices.count; ++index) {
+    Device& device = g_devices.devices[index];
+    if (device.primary.load(std::memory_order_acquire) == context) return &device;
+  }
+  return nullptr;
+}
 
 // The device's primary context, retained on first use. nullptr with an error.
 cuda::CUcontext primary_context(Device* device, DriverError* error);

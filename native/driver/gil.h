@@ -9,13 +9,14 @@
 
 namespace weft {
 
-// Releases the GIL for the guard's life where this thread holds it; callers also come without Python.
-class GilRelease {
+// Releases the GIL for the guard's life where this thread holds it; callers also come without Python. (The CPU
+// pool has a GilRelease of its own, which polls for signals.)
+class WithoutGil {
  public:
-  GilRelease() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  GilRelease(const GilRelease&) = delete;
-  GilRelease& operator=(const GilRelease&) = delete;
-  ~GilRelease() {
+  WithoutGil() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() {
     if (saved_ != nullptr) PyEval_RestoreThread(saved_);
   }
 

@@ -229,27 +229,34 @@ struct CudaLaunch {
   bool is_home;  // the kernel's function is good in the launch's context
 };
 
-// Which kernel, and whether the launch's own stream fits. False with the FFI error set.
-bool resolve(CudaLaunch* call, int32_t kernel) {
-  weft_call_frame* frame = call->frame;
-  auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
-  if (WEFT_UNLIKELY(program == nullptr || kernel < 0 ||
-                    static_cast<size_t>(kernel) >= program->kernel_count)) {
-    DriverError error;
-    error.runtime("the image has no kernel number " + std::to_string(kernel) + "; this is a defect of weft");
+WEFT_COLD bool refuse_kernel(int32_t kernel) {
+  DriverError error;
+  error.runtime("the image has no kernel number " + std::to_string(kernel) + "; this is a defect of weft");
+  set_ffi_error(error);
+  return false;
+}
+
+// A launch that names a stream of its own.
+WEFT_COLD bool resolve_stream(CudaLaunch* call, const LoadedProgram& program) {
+  DriverError error;
+  if (!check_stream(*call->frame, program, &error)) {
     set_ffi_error(error);
     return false;
   }
+  call->is_home = program.module != nullptr;  // else it may be of another context of the device
+  return true;
+}
+
+// Which kernel, and whether the launch's own stream fits. False with the FFI error set.
+inline bool resolve(CudaLaunch* call, int32_t kernel) {
+  const weft_call_frame* frame = call->frame;
+  auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
+  if (WEFT_UNLIKELY(program == nullptr || kernel < 0 || static_cast<size_t>(kernel) >= program->kernel_count))
+    return refuse_kernel(kernel);
   call->kernel = &program->kernels[kernel];
   call->is_home = frame->is_home != 0;
   if (WEFT_LIKELY(frame->stream == frame->entered_stream) || !is_stream_handle(frame->stream)) return true;
-  DriverError error;
-  if (!check_stream(*frame, *program, &error)) {
-    set_ffi_error(error);
-    return false;
-  }
-  call->is_home = program->module != nullptr;  // else it may be of another context of the device
-  return true;
+  return resolve_stream(call, *program);
 }
 
 const Device& device_of(const CudaLaunch& call) {

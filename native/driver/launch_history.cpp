@@ -44,7 +44,8 @@ std::string triple(const uint32_t* values) {
 void record_launch(const LaunchRecord& record) {
   const uint64_t ticket = g_next.fetch_add(1, std::memory_order_relaxed);
   Slot& slot = g_slots[ticket % kSlots];
-  uint64_t words[kWords] = {};
+  uint64_t words[kWords];
+  static_assert(sizeof(words) == sizeof(record), "every byte is written");
   memcpy(words, &record, sizeof(record));
   slot.sequence.store(2 * ticket + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -23,7 +23,7 @@ PyObject* load(PyObject*, PyObject* arguments) {
   BinaryResources resources;
   Binary* binary;
   {
-    GilRelease released;
+    WithoutGil released;
     binary = load_binary(name, code, shared, device, &resources, &error);
   }
   if (binary == nullptr) return set_python_error(error);

@@ -109,7 +109,7 @@ PyObject* synchronize(PyObject*, PyObject* arguments) {
   DriverError error;
   bool done;
   {
-    GilRelease released;
+    WithoutGil released;
     done = wait(device, value.v_ptr, stream == Py_None, &error);
   }
   if (!done) return set_python_error(error);

@@ -207,7 +207,7 @@ bool run(PythonLaunch* launch, Binary* binary, Parameters* parameters, DriverErr
   if (!launch->release_gil) {
     return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
   }
-  GilRelease released;
+  WithoutGil released;
   return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
 }
 

@@ -22,7 +22,7 @@ PyObject* open(PyObject*, PyObject*) {
   DriverError error;
   bool opened;
   {
-    GilRelease released;
+    WithoutGil released;
     opened = ensure_driver(&error);
   }
   if (!opened) return set_python_error(error);
@@ -46,7 +46,7 @@ PyObject* count(PyObject*, PyObject*) {
 PyObject* drain(PyObject*, PyObject*) {
   int unloaded;
   {
-    GilRelease released;
+    WithoutGil released;
     unloaded = drain_unload_queue();
   }
   return PyLong_FromLong(unloaded);

@@ -140,7 +140,7 @@ int allocate(OwnedTensor* owned, int64_t elements, int bits, int device) {
     DriverError error;
     bool done;
     {
-      GilRelease released;
+      WithoutGil released;
       done = allocate_device(owned, static_cast<size_t>(bytes), device, &error);
     }
     if (!done) set_python_error(error);
@@ -216,7 +216,7 @@ PyObject* copy_memory(PyObject* arguments, const char* format, int buffer_flags,
   DriverError error;
   bool done;
   {
-    GilRelease released;
+    WithoutGil released;
     done = copy(address, &host, to_device, device, value.v_ptr, &error);
   }
   PyBuffer_Release(&host);

@@ -153,7 +153,7 @@ PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_
   DriverError error;
   LoadedProgram* loaded;
   {
-    GilRelease released;
+    WithoutGil released;
     loaded = preload_program(program, ordinal, policy, &error);
   }
   if (loaded == nullptr) return set_python_error(error);
