@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate_errors import CallError, call_errors
-from tests.ffi_wrapper.test_golden import ON_CUDA, WRONG
+from tests.ffi_wrapper.golden_cases import ON_CUDA, WRONG
 
 NATIVE = Path(__file__).parents[2] / "native"
 ERRORS = [error for found in call_errors().values() for error in found]

@@ -120,7 +120,7 @@ def package_value(value: Any) -> Any:
 
 
 @functools.cache
-def _c_program() -> ctypes.CDLL:
+def c_program() -> ctypes.CDLL:
     ffi = Path(find_ffi_library())
     folder = Path(tempfile.mkdtemp(prefix="weft-golden-"))
     compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
@@ -165,7 +165,7 @@ class Golden:
     def c(self, *values: Any) -> str:
         """What a program in C gets."""
         answer = ctypes.create_string_buffer(4000)
-        code = _c_program().call_with_text(
+        code = c_program().call_with_text(
             ctypes.c_void_p(self.wrapped.image.lookup(self.wrapped.symbol)),
             " ".join(map(c_text, values)).encode(),
             len(values),

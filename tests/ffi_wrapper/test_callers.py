@@ -152,3 +152,41 @@ def test_torch_tensors_through_every_caller(compiled, package_function):
         assert torch.equal(b, a + 1)
         with pytest.raises(ValueError, match=r"argument #1 'b': dtype is f64, expected f32"):
             function(a, b.double())
+
+
+NO_DRIVER = """
+import ctypes, tvm_ffi, weft
+from tests.ffi_wrapper.golden_callers import Tensor, c_program, c_text
+from tests.ffi_wrapper.kernels import add_one
+
+function = weft.compile(add_one, options="--target cuda")
+a, b = Tensor(10, device=(2, 0)), Tensor(10, device=(2, 0))
+said = []
+for call, convert in ((function, lambda x: x), (function.as_tvm_ffi(), tvm_ffi.from_dlpack)):
+    try:
+        call(convert(a), convert(b))
+    except RuntimeError as error:
+        said.append(f"{type(error).__name__}: {error}")
+answer = ctypes.create_string_buffer(4000)
+address = ctypes.c_void_p(function.engine.lookup("__tvm_ffi_add_one"))
+text = " ".join((c_text(a), c_text(b))).encode()
+assert c_program().call_with_text(address, text, 2, answer, ctypes.c_size_t(4000)) != 0
+print(*said, answer.value.decode(), sep="\\n")
+"""
+
+
+def test_every_caller_is_told_that_there_is_no_driver():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_DRIVER],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "WEFT_LIBCUDA": "/nowhere/libcuda.so.1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    kinds, texts = zip(*(line.split(": ", 1) for line in done.stdout.splitlines()), strict=True)
+    # The package and C know the kinds of the ABI only.
+    assert kinds == ("CudaError", "RuntimeError", "RuntimeError")
+    for text in texts:
+        assert text.startswith("cannot open the CUDA driver: /nowhere/libcuda.so.1")
+        assert "the cpu target needs none" in text
