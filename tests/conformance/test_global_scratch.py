@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""global_scratch: each block has its own, launches allocate it, and what a GPU cannot do yet is said.
+"""global_scratch: each block has its own, and launches allocate it.
 
-In: kernels with scratch arrays. Out: memory, metadata, errors. Next: test_host.
+In: kernels with scratch arrays. Out: memory, metadata, errors. Next: tests/driver/test_scratch_on_fake.
 """
 
 from __future__ import annotations
@@ -85,10 +85,27 @@ def test_a_grid_that_needs_more_memory_than_there_is_is_refused():
     assert out[0] == 1
 
 
-def test_a_launch_for_a_gpu_says_what_to_do_instead():
+def test_for_a_gpu_each_array_is_a_hidden_parameter_indexed_by_the_block():
     fakes = (weft.fake_tensor(weft.f32, ("m", "n", 64)),) * 2
-    with pytest.raises(weft.UnavailableError) as caught:
-        weft.compile(define(SOURCE)["host"], *fakes, options="--gpu-arch sm_90a")
-    assert caught.value.code == "TARGET_SCRATCH"
-    assert caught.value.hint == "pass a tensor with one row per block as an argument"
-    assert "kernel(a, out).launch" in str(caught.value)
+    compiled = weft.compile(define(SOURCE)["host"], *fakes, options="--gpu-arch sm_90a")
+    info = compiled.kernels["kernel"]
+    assert info.global_scratch_bytes == 2 * 64 * 4 + 3
+    # Two tensors and two arrays are four pointers; the launch fills those of the arrays.
+    assert info.parameter_sizes.count(8) == 4
+    assert "%nctaid.x" in compiled.ptx
+
+
+def test_scratch_that_nothing_uses_takes_no_memory_and_no_parameter():
+    source = """
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        weft.global_scratch(1 << 20, weft.f32)
+        out[0] = 1.0
+
+    @weft.jit
+    def host(out: weft.Tensor[weft.f32, (1,)]):
+        kernel(out).launch(grid=1, block=1)
+    """
+    compiled = weft.compile(define(source)["host"], options="--gpu-arch sm_90a")
+    assert compiled.kernels["kernel"].global_scratch_bytes == 0
+    assert compiled.kernels["kernel"].parameter_sizes == (8,)

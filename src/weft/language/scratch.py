@@ -39,8 +39,9 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
 
     Use it like `shared`, with the same barriers, for what does not fit there. Each call in the source makes
     one array; in a loop, every round gets the same one. Each launch allocates it for all blocks of its grid
-    and gives it back; `KernelInfo.global_scratch_bytes` tells the bytes per block. In this version launches
-    on the CPU do so; for a GPU a function that launches such a kernel does not compile.
+    and gives it back; `KernelInfo.global_scratch_bytes` tells the bytes per block. On a GPU that happens in the
+    order of the launch's stream, also while it is captured into a graph; the memory comes from the driver's
+    pool, or from what `weft.set_allocator` named.
 
     Args:
         builder: where operations go; users leave it out.
@@ -50,7 +51,6 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     Raises:
         TypeMismatchError: for a shape that is not constant, or no element type.
         ValueRangeError: for a dim below 1, a rank above 7, or more than 2^30 bytes per block.
-        UnavailableError: at a launch that is compiled for a GPU.
 
     Example:
         ``histogram = weft.global_scratch(1 << 16, weft.u32)``

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.codegen.kernel_parameters import POINTER
 from weft.codegen.launch import (
     launched_kernel,
     print_launch_structure,
@@ -19,21 +20,26 @@ from weft.codegen.launch import (
 )
 from weft.codegen.module_printer import quoted_bytes
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
-from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
-from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from xdsl.ir import Operation
 
     from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.kernel_parameters import KernelParameter
+    from weft.dialects.cuda.kernel import KernelOp
 
 # CUlaunchAttributeID
 _COOPERATIVE: Final = 2
 _CLUSTER_DIMENSION: Final = 4
 _PROGRAMMATIC_STREAM_SERIALIZATION: Final = 6
+
+_GLOBAL_SCRATCH: Final = 0  # enum weft_scratch_kind
+_SCRATCH_ALIGNMENT: Final = (
+    256  # as all device memory, so that blocks with a round size begin on cache lines
+)
 
 
 def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
@@ -69,16 +75,33 @@ def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, by
     )
 
 
+def _scratch_arrays(
+    kernel: KernelOp, parameters: Sequence[KernelParameter]
+) -> list[tuple[int, int]]:
+    """Each scratch array that is used: the parameter that is the pointer to it, and its bytes per block."""
+    sizes = dict(zip(kernel.scratch_arguments, scratch_bytes(kernel), strict=True))
+    arguments = kernel.body.block.args
+    return [
+        (index, sizes[arguments[parameter.argument]])
+        for index, parameter in enumerate(parameters)
+        if parameter.part == POINTER and sizes.get(arguments[parameter.argument])
+    ]
+
+
+def _scratch_constant(printer: FunctionPrinter, arrays: Sequence[tuple[int, int]]) -> str:
+    """An array of `weft_scratch`; the runtime allocates each for all blocks and stores its address."""
+    rows = ", ".join(
+        f"{{ i64, i64, i32, i32 }} {{ i64 {size}, i64 {_SCRATCH_ALIGNMENT}, i32 {index}, i32 {_GLOBAL_SCRATCH} }}"
+        for index, size in arrays
+    )
+    return printer.module.add_global(
+        f"private unnamed_addr constant [{len(arrays)} x {{ i64, i64, i32, i32 }}] [{rows}], align 8",
+        "scratch",
+    )
+
+
 def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     number, kernel = launched_kernel(op)
-    if any(scratch_bytes(kernel)):
-        raise UnavailableError(
-            "TARGET_SCRATCH",
-            f"'{kernel.sym_name.data}' uses weft.global_scratch, which launches on a GPU cannot allocate in this "
-            "version",
-            hint="pass a tensor with one row per block as an argument",
-            location=source_location(op.location),
-        )
     buffer, parameters = print_parameter_buffer(
         printer, op, kernel, ["null"] * len(kernel.scratch_arguments)
     )
@@ -92,15 +115,20 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     attributes = launch_attributes(op)
     constant = _attribute_constant(printer, attributes)
     launch = print_launch_structure(printer, op, constant, len(attributes))
+    arrays = _scratch_arrays(kernel, parameters)
+    row, operands = "launch_cuda", [f"ptr {pointers}"]
+    if arrays:
+        row = "launch_cuda_scratch"
+        operands += [f"ptr {_scratch_constant(printer, arrays)}", f"i64 {len(arrays)}"]
     with _StreamOfLaunch(printer, op):
         code = call_row(
             printer,
             table_of_frame(printer),
-            "launch_cuda",
+            row,
             "ptr %frame",
             f"i32 {number}",
             f"ptr {launch}",
-            f"ptr {pointers}",
+            *operands,
         )
     print_return_on_failure(printer, code)
 
