@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import types
 
+import numpy as np
 import pytest
 
 import weft
 from tests.frontend.tracing import trace_kernel, vector
+from weft.frontend.captured import snapshot
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]
@@ -85,3 +87,107 @@ def test_names_of_the_language_are_not_captured():
         a[weft.thread_idx.x] = weft.f32(1)
 
     assert captured(inner).keys() <= {"kernel"}
+
+
+RECURSIVE: list = [1.0]
+RECURSIVE.append(RECURSIVE)
+OBJECT = object()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, 2), (1.0, 2.0)),
+        (0.0, -0.0),
+        ([0.0], [-0.0]),
+        ([[1.0]], [[9.0]]),
+        (([1.0],), ([2.0],)),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({1, 2}, {1, 3}),
+        (True, 1),
+        (bytearray(b"ab"), bytearray(b"ac")),
+        (np.ones(3, np.float32), np.full(3, 5, np.float32)),
+        (np.ones(2, np.float32), np.ones(2, np.float32).view(np.int32)),
+        (np.ones((2, 3)), np.ones((3, 2))),
+        ([np.ones(2)], [np.zeros(2)]),
+        (np.float32(0.0), np.float32(-0.0)),
+        (np.array(["2020"], "datetime64[Y]"), np.array(["2021"], "datetime64[Y]")),
+        ([1], (1,)),
+        (RECURSIVE, [1.0, RECURSIVE]),
+        (OBJECT, object()),
+    ],
+    ids=str,
+)
+def test_what_compiles_to_other_code_has_another_snapshot(before, after):
+    assert snapshot(before) == snapshot(before)
+    assert snapshot(before) != snapshot(after)
+    assert snapshot(after) == snapshot(after)
+
+
+def test_not_a_number_and_equal_copies_are_the_same():
+    assert snapshot([float("nan"), np.float32("nan")]) == snapshot(
+        [float("nan"), np.float32("nan")]
+    )
+    assert snapshot(np.arange(4)[::2]) == snapshot(np.array([0, 2]))
+    assert snapshot(RECURSIVE) == snapshot(RECURSIVE)
+
+
+def changed(build, change):
+    """Whether a captured value notices a change of what it holds."""
+    held = build()
+
+    def inner(a):
+        a[0] = weft.f32(len(held))
+
+    value = captured(inner)["held"]
+    assert value.is_current()
+    change(held)
+    return not value.is_current()
+
+
+@pytest.mark.parametrize(
+    ("build", "change"),
+    [
+        (lambda: np.ones(3), lambda held: held.__setitem__(1, 9)),
+        (lambda: [[1.0]], lambda held: held[0].append(2.0)),
+        (lambda: ([1.0],), lambda held: held[0].__setitem__(0, 2.0)),
+        (lambda: {"a": {"b": 1}}, lambda held: held["a"].update(b=2)),
+        (lambda: bytearray(2), lambda held: held.__setitem__(0, 1)),
+    ],
+    ids=["an array", "a list in a list", "a list in a tuple", "a dict in a dict", "bytes"],
+)
+def test_a_change_deep_inside_is_noticed(build, change):
+    assert changed(build, change)
+
+
+WEIGHTS = np.ones(3, np.float32)
+COUNT = [1.0]
+
+
+def inner_count():
+    return COUNT[0] * 2.0
+
+
+def count():
+    return inner_count() + 1.0
+
+
+@weft.kernel
+def weight_kernel(out):
+    out[0] = float(WEIGHTS[0]) + count()
+
+
+def test_a_direct_call_follows_arrays_and_what_helpers_read(monkeypatch):
+    out = np.zeros(1, np.float32)
+    weight_kernel[1, 1](out)
+    assert out[0] == 4
+    monkeypatch.setitem(globals(), "WEIGHTS", np.full(3, 5, np.float32))
+    weight_kernel[1, 1](out)
+    assert out[0] == 8
+    WEIGHTS[0] = 7
+    weight_kernel[1, 1](out)
+    assert out[0] == 10
+    monkeypatch.setitem(globals(), "COUNT", [2.0])
+    weight_kernel[1, 1](out)
+    assert out[0] == 12

@@ -7,20 +7,24 @@ In: each read. Out: `CapturedValue`s, of which a direct call asks whether they a
 from __future__ import annotations
 
 import copy
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+import marshal
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.arguments.constant import constant_key
 from weft.language import LanguageName
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import CellType
 
 _GONE: Final = object()
 # What these names stand for does not depend on the program's state.
 _FIXED: Final = (ModuleType, LanguageName, DType)
 _MUTABLE: Final = (list, dict, set)
+# Objects of these types never change, and compare by their value.
+_SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 
 class CapturedValue:
@@ -31,12 +35,15 @@ class CapturedValue:
         value: what it was; of a list, dict or set, a copy.
     """
 
-    __slots__ = ("_read", "name", "value")
+    __slots__ = ("_content", "_read", "name", "value")
 
     def __init__(self, name: str, value: Any, read: Callable[[], Any]) -> None:
         self.name = name
         self.value: Any = copy.copy(value) if type(value) in _MUTABLE else value
         self._read = read
+        # Of what can change in place, a copy to the ground; numbers, texts and objects are themselves.
+        content = None if _is_constant(value) else snapshot(value)
+        self._content = None if content and isinstance(content[-1], _Itself) else content
 
     def __repr__(self) -> str:
         return f"CapturedValue({self.name}={self.value!r})"
@@ -44,11 +51,11 @@ class CapturedValue:
     def is_current(self) -> bool:
         """Whether the name still means what it meant when the function was compiled."""
         current = self._read()
-        value = self.value
-        if current is value:
+        if self._content is not None:
+            return bool(snapshot(current) == self._content)
+        if current is self.value:
             return True
-        # 1, 1.0 and True compile to different code.
-        return type(current) is type(value) and bool(current == value)
+        return type(current) is type(self.value) and bool(snapshot(current) == snapshot(self.value))
 
 
 class Captures:
@@ -78,6 +85,36 @@ class Captures:
         if not isinstance(value, _FIXED):
             self._note(owner, name, text, value, lambda: getattr(owner, name, _GONE))
 
+    def read_function(self, function: FunctionType) -> None:
+        """Notes what a function that Python runs while tracing can read by name, as do those it calls.
+
+        Functions of other modules than its own are taken as they are. What it reads of objects' attributes is
+        not known.
+        """
+        pending, seen = [function], set[int]()
+        while pending:
+            current = pending.pop()
+            if id(current) in seen:
+                continue
+            seen.add(id(current))
+            namespace = current.__globals__
+            found: list[Any] = []
+            for name in _names(current.__code__):
+                if name in namespace:
+                    found.append(namespace[name])
+                    self.read_global(namespace, name, namespace[name])
+            for name, cell in zip(
+                current.__code__.co_freevars, current.__closure__ or (), strict=True
+            ):
+                value = _cell_contents(cell)
+                found.append(value)
+                self.read_cell(cell, name, value)
+            pending += [
+                value
+                for value in found
+                if isinstance(value, FunctionType) and value.__globals__ is namespace
+            ]
+
     def _note(
         self, owner: object, name: str, text: str, value: object, read: Callable[[], Any]
     ) -> None:
@@ -91,3 +128,94 @@ def _cell_contents(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return _GONE
+
+
+def _names(code: CodeType) -> Iterable[str]:
+    """The names that a function and those within it may look up among the globals."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_constant(value: object) -> bool:
+    """Whether an object can never change in place, nor anything in it."""
+    if isinstance(value, (*_SCALARS, FunctionType, type)):
+        return True
+    return isinstance(value, tuple | frozenset) and all(
+        _is_constant(item) for item in cast("Iterable[Any]", value)
+    )
+
+
+def snapshot(value: object) -> tuple[Any, ...]:
+    """A copy that equals another only if both compile to the same code: types, zeros and order differ.
+
+    Containers are copied to the ground, arrays with their bytes. Other objects are themselves, and compare as
+    their class says; the attributes of theirs that were read are noted on their own.
+
+    Example:
+        >>> snapshot([1, 2]) == snapshot([1, 2]), snapshot((1, 2)) == snapshot((1.0, 2.0))
+        (True, False)
+    """
+    return _snapshot(value, ())
+
+
+def _snapshot(value: Any, around: tuple[int, ...]) -> tuple[Any, ...]:
+    kind = cast("type[Any]", type(value))
+    if kind in _SCALARS:
+        return constant_key(value)
+    if kind is list or kind is tuple:
+        if _SCALARS.issuperset(map(type, value)):
+            # Version 2 has no back references: equal values give equal bytes.
+            return (kind, marshal.dumps(value, 2))
+    elif not isinstance(value, list | tuple | dict | set | frozenset):
+        return _of_object(value, kind)
+    identity = id(cast("object", value))
+    if identity in around:
+        return (kind, around.index(identity))  # it contains itself
+    inner = (*around, identity)
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return (kind, tuple(_snapshot(part, inner) for pair in pairs for part in pair))
+    items = (_snapshot(item, inner) for item in cast("Iterable[Any]", value))
+    return (kind, frozenset(items) if isinstance(value, set | frozenset) else tuple(items))
+
+
+def _of_object(value: Any, kind: type) -> tuple[Any, ...]:
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return (kind, _Itself(value))
+    except (ValueError, BufferError):  # an element type that the buffer protocol does not know
+        if not hasattr(value, "tobytes"):
+            return (kind, _Itself(value))
+        return (
+            kind,
+            str(getattr(value, "dtype", "")),
+            getattr(value, "shape", ()),
+            value.tobytes(),
+        )
+    with view:
+        return (kind, view.format, view.shape, view.tobytes())
+
+
+class _Itself:
+    """An object that is compared as its class says; where that gives no answer, it is another."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Itself):
+            return NotImplemented
+        if self.value is other.value:
+            return True
+        try:
+            return bool(self.value == other.value)
+        except (TypeError, ValueError, RuntimeError):
+            return False
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
