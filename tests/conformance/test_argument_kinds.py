@@ -187,7 +187,30 @@ def by_package(function: Any, *examples: Any) -> Any:
     return lambda *arguments: back(made(*map(convert, arguments)))
 
 
-paths = pytest.mark.parametrize("path", [direct, compiled, again, by_context, by_package])
+def by_tvm_ffi(function: Any, *examples: Any) -> Any:
+    return weft.compile(function, *examples, options="--enable-tvm-ffi")
+
+
+def bound(function: Any, *examples: Any) -> Any:
+    return weft.compile(function, *examples).to(0)
+
+
+def prepared(function: Any, *examples: Any) -> Any:
+    """Arguments that are converted once, and then replaced."""
+    made = weft.compile(function, *examples)
+
+    def call(*arguments: Any) -> Any:
+        launch = made.prepare(*arguments)
+        for index, argument in enumerate(arguments):
+            launch[index] = argument
+        return launch()
+
+    return call
+
+
+paths = pytest.mark.parametrize(
+    "path", [direct, compiled, again, by_context, by_tvm_ffi, by_package, bound, prepared]
+)
 
 
 @paths
