@@ -347,7 +347,15 @@ void shape_value(TVMFFIAny* value, const int64_t* sizes, int64_t count) {
   for (int64_t index = 0; index < made; ++index) integer_value(&items[index], sizes[index % count]);
 }
 
-constexpr int kCount = 14;
+// An even number of rows that are an even number of elements apart.
+void strided_value(TVMFFIAny* value, int64_t n) {
+  tensor_value(value, {kDLFloat, 32, 2, {static_cast<int64_t>(2 * (1 + below(3))), 0}}, n, chance(50));
+  auto* tensor = value->type_index == kTVMFFITensor ? reinterpret_cast<DLTensor*>(value->v_obj + 1)
+                                                    : static_cast<DLTensor*>(value->v_ptr);
+  if (tensor->strides != nullptr && tensor->ndim == 2 && chance(90)) tensor->strides[0] = 8;
+}
+
+constexpr int kCount = 17;
 
 // What the parameter at a position takes.
 void valid_value(TVMFFIAny* value, int position, int64_t n, int64_t m) {
@@ -396,8 +404,14 @@ void valid_value(TVMFFIAny* value, int position, int64_t n, int64_t m) {
     case 12:
       value->type_index = chance(50) ? kTVMFFINone : kTVMFFIOpaquePtr;
       return;
-    default:
+    case 13:
       return tensor_value(value, kScalar, n, chance(50));
+    case 14:
+      return strided_value(value, n);
+    case 15:
+      return float_value(value);
+    default:
+      return integer_value(value, any_integer());
   }
 }
 

@@ -21,12 +21,13 @@ from tests.ffi_wrapper.wrapped import Parameter, llvm_text, module_of, signature
 from weft.arguments.pointer import Pointer
 from weft.arguments.shape import Shape
 from weft.arguments.stream import Stream
-from weft.arguments.tensor_spec import Tensor
+from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.backends.host import host_machine
 from weft.codegen.optimize import emit_object, parse
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.ffi.library import find_ffi_library
-from weft.types.dtype import bf16, bool_, f16, f32, f64, i8, i32, u8, u64
+from weft.types.dims import sym
+from weft.types.dtype import bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, u8, u64
 
 ROOT = Path(__file__).parents[2]
 CALLS = int(os.environ.get("WEFT_TEST_FUZZ_CALLS", "1000000"))
@@ -51,11 +52,19 @@ def host_object() -> bytes:
         tuple[i32, tuple[VECTOR, f64], Shape["m"]],
         Stream,
         Tensor[bf16, ()],
+        fake_tensor(
+            f32,
+            (sym("k", divisibility=2, width=64), "n"),
+            strides=(sym("s", divisibility=2, width=64), 1),
+            alignment_bytes=8,
+        ),
+        f8e4m3,
+        i64,
     )
     parameters = [
-        Parameter(name, spec) for name, spec in zip("abcdefghijklmn", annotations, strict=True)
+        Parameter(name, spec) for name, spec in zip("abcdefghijklmnopq", annotations, strict=True)
     ]
-    results = (("dim", "a", 0), "d", "e", "f", "h")
+    results = (("dim", "a", 0), "d", "e", "f", "h", "p", "q", ("dim", "o", 0))
     tree = tuple_result(
         [
             scalar_result(0, i32),
@@ -64,6 +73,9 @@ def host_object() -> bytes:
             scalar_result(2, u64),
             scalar_result(3, f16),
             scalar_result(4, bool_),
+            scalar_result(5, f8e4m3),
+            scalar_result(6, i64),
+            scalar_result(7, i64),
         ]
     )
     text = llvm_text(module_of(signature_of("f", *parameters), results, tree))
