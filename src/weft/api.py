@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from weft.config import config
 from weft.errors import InternalCompilerError, SignatureError, UnavailableError, WeftError
-from weft.language.functions import HostFunction, KernelFunction
+from weft.language.functions import BoundFunction, HostFunction, KernelFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -272,6 +272,9 @@ class Compile:
             >>> ".target sm_80" in gpu.ptx
             True
         """
+        if isinstance(function, BoundFunction):
+            arguments = (function.owner, *arguments)
+            function = cast("JitFunction", function.function)
         if not isinstance(function, JitFunction):
             what = (
                 "a kernel; compile the @weft.jit function that launches it"

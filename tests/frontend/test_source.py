@@ -125,6 +125,19 @@ def test_a_file_that_was_edited_after_its_import_is_noticed(tmp_path):
         read_source(module.f)
 
 
+def test_a_body_that_was_edited_in_place_is_noticed_too(tmp_path):
+    path = tmp_path / "edited_body.py"
+    path.write_text("def f(a):\n    return a + 1\n")
+    spec = importlib.util.spec_from_file_location("edited_body", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text("def f(a):\n    return a + 2\n")
+    with pytest.raises(CompileError, match="SOURCE_CHANGED"):
+        read_source(module.f)
+    path.write_text("def f(a):\n    return a + 1\n\n# behind it, nothing matters\n")
+    assert read_source(module.f).name == "f"
+
+
 def test_columns_count_characters_not_bytes():
     namespace = executed('def f(a):\n    x = "äöü€"; return a\n')
     source = read_source(namespace["f"])

@@ -7,6 +7,7 @@ In: a value and a name or an index. Out: a value; loads of elements where the va
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from difflib import get_close_matches
 from types import FunctionType, ModuleType
@@ -18,7 +19,7 @@ from weft.frontend.context import HOST, BoundMethod
 from weft.frontend.scope import resolved
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language import LANGUAGE, LanguageName, access, views
-from weft.language.functions import KernelFunction
+from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
     Raises:
         NameResolutionError: if there is no such attribute.
     """
-    return read(frame, value, node.attr, node)
+    return read(frame, value, frame.source.mangled(node.attr), node)
 
 
 def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
@@ -136,6 +137,8 @@ def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
         value = visitor.evaluate(node.value)
     if isinstance(value, KernelFunction):
         return _configured(visitor, value, node)
+    if isinstance(value, BoundFunction):
+        return functools.partial(_configured(visitor, value.function, node), value.owner)
     index = visitor.evaluate(node.slice)
     if type(value) not in PLAIN:
         frame.mark(node)

@@ -24,7 +24,7 @@ from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
 from weft.language.convert import convert
-from weft.language.functions import HostFunction, KernelFunction
+from weft.language.functions import BoundFunction, HostFunction, KernelFunction
 from weft.language.operation import Operation
 from weft.language.values import Scalar, StagedNamespace, is_staged
 from weft.types.dtype import DType
@@ -46,6 +46,7 @@ _METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
     builtins.float: "__float__",
     builtins.round: "__round__",
 }
+_CACHED: Final = type(functools.lru_cache(print))
 _MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
 # Methods of list, dict and set that change them.
 _MUTATING: Final = frozenset(
@@ -87,6 +88,9 @@ def call_value(
         return callee.emit(frame.builder, *arguments, **keywords)
     if isinstance(callee, DType):
         return _converted(frame, callee, arguments, keywords)
+    if isinstance(callee, BoundFunction):
+        given = [callee.owner, *arguments]
+        return call_value(visitor, node, callee.function, given, keywords)
     if isinstance(callee, FrontendCallable):
         return callee.call(frame, arguments, keywords)
     if isinstance(callee, KernelFunction):
@@ -108,6 +112,8 @@ def call_value(
             {**callee.keywords, **keywords},
         )
     staged = contains_staged(arguments) or contains_staged(keywords)
+    if staged and isinstance(callee, _CACHED):
+        callee = callee.__wrapped__  # nothing is run, so nothing is cached
     special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
     if special is not None and (staged or special.always):
         return special.emit(visitor, node, arguments, keywords)
@@ -162,7 +168,10 @@ def _python_function(
     staged = staged or any(isinstance(value, StagedNamespace) for value in arguments)
     if isinstance(function, FunctionType) and (staged or uses_language(function)):
         return frame.context.session.inline(frame, function, arguments, keywords)
-    return constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+    value = constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+    if isinstance(function, FunctionType):
+        frame.context.session.captures.read_function(function)
+    return value
 
 
 def _other(

@@ -104,7 +104,10 @@ class Expressions:
         return node.value
 
     def _name(self, node: ast.Name) -> Any:
-        return self.frame.scope.lookup(node.id)
+        scope, name = self.frame.scope, node.id
+        if name not in scope.local_names:
+            name = self.frame.source.mangled(name)
+        return scope.lookup(name)
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.evaluate(node.left), self.evaluate(node.right)

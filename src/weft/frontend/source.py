@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of a user's function: found, parsed, and described.
 
-In: a Python function from a file, a notebook, or `exec` with a linecache entry. Out: `FunctionSource` with its
-syntax tree, globals, closure and parameters. Next: names.
+In: a Python function from a file, a notebook, the prompt, or `exec` with a linecache entry. Out: `FunctionSource`
+with its syntax tree, globals, closure and parameters. Next: names.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
 from weft.frontend.names import NameAnalysis
-from weft.language.functions import StagedFunction
+from weft.frontend.unsaved_source import compiles_to, find_unsaved
+from weft.language.functions import LOADED_AT, BoundFunction, StagedFunction
 from weft.location import SourceLocation
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 _GENERATOR_FLAGS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _LAMBDA: Final = "<lambda>"
 _NO_SOURCE_HINT: Final = (
-    "write the function in a file or a notebook cell; for text made at run time, add an entry "
+    "write the function in a file, a notebook cell or at the prompt; for text made at run time, add an entry "
     "to linecache.cache before exec"
 )
 
@@ -46,6 +48,7 @@ class FunctionSource:
         globals: the function's module's namespace.
         closure: name → cell of each free variable.
         analysis: what the function's statements assign and read.
+        private_class: name of the class around it, which Python puts into names such as ``__x``; else "".
     """
 
     __slots__ = (
@@ -59,6 +62,7 @@ class FunctionSource:
         "line_offset",
         "lines_are_ascii",
         "name",
+        "private_class",
         "text",
         "tree",
     )
@@ -79,7 +83,14 @@ class FunctionSource:
         cells: tuple[CellType, ...] = function.__closure__ or ()
         self.closure = dict(zip(code.co_freevars, cells, strict=True))
         self.analysis = NameAnalysis(has_walrus=":=" in text)
+        self.private_class = _class_around(function.__qualname__)
         self._parameters: tuple[DeclaredParameter, ...] | None = None
+
+    def mangled(self, name: str) -> str:
+        """A name as Python knows it: one that begins with two underscores is private to its class."""
+        if not self.private_class or not name.startswith("__") or name.endswith("__"):
+            return name
+        return f"_{self.private_class}{name}"
 
     def __repr__(self) -> str:
         return f"FunctionSource({self.name} at {self.file}:{self.first_line})"
@@ -190,6 +201,10 @@ def read_source(function: object) -> FunctionSource:
     code = plain.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, plain.__globals__)
+    if not lines:
+        lines = find_unsaved(code)
+    elif _may_have_changed(code.co_filename) and not compiles_to("".join(lines), code):
+        raise _changed(plain)
     if len(lines) < code.co_firstlineno:
         raise CompileError(
             "SOURCE_MISSING",
@@ -203,8 +218,19 @@ def read_source(function: object) -> FunctionSource:
     return source
 
 
+def _class_around(qualified_name: str) -> str:
+    """The innermost class that a function is defined in, without leading underscores."""
+    for part in reversed(qualified_name.split(".<locals>.")):
+        names = part.split(".")
+        if len(names) > 1:
+            return names[-2].lstrip("_")
+    return ""
+
+
 def plain_function(function: object) -> FunctionType | None:
     """The Python function inside a method or a decorated function; None if there is none."""
+    if isinstance(function, BoundFunction):
+        function = function.function
     if isinstance(function, StagedFunction):
         function = function.function
     if isinstance(function, MethodType):
@@ -231,11 +257,24 @@ def _find_def(function: FunctionType, lines: list[str]) -> FunctionSource:
         ):
             return FunctionSource(function, text, cast("ast.FunctionDef", node), offset)
         break
-    raise CompileError(
+    raise _changed(function)
+
+
+def _changed(function: FunctionType) -> CompileError:
+    code = function.__code__
+    return CompileError(
         "SOURCE_CHANGED",
-        f"line {start + 1} of {code.co_filename!r} no longer defines '{function.__name__}'",
+        f"line {code.co_firstlineno} of {code.co_filename!r} no longer defines '{function.__name__}'",
         hint="the file was edited after it was imported; import it again",
     )
+
+
+def _may_have_changed(file: str) -> bool:
+    """Whether a file was written since the first function of it could be decorated."""
+    try:
+        return Path(file).stat().st_mtime > LOADED_AT
+    except OSError:
+        return False  # text in linecache only, or a file inside an archive
 
 
 def _block_ends(lines: list[str], start: int) -> Iterator[int]:

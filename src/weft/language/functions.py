@@ -7,11 +7,15 @@ globals. The api room subclasses them; nothing here imports the compiler. Next: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+
+LOADED_AT: Final = time.time()
+"""When decorators became available: a file written since then may not be the one that was imported."""
 
 
 class StagedFunction:
@@ -25,6 +29,36 @@ class StagedFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """In a class it is a method: an instance's first argument is the instance."""
+        return self if instance is None else BoundFunction(self, instance)
+
+
+class BoundFunction:
+    """A kernel or host function as a method of an instance, which is its first argument.
+
+    Attributes:
+        function: what the decorator made.
+        owner: the instance; the parameter for it is annotated with ``weft.Constexpr``.
+    """
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, function: Any, owner: object) -> None:
+        self.function = function
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"<{self.function!r} of {self.owner!r}>"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The function with the instance in front of the other arguments."""
+        return self.function(self.owner, *arguments, **keywords)
+
+    def __getitem__(self, configuration: Any) -> Any:
+        """``instance.kernel[grid, block]``, to be called with the other arguments."""
+        return partial(self.function[configuration], self.owner)
 
 
 class KernelFunction(StagedFunction):

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that Python does not keep: what was typed at the prompt, given with ``-c``, or read from standard input.
+
+In: the code of a function without a file. Out: the lines that it was compiled from, known by compiling them again.
+Next: source.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+_COMMAND_LINE: Final = "<string>"
+_STANDARD_INPUT: Final = "<stdin>"
+_LONGEST_STATEMENT: Final = 1000  # lines that are tried as one statement of the prompt
+_LONGEST_HISTORY: Final = 5000
+_FUTURE_FLAGS: Final[int] = functools.reduce(
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag,
+    __future__.all_feature_names,
+    0,
+)
+_MOST_BYTES: Final = 1 << 24
+_GOES_ON: Final = (
+    " ",
+    "\t",
+    "else:",
+    "elif ",
+    "except",
+    "finally:",
+)  # a line that begins no statement
+
+
+def find_unsaved(code: CodeType) -> list[str]:
+    """The lines of the text that defines this code, which has no file; none where they are gone."""
+    name = code.co_filename
+    if name == _COMMAND_LINE:
+        candidates = _given_with_c()
+    elif name == _STANDARD_INPUT:
+        candidates = [*_standard_input(), *_typed(code)] if not _is_prompt() else _typed(code)
+    else:
+        return []
+    for text in candidates:
+        if compiles_to(text, code):
+            return text.splitlines(keepends=True)
+    return []
+
+
+def compiles_to(text: str, code: CodeType) -> bool:
+    """Whether a text, compiled from its first line on, has exactly this code in it."""
+    try:
+        flags = code.co_flags & _FUTURE_FLAGS
+        module: CodeType = compile(text, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return any(found == code for found in _codes(module))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):
+            yield from _codes(constant)
+
+
+def _given_with_c() -> list[str]:
+    arguments = sys.orig_argv
+    if "-c" not in arguments[:-1]:
+        return []
+    return [arguments[arguments.index("-c") + 1] + "\n"]
+
+
+def _is_prompt() -> bool:
+    return hasattr(sys, "ps1")
+
+
+def _standard_input() -> list[str]:
+    """The whole of standard input, where it is a file that can be read once more."""
+    try:
+        if not stat.S_ISREG(os.fstat(0).st_mode):
+            return []
+        return [os.pread(0, _MOST_BYTES, 0).decode()]
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _typed(code: CodeType) -> Iterator[str]:
+    """Statements of the prompt's history that may have defined this code, newest first.
+
+    The prompt counts the lines of each statement from 1. A statement ends where the next line would begin
+    another one; which lines belong together is found by parsing them.
+    """
+    history = _history()
+    first = code.co_firstlineno - 1
+    for start in range(len(history) - 1 - first, -1, -1):
+        line = history[start + first].lstrip()
+        if not line.startswith(("@", "def ", "async ")) and "lambda" not in line:
+            continue
+        text = _statement(history, start, start + first + 1)
+        if text is not None:
+            yield text
+
+
+def _statement(history: list[str], start: int, least: int) -> str | None:
+    """The statement that begins at a line of the history and has a line before `least` in it."""
+    for end in range(least, min(len(history), start + _LONGEST_STATEMENT) + 1):
+        if end < len(history) and history[end].startswith(_GOES_ON):
+            continue
+        text = "\n".join(history[start:end]) + "\n"
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue  # a decorator without its function, or an open bracket
+        return text
+    return None
+
+
+def _history() -> list[str]:
+    readline: Any = sys.modules.get("readline")
+    if readline is None:
+        return []
+    count = readline.get_current_history_length()
+    first = max(1, count - _LONGEST_HISTORY)
+    lines = (readline.get_history_item(index) for index in range(first, count + 1))
+    return [line or "" for line in lines]
