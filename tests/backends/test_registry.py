@@ -1,15 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends are found by name, in the table or through an entry point."""
+"""Backends are found by name, in the table or through an entry point; what is wrong with one is said by name."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import sys
+from pathlib import Path
 
 import pytest
 
-from weft.backends import registry
-from weft.backends.registry import BACKENDS, find_backend
+from weft.backends.registry import BACKENDS, ENTRY_POINT, find_backend
 from weft.errors import OptionError
+
+GOOD = """
+class Made:
+    name, device_type = "elsewhere", 1
+    def compile(self, module, architecture, options, artifacts): ...
+    def disassemble(self, artifacts): ...
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Makes a package with one backend visible, as an installer would."""
+
+    def make(source: str, name: str = "elsewhere") -> None:
+        (tmp_path / "elsewhere_package.py").write_text(source)
+        folder = tmp_path / "elsewhere_package-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: elsewhere-package\nVersion: 1.0\n"
+        )
+        (folder / "entry_points.txt").write_text(
+            f"[{ENTRY_POINT}]\n{name} = elsewhere_package:Made\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        find_backend.cache_clear()
+
+    yield make
+    sys.modules.pop("elsewhere_package", None)
+    find_backend.cache_clear()
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -23,21 +53,41 @@ def test_an_unknown_target_is_an_error_that_lists_all():
         find_backend("tpu")
 
 
-def test_another_package_adds_a_backend_through_an_entry_point(monkeypatch: pytest.MonkeyPatch):
-    class Elsewhere:
-        name = "elsewhere"
+def test_another_package_adds_a_backend_through_an_entry_point(install):
+    install(GOOD)
+    assert find_backend("elsewhere").name == "elsewhere"
+    with pytest.raises(OptionError, match=r"there are: cpu, cuda, elsewhere"):
+        find_backend("tpu")
 
-    class Point:
-        name = "elsewhere"
 
-        @staticmethod
-        def load() -> type[Elsewhere]:
-            return Elsewhere
+def test_listing_the_targets_imports_none_of_them(install):
+    install("raise RuntimeError('imported')")
+    assert find_backend("cpu").name == "cpu"
+    with pytest.raises(OptionError, match=r"there are: cpu, cuda, elsewhere"):
+        find_backend("tpu")
+    assert "elsewhere_package" not in sys.modules
 
-    def entry_points(group: str) -> list[type[Point]]:
-        assert group == registry.ENTRY_POINT == "weft.backends"
-        return [Point]
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    assert isinstance(find_backend("elsewhere"), Elsewhere)
-    find_backend.cache_clear()
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise ImportError('no such chip')", "raised ImportError: no such chip"),
+        ("", "raised AttributeError"),
+        ("Made = 3", "raised TypeError: 'int' object is not callable"),
+        ("class Made: name = 'elsewhere'", "lacks device_type, compile, disassemble"),
+        (GOOD.replace("elsewhere", "other"), "calls itself 'other'"),
+    ],
+    ids=["does not import", "has nothing", "has no class", "lacks members", "has another name"],
+)
+def test_a_package_whose_backend_is_broken_is_named(install, source: str, said: str):
+    install(source)
+    with pytest.raises(
+        OptionError, match=rf"'elsewhere' of the package elsewhere-package .*{said}"
+    ):
+        find_backend("elsewhere")
+
+
+def test_a_package_cannot_take_the_place_of_a_backend_of_the_table(install):
+    install(GOOD.replace("elsewhere", "cpu"), name="cpu")
+    assert type(find_backend("cpu")).__name__ == "CpuBackend"
+    assert importlib.metadata.entry_points(group=ENTRY_POINT)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from weft.errors import OptionError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from weft.backends.base import Backend
 
 ENTRY_POINT: Final = "weft.backends"
@@ -25,12 +27,16 @@ BACKENDS: Final = {
 }
 
 
+_MEMBERS: Final = ("name", "device_type", "compile", "disassemble")
+
+
 @functools.cache
 def find_backend(name: str) -> Backend:
     """The backend of that name.
 
     Raises:
-        OptionError: if there is none; the message lists all names.
+        OptionError: if there is none; the message lists all names. If another package's cannot be loaded or
+            lacks a part of the protocol; the message names the package.
     Example:
         >>> find_backend("cpu").name
         'cpu'
@@ -38,18 +44,45 @@ def find_backend(name: str) -> Backend:
     module_name = BACKENDS.get(name)
     if module_name is not None:
         return importlib.import_module(module_name).make_backend()
-    outside = _outside_backends()
-    if name in outside:
-        return outside[name]()
+    points = _entry_points()
+    if name in points:
+        return _load(points[name])
     raise OptionError(
         "OPTION_TARGET",
-        f"there is no target {name!r}; there are: {', '.join([*BACKENDS, *outside])}",
+        f"there is no target {name!r}; there are: {', '.join([*BACKENDS, *points])}",
         hint="another package can add one under the entry point weft.backends",
     )
 
 
-def _outside_backends() -> dict[str, type[Backend]]:
-    """Backends of other packages: entry point name → class or function that makes one."""
+def _entry_points() -> dict[str, EntryPoint]:
+    """What other packages offer, by name; nothing of it is imported. Names of the table stay the table's."""
     from importlib.metadata import entry_points
 
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINT)}
+    return {point.name: point for point in entry_points(group=ENTRY_POINT)}
+
+
+def _load(point: EntryPoint) -> Backend:
+    """Imports another package's class or function and makes the backend."""
+    try:
+        backend = point.load()()
+    except Exception as error:
+        raise OptionError(
+            "OPTION_TARGET",
+            f"the target {point.name!r} of {_package_of(point)} cannot be used: "
+            f"{point.value} raised {type(error).__name__}: {error}",
+            hint="the package is broken, or made for another version of weft",
+        ) from error
+    missing = [member for member in _MEMBERS if not hasattr(backend, member)]
+    if missing or backend.name != point.name:
+        said = f"lacks {', '.join(missing)}" if missing else f"calls itself {backend.name!r}"
+        raise OptionError(
+            "OPTION_TARGET",
+            f"the target {point.name!r} of {_package_of(point)} {said}",
+            hint="weft.backends.base.Backend says what a backend has; its name is that of its entry point",
+        )
+    return backend
+
+
+def _package_of(point: EntryPoint) -> str:
+    distribution = point.dist
+    return "another package" if distribution is None else f"the package {distribution.name}"
