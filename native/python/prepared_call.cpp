@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each argument has a slot that holds the argument, its FFI value and all that the value borrows from. Slots
-// are counted and never changed: a replaced one goes with the last call that began with it. All of this is
-// done with the GIL held.
+// Each argument has a slot that holds the argument, its FFI value and all that the value borrows from. The
+// arguments of a call are one block: its slots, and the values in the order in which the callee reads them.
+// Blocks and slots are counted and never changed: a replaced one goes with the last call that began with it,
+// and a call takes one reference however many arguments it has. All of this is done with the GIL held.
 #include "python/prepared_call.h"
 
 #include <structmember.h>
@@ -18,8 +19,6 @@
 namespace weft {
 namespace {
 
-constexpr Py_ssize_t kInlineSlots = 12;
-
 struct Slot {
   Py_ssize_t references;
   PyObject* argument;  // owned
@@ -27,12 +26,21 @@ struct Slot {
   TVMFFIAny value;
 };
 
+struct Block {
+  Py_ssize_t references;
+  Py_ssize_t count;
+  const Slot* asked;         // whose tensor is asked for the stream, or nullptr
+  const TypeEntry* tensors;  // of the first tensor
+  Slot** slots;              // one reference each; these three arrays lie behind the block
+  PyObject** arguments;      // borrowed from the slots
+  TVMFFIAny* values;
+};
+
 struct PreparedCall {
   PyObject base;
   vectorcallfunc vectorcall;
   Function* function;
-  Slot** slots;
-  Py_ssize_t count;
+  Block* block;  // one reference; nullptr before it is made and after the collector has cleared it
 };
 
 PyTypeObject* g_type = nullptr;
@@ -44,6 +52,38 @@ void drop_slot(Slot* slot) {
   PyObject* argument = slot->argument;
   delete slot;
   Py_DECREF(argument);
+}
+
+void drop_block(Block* block) {
+  if (block == nullptr || --block->references != 0) return;
+  for (Py_ssize_t index = 0; index < block->count; ++index) drop_slot(block->slots[index]);
+  PyMem_Free(block);
+}
+
+// A block without arguments yet, with room for `most`; nullptr with MemoryError.
+Block* make_block(Py_ssize_t most) {
+  const auto size = static_cast<size_t>(most);
+  const size_t bytes = sizeof(Block) + size * (sizeof(TVMFFIAny) + sizeof(Slot*) + sizeof(PyObject*));
+  auto* block = static_cast<Block*>(PyMem_Malloc(bytes));
+  if (block == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  *block = {1, 0, nullptr, nullptr, nullptr, nullptr, reinterpret_cast<TVMFFIAny*>(block + 1)};
+  block->slots = reinterpret_cast<Slot**>(block->values + size);
+  block->arguments = reinterpret_cast<PyObject**>(block->slots + size);
+  return block;
+}
+
+// Takes over a reference to the slot. As for an ordinary call the first tensor on a device decides about the
+// stream, and the first tensor about the library of results.
+void append(Block* block, Slot* slot) {
+  block->slots[block->count] = slot;
+  block->arguments[block->count] = slot->argument;
+  block->values[block->count] = slot->value;
+  ++block->count;
+  if (block->asked == nullptr && slot->frame.stream_asked) block->asked = slot;
+  if (block->tensors == nullptr) block->tensors = slot->frame.context.tensors;
 }
 
 void drop_ffi_object(void* object) { ffi().object_dec_ref(object); }
@@ -85,53 +125,14 @@ PyObject* call_cleared(PyObject*, PyObject* const*, size_t, PyObject*) {
   return nullptr;
 }
 
-// What one call needs of the slots, so that they can be replaced while it is under way.
-struct Borrowed {
-  Slot* slots[kInlineSlots];
-  PyObject* arguments[kInlineSlots];
-  TVMFFIAny values[kInlineSlots];
-};
-
-struct Begun {
-  Slot** slots;
-  PyObject** arguments;
-  TVMFFIAny* values;
-};
-
-int begin(const PreparedCall* prepared, Borrowed* room, CallFrame& frame, Begun* call) {
-  *call = {room->slots, room->arguments, room->values};
-  if (WEFT_UNLIKELY(prepared->count > kInlineSlots)) {
-    auto count = static_cast<size_t>(prepared->count);
-    *call = {frame.scratch.take_array<Slot*>(count), frame.scratch.take_array<PyObject*>(count),
-             frame.scratch.take_array<TVMFFIAny>(count)};
-    if (call->slots == nullptr || call->arguments == nullptr || call->values == nullptr) return -1;
-  }
-  for (Py_ssize_t index = 0; index < prepared->count; ++index) {
-    Slot* slot = prepared->slots[index];
-    ++slot->references;
-    call->slots[index] = slot;
-    call->arguments[index] = slot->argument;
-    call->values[index] = slot->value;
-    if (frame.context.tensors == nullptr) frame.context.tensors = slot->frame.context.tensors;
-  }
-  return 0;
-}
-
-// As for an ordinary call the first tensor on a device decides, and it is asked anew each time.
-int ask_stream(const Slot* const* slots, Py_ssize_t count, CallFrame& frame) {
-  for (Py_ssize_t index = 0; index < count; ++index) {
-    const CallFrame& asked = slots[index]->frame;
-    if (!asked.stream_asked) continue;
-    DLDevice device = asked.stream_source_device;
-    bool found = false;
-    if (current_stream(asked.stream_source, *asked.stream_entry, device, &frame.stream, &found) != 0) {
-      return -1;
-    }
-    if (found) {
-      frame.stream_device_type = device.device_type;
-      frame.stream_device = device.device_id;
-    }
-    return 0;
+// The tensor's library is asked anew for each call.
+int ask_stream(const CallFrame& asked, CallFrame& frame) {
+  DLDevice device = asked.stream_source_device;
+  bool found = false;
+  if (current_stream(asked.stream_source, *asked.stream_entry, device, &frame.stream, &found) != 0) return -1;
+  if (found) {
+    frame.stream_device_type = device.device_type;
+    frame.stream_device = device.device_id;
   }
   return 0;
 }
@@ -148,28 +149,29 @@ PyObject* call_prepared(PyObject* self, PyObject* const*, size_t count_and_flags
   }
   drain_deferred();
   CallFrame frame;
-  Borrowed room;
-  Begun call;
-  if (begin(prepared, &room, frame, &call) != 0) return nullptr;
-  Py_ssize_t count = prepared->count;
-  // The collector may clear `self` while the call is under way.
+  // Replacing arguments, or the collector's clearing of `self`, may drop both while the call is under way.
+  Block* block = prepared->block;
+  ++block->references;
   auto* function = reinterpret_cast<Function*>(Py_NewRef(&prepared->function->base));
+  frame.context.tensors = block->tensors;
   PyObject* result = nullptr;
-  if (WEFT_LIKELY(ask_stream(call.slots, count, frame) == 0)) {
-    result = call_encoded(function, frame, call.arguments, call.values, count);
+  if (WEFT_LIKELY(block->asked == nullptr || ask_stream(block->asked->frame, frame) == 0)) {
+    result = call_encoded(function, frame, block->arguments, block->values, block->count);
   }
-  for (Py_ssize_t index = 0; index < count; ++index) drop_slot(call.slots[index]);
+  drop_block(block);
   Py_DECREF(&function->base);
   return result;
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   PreparedCall* prepared = as_prepared(self);
+  const Block* block = prepared->block;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(prepared->function);
-  for (Py_ssize_t index = 0; index < prepared->count; ++index) {
-    // A call under way holds the slot too: then its argument is not the collector's to take.
-    if (prepared->slots[index]->references == 1) Py_VISIT(prepared->slots[index]->argument);
+  // A call under way holds the block, or an older one with the same slot: then it is not the collector's.
+  if (block == nullptr || block->references != 1) return 0;
+  for (Py_ssize_t index = 0; index < block->count; ++index) {
+    if (block->slots[index]->references == 1) Py_VISIT(block->arguments[index]);
   }
   return 0;
 }
@@ -177,12 +179,9 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 int clear(PyObject* self) {
   PreparedCall* prepared = as_prepared(self);
   prepared->vectorcall = call_cleared;
-  Slot** slots = prepared->slots;
-  Py_ssize_t count = prepared->count;
-  prepared->slots = nullptr;
-  prepared->count = 0;
-  for (Py_ssize_t index = 0; index < count; ++index) drop_slot(slots[index]);
-  PyMem_Free(slots);
+  Block* block = prepared->block;
+  prepared->block = nullptr;
+  drop_block(block);
   return 0;
 }
 
@@ -195,13 +194,32 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-void install(PreparedCall* prepared, Py_ssize_t index, Slot* slot) {
-  Slot* previous = prepared->slots[index];
-  prepared->slots[index] = slot;
-  drop_slot(previous);
+Py_ssize_t count_of(const PreparedCall* prepared) {
+  return prepared->block == nullptr ? 0 : prepared->block->count;
 }
 
-Py_ssize_t length(PyObject* self) { return as_prepared(self)->count; }
+// Puts a block in which `made[i]`, where there is one, has taken the place of slot i. Takes over the
+// references of `made` in any case. 0, or -1 with MemoryError.
+int install(PreparedCall* prepared, Slot** made) {
+  Block* before = prepared->block;
+  const Py_ssize_t count = before->count;
+  Block* block = make_block(count);
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    if (block == nullptr) {
+      drop_slot(made[index]);
+      continue;
+    }
+    Slot* slot = made[index] != nullptr ? made[index] : before->slots[index];
+    if (made[index] == nullptr) ++slot->references;
+    append(block, slot);
+  }
+  if (block == nullptr) return -1;
+  prepared->block = block;
+  drop_block(before);  // which may run anything
+  return 0;
+}
+
+Py_ssize_t length(PyObject* self) { return count_of(as_prepared(self)); }
 
 // The position that an index names, negative ones from the end; -1 with an exception.
 Py_ssize_t position_of(const PreparedCall* prepared, PyObject* key) {
@@ -212,17 +230,25 @@ Py_ssize_t position_of(const PreparedCall* prepared, PyObject* key) {
   }
   Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
   if (index == -1 && PyErr_Occurred()) return -1;
-  Py_ssize_t position = index < 0 ? index + prepared->count : index;
-  if (position >= 0 && position < prepared->count) return position;
-  PyErr_Format(PyExc_IndexError, "argument %zd of %U, which has %zd", index, plan->signature,
-               prepared->count);
+  const Py_ssize_t count = count_of(prepared);
+  Py_ssize_t position = index < 0 ? index + count : index;
+  if (position >= 0 && position < count) return position;
+  PyErr_Format(PyExc_IndexError, "argument %zd of %U, which has %zd", index, plan->signature, count);
   return -1;
 }
 
 PyObject* get_item(PyObject* self, PyObject* key) {
   const PreparedCall* prepared = as_prepared(self);
   Py_ssize_t index = position_of(prepared, key);
-  return index < 0 ? nullptr : Py_NewRef(prepared->slots[index]->argument);
+  return index < 0 ? nullptr : Py_NewRef(prepared->block->arguments[index]);
+}
+
+// Room for the slots that take others' places, all empty; nullptr with MemoryError.
+Slot** make_places(const PreparedCall* prepared) {
+  auto* places =
+      static_cast<Slot**>(PyMem_Calloc(static_cast<size_t>(count_of(prepared)) + 1, sizeof(Slot*)));
+  if (places == nullptr) PyErr_NoMemory();
+  return places;
 }
 
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
@@ -231,16 +257,17 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     return refuse(PyExc_TypeError, "an argument of a prepared call can be replaced but not deleted");
   }
   Py_ssize_t index = position_of(prepared, key);
-  if (index < 0) return -1;
-  Slot* slot = make_slot(prepared->function, index, value);
-  if (slot == nullptr) return -1;
-  install(prepared, index, slot);
-  return 0;
+  Slot** made = index < 0 ? nullptr : make_places(prepared);
+  if (made == nullptr) return -1;
+  made[index] = make_slot(prepared->function, index, value);
+  const int failed = made[index] == nullptr ? -1 : install(prepared, made);
+  PyMem_Free(made);
+  return failed;
 }
 
 Py_ssize_t position_of_name(const PreparedCall* prepared, PyObject* name) {
   const CallPlan* plan = prepared->function->plan;
-  for (Py_ssize_t index = 0; index < prepared->count; ++index) {
+  for (Py_ssize_t index = 0; index < count_of(prepared); ++index) {
     if (PyUnicode_Compare(PyTuple_GET_ITEM(plan->parameters, index), name) == 0) return index;
   }
   PyErr_Format(PyExc_TypeError, "replace() got an unexpected keyword argument '%U'; signature: %U", name,
@@ -255,24 +282,20 @@ PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positio
     PyErr_SetString(PyExc_TypeError, "replace() takes the new values by keyword only");
     return nullptr;
   }
-  Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  auto* made = static_cast<Slot**>(PyMem_Calloc(static_cast<size_t>(count) + 1, sizeof(Slot*)));
-  if (made == nullptr) return PyErr_NoMemory();
-  Py_ssize_t ready = 0;
-  for (; ready < count; ++ready) {
-    Py_ssize_t index = position_of_name(prepared, PyTuple_GET_ITEM(names, ready));
-    if (index >= 0) made[ready] = make_slot(prepared->function, index, arguments[ready]);
-    if (made[ready] == nullptr) break;
-  }
-  bool complete = ready == count;
-  // Exchanged without running anything in between; what is left in `made` is dropped after.
-  for (Py_ssize_t key = 0; complete && key < count; ++key) {
+  const Py_ssize_t most = count_of(prepared);
+  Slot** made = make_places(prepared);
+  if (made == nullptr) return nullptr;
+  bool complete = true;
+  for (Py_ssize_t key = 0; complete && key < (names == nullptr ? 0 : PyTuple_GET_SIZE(names)); ++key) {
     Py_ssize_t index = position_of_name(prepared, PyTuple_GET_ITEM(names, key));
-    Slot* previous = prepared->slots[index];
-    prepared->slots[index] = made[key];
-    made[key] = previous;
+    if (index >= 0) made[index] = make_slot(prepared->function, index, arguments[key]);
+    complete = index >= 0 && made[index] != nullptr;
   }
-  for (Py_ssize_t key = 0; key < count; ++key) drop_slot(made[key]);
+  if (complete) {
+    complete = install(prepared, made) == 0;
+  } else {
+    for (Py_ssize_t index = 0; index < most; ++index) drop_slot(made[index]);
+  }
   PyMem_Free(made);
   if (!complete) return nullptr;
   Py_RETURN_NONE;
@@ -280,10 +303,11 @@ PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positio
 
 PyObject* get_arguments(PyObject* self, void*) {
   const PreparedCall* prepared = as_prepared(self);
-  PyObject* result = PyTuple_New(prepared->count);
+  const Py_ssize_t count = count_of(prepared);
+  PyObject* result = PyTuple_New(count);
   if (result == nullptr) return nullptr;
-  for (Py_ssize_t index = 0; index < prepared->count; ++index) {
-    PyTuple_SET_ITEM(result, index, Py_NewRef(prepared->slots[index]->argument));
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyTuple_SET_ITEM(result, index, Py_NewRef(prepared->block->arguments[index]));
   }
   return result;
 }
@@ -348,18 +372,16 @@ PyObject* prepare_call(PyObject* callable, PyObject* const* arguments, Py_ssize_
   if (!owner) return nullptr;
   prepared->vectorcall = call_prepared;
   prepared->function = reinterpret_cast<Function*>(Py_NewRef(callable));
-  auto size = static_cast<size_t>(plan->count) + 1;
-  prepared->slots = static_cast<Slot**>(PyMem_Calloc(size, sizeof(Slot*)));
+  prepared->block = make_block(plan->count);
+  const auto size = static_cast<size_t>(plan->count) + 1;
   auto* bound = static_cast<PyObject**>(PyMem_Calloc(size, sizeof(PyObject*)));
-  bool ready = prepared->slots != nullptr && bound != nullptr;
-  if (!ready) PyErr_NoMemory();
+  if (bound == nullptr) PyErr_NoMemory();
+  bool ready = prepared->block != nullptr && bound != nullptr;
   ready = ready && bind_arguments(*plan, arguments, count, keywords, bound) == 0;
   for (Py_ssize_t index = 0; ready && index < plan->count; ++index) {
     Slot* slot = make_slot(function, index, bound[index]);
     ready = slot != nullptr;
-    if (!ready) break;
-    prepared->slots[index] = slot;
-    prepared->count = index + 1;
+    if (ready) append(prepared->block, slot);
   }
   PyMem_Free(bound);
   return ready ? owner.release() : nullptr;
