@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from weft.codegen.module_printer import ModulePrinter
 
 
+# The host checks a dim before it launches. Knowing it, LLVM multiplies indices as 32 x 32 to 64 bits.
+_NOT_NEGATIVE: Final = {f"i{bits}": f"range(i{bits} 0, {-(1 << (bits - 1))}) " for bits in (32, 64)}
+
+
 def entry_name(name: str) -> str:
     """A kernel's name in PTX, which has letters, digits, `_` and `$` only.
 
@@ -98,7 +102,8 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
             pointer.append(name)
         else:
             name = f"{name}.{parameter.dimension}"
-            listed.append(f"{kind} {name}")
+            attribute = _NOT_NEGATIVE[kind] if parameter.part == DIM else ""
+            listed.append(f"{kind} {attribute}{name}")
             {DIM: dims, STRIDE: strides}[parameter.part][parameter.dimension] = name
     for index, argument in enumerate(arguments):
         if isinstance(argument.type, TensorType):
