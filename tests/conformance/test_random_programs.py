@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random small programs give in a kernel what they give in Python.
 
-In: functions with nested ifs and loops, break, continue, return and else. Out: one compilation per program,
+In: functions with nested ifs, matches and loops, break, continue, return and else. Out: one compilation per program,
 run for a handful of arguments. Next: nothing.
 """
 
@@ -72,9 +72,9 @@ def statement(draw: st.DrawFn, place: Place) -> list[str]:
     """One statement as lines of text."""
     kinds = ["assign", "assign", "augment", "swap"]
     if place.depth < 3:
-        kinds += ["if", "if else", "if elif else"]
+        kinds += ["if", "if else", "if elif else", "match"]
     if place.depth < 3 and place.loops < 2:
-        kinds += ["for", "for", "while"]
+        kinds += ["for", "for", "while", "search", "endless"]
     if place.loops:
         kinds += ["break", "continue"]
     if place.depth:
@@ -141,7 +141,65 @@ def if_statement(draw: st.DrawFn, place: Place, parts: int) -> list[str]:
     return lines
 
 
+@st.composite
+def search(draw: st.DrawFn, place: Place) -> list[str]:
+    """A loop that is the first to assign what it finds, before a break; its else says what holds otherwise."""
+    number = draw(st.integers(0, 99))
+    found, counter = f"f{number}", f"s{place.depth}"
+    header = draw(
+        st.sampled_from((f"for {counter} in range(b + 3):", f"for {counter} in (1, 4, -2):"))
+    )
+    lines = [
+        header,
+        f"    if {draw(conditions)}:",
+        f"        {found} = ({counter} + {draw(atoms)}) % {MODULUS}",
+        "        break",
+        *draw(block(place.inside(loop=True))),
+        "else:",
+        f"    {found} = {draw(atoms)}",
+    ]
+    return [*lines, f"x = (x + {found}) % {MODULUS}"]
+
+
+@st.composite
+def endless(draw: st.DrawFn, place: Place) -> list[str]:
+    """`while True` with a counter that ends it, and perhaps something else before."""
+    counter = f"e{place.loops}"
+    return [
+        f"{counter} = 0",
+        "while True:",
+        f"    {counter} += 1",
+        *draw(block(place.inside(loop=True))),
+        f"    if {counter} > 3 or {draw(conditions)}:",
+        f"        {draw(st.sampled_from(('break', 'break', 'return x - 5')))}",
+        f"y = (y + {counter}) % {MODULUS}",
+    ]
+
+
+@st.composite
+def match_statement(draw: st.DrawFn, place: Place) -> list[str]:
+    subject = draw(st.one_of(simple, text("({} % 3, {})", names, names)))
+    is_pair = subject.startswith("(") and "," in subject
+    lines = [f"match {subject}:"]
+    for _ in range(draw(st.integers(1, 3))):
+        value = st.integers(-2, 4).map(str)
+        pattern = st.one_of(value, text("{} | {}", value, value), st.just("m"))
+        if is_pair:
+            pattern = text("({}, {})", value, st.one_of(value, st.just("m")))
+        chosen = draw(pattern)
+        condition = f" if {draw(conditions)}" if chosen == "m" or draw(st.booleans()) else ""
+        use = [f"        z = (z + m) % {MODULUS}"] if "m" in chosen else []
+        body = indent(draw(block(place.inside())))
+        lines += [f"    case {chosen}{condition}:", *use, *body]
+    if draw(st.booleans()):
+        lines += ["    case _:", *indent(draw(block(place.inside())))]
+    return lines
+
+
 STATEMENTS = {
+    "search": search,
+    "endless": endless,
+    "match": match_statement,
     "assign": lambda place: st.builds(reduced, st.sampled_from(NAMES), expressions),
     "augment": lambda place: st.builds(
         lambda name, sign, value: [f"{name} {sign}= {value}", f"{name} %= {MODULUS}"],
