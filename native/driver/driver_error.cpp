@@ -113,7 +113,7 @@ bool DriverError::cuda(CUresult result, const char* driver_function, const std::
   message += ")";
   if (!explanation.empty()) message += ": " + explanation;
   if (!configuration.empty()) message += "\n  configuration: " + configuration;
-  const std::string log = take_driver_log();
+  const std::string log = take_driver_log(driver_function);
   if (!log.empty()) message += "\n  the driver's log: " + log;
   return false;
 }

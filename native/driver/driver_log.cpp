@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver logs within the call that fails, on its thread; whoever made the call asks for it right after.
-// Other libraries' failed calls are logged, too, so what is older than a moment is not told.
+// Other calls that failed are logged, too, be they another library's or a probe. The driver ends what it says
+// about a call with "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx", which tells them apart;
+// where it does not say that, what is older than a moment is left out.
 #include "driver/driver_log.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -12,6 +15,9 @@ namespace {
 
 constexpr auto kMoment = std::chrono::milliseconds(20);
 constexpr int32_t kErrorLevel = 0;  // CU_LOG_LEVEL_ERROR
+
+constexpr char kReturning[] = "Returning ";
+constexpr char kEndOfCall[] = " from ";
 
 // Plain data, so that a thread's end has nothing to destroy.
 struct Log {
@@ -48,11 +54,27 @@ void listen_to_driver_log(const cuda::DriverFunctions& functions) {
   if (functions.cuLogsRegisterCallback != nullptr) functions.cuLogsRegisterCallback(on_log, nullptr, &handle);
 }
 
-std::string take_driver_log() {
+std::string take_driver_log(const char* function) {
   Log& log = t_log;
-  const size_t size = is_recent(log) ? log.size : 0;
+  const std::string text(log.text, is_recent(log) ? log.size : 0);
   log.size = 0;
-  return std::string(log.text, size);
+  std::string own, lines;
+  bool is_told_apart = false;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const std::string line = text.substr(start, end - start);
+    start = end + 1;
+    const size_t from = line.rfind(kEndOfCall);
+    if (line.compare(0, sizeof(kReturning) - 1, kReturning) != 0 || from == std::string::npos) {
+      lines += (lines.empty() ? "" : "\n    ") + line;
+      continue;
+    }
+    is_told_apart = true;
+    // The name may have a variant behind it: cuMemAlloc_v2.
+    if (line.compare(from + sizeof(kEndOfCall) - 1, strlen(function), function) == 0) own = lines;
+    lines.clear();
+  }
+  return is_told_apart ? own : lines;
 }
 
 }  // namespace weft

@@ -14,8 +14,9 @@ namespace weft {
 // Asks an initialised driver to tell what it logs. Not being able to costs a sentence, nothing else.
 void listen_to_driver_log(const cuda::DriverFunctions& functions);
 
-// What the driver has logged on this thread just now, one line each, and forgets it; mostly nothing.
-std::string take_driver_log();
+// What the driver has logged on this thread just now about a call of `function` that failed, one line each,
+// and forgets it; mostly nothing.
+std::string take_driver_log(const char* function);
 
 }  // namespace weft
 

@@ -42,6 +42,37 @@ def test_a_failed_launch_says_what_the_driver_logged_and_the_next_one_does_not(f
 
 
 @on_fake()
+def test_of_several_calls_that_failed_only_the_one_that_is_told_has_its_log(fake: FakeCuda):
+    function = empty_kernel()
+    fake.log(
+        "paramIndex 0 outside of kernel parameter count 0\n"
+        "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuFuncGetParamInfo\n"
+        "too much memory\nby far\n"
+        "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx\n"
+        "unknown pointer\n"
+        "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuPointerGetAttribute\n"
+    )
+    fake.fail("cuLaunchKernelEx", 1)
+    with pytest.raises(CudaError) as error:
+        launch_ex(function, 1, 32, NOTHING, ())
+    assert str(error.value).endswith("\n  the driver's log: too much memory\n    by far")
+    fake.log("no pointer\nReturning 1 (CUDA_ERROR_INVALID_VALUE) from cuPointerGetAttribute")
+    fake.fail("cuLaunchKernelEx", 1)
+    with pytest.raises(CudaError) as error:
+        launch_ex(function, 1, 32, NOTHING, ())
+    assert "log" not in str(error.value)
+
+
+@on_fake()
+def test_a_functions_variant_is_the_function(fake: FakeCuda):
+    device_count()
+    fake.log("out of cake\nReturning 2 (CUDA_ERROR_OUT_OF_MEMORY) from cuMemAlloc_v2")
+    fake.fail("cuMemAlloc", 2)
+    with pytest.raises(CudaError, match=r"the driver.s log: out of cake$"):
+        empty(100, f32, "cuda:0")
+
+
+@on_fake()
 def test_any_failing_call_has_its_log(fake: FakeCuda):
     device_count()
     fake.log("out of cake")
