@@ -29,18 +29,19 @@ def check(code: int) -> None:
 
 
 class DeviceArray:
-    """A copy of a NumPy array's memory on device 0, with the array's own strides.
+    """A copy of a NumPy array's memory on a device, with the array's own strides.
 
     The memory lives as long as this object. `fetch` copies it back over the host array's.
     """
 
-    def __init__(self, array: np.ndarray) -> None:
-        driver.set_current_device(0)
+    def __init__(self, array: np.ndarray, device: int = 0) -> None:
+        self.device = device
+        driver.set_current_device(device)
         low, high = np.lib.array_utils.byte_bounds(array)
         # The span that the array's elements lie in, which strides may walk in any direction.
         self.span = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
         self.kept = array
-        self.tensor = driver.empty(self.span.nbytes, weft.u8, 0)
+        self.tensor = driver.empty(self.span.nbytes, weft.u8, device)
         # The first field of a DLTensor, which follows the object's header.
         self.address = ctypes.c_uint64.from_address(self.tensor.address + 24)
         self._copy(libcuda().cuMemcpyHtoD_v2, self.address, self._host())
@@ -67,8 +68,8 @@ class DeviceArray:
 
     def fetch(self) -> np.ndarray:
         """Waits for the device and copies its memory over the host array's, which it returns."""
-        driver.synchronize(0)
-        driver.set_current_device(0)
+        driver.synchronize(self.device)
+        driver.set_current_device(self.device)
         self._copy(libcuda().cuMemcpyDtoH_v2, self._host(), self.address)
         return self.kept
 
