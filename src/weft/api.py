@@ -12,7 +12,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from weft.config import config
-from weft.errors import InternalCompilerError, SignatureError, UnavailableError, WeftError
+from weft.errors import InternalCompilerError, SignatureError, UnavailableError, WeftError, brief
 from weft.language.functions import BoundFunction, HostFunction, KernelFunction
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Kernel(KernelFunction):
         if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
             raise SignatureError(
                 "LAUNCH_CONFIGURATION",
-                f"{self.function.__name__}[...] takes a grid and a block, received {configuration!r}",
+                f"{self.function.__name__}[...] takes a grid and a block, received {brief(configuration)}",  # pyright: ignore[reportUnknownArgumentType]
                 hint=f"write {self.function.__name__}[grid, block](...)",
             )
         from weft.compiler.bare_launch import bare_launch
@@ -195,7 +195,7 @@ def jit(
         [2.5, 2.5, 2.5]
     """
     parsed: Sequence[CompileOption] = ()
-    if options != "":
+    if not isinstance(options, str) or options:
         from weft.compiler.option_forms import options_from
 
         parsed = options_from(options)
@@ -279,12 +279,16 @@ class Compile:
             what = (
                 "a kernel; compile the @weft.jit function that launches it"
                 if isinstance(function, KernelFunction)
-                else f"{type(function).__name__} {function!r}; decorate it with @weft.jit"
+                else f"{type(function).__name__} {brief(function)}; decorate it with @weft.jit"
             )
             raise TypeError(f"weft.compile takes a @weft.jit function, received {what}")
+        if not isinstance(post_compile_hooks, list | tuple):
+            raise TypeError(
+                f"post_compile_hooks is a list of functions, received {brief(post_compile_hooks)}"
+            )
         for hook in post_compile_hooks:
             if not callable(hook):
-                raise TypeError(f"a post-compile hook is callable, received {hook!r}")
+                raise TypeError(f"a post-compile hook is callable, received {brief(hook)}")
         from weft.compiler.option_forms import make_options
 
         return _compiled(
@@ -327,7 +331,7 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is an int or None, received {value!r}")
+        raise TypeError(f"{name} is an int or None, received {brief(value)}")
     if not low <= value <= high:
         raise ValueError(f"{name} is {value}, expected {low} to {high}")
 
@@ -338,7 +342,7 @@ def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
         raise ValueError(f"{name} has {len(items)} dimensions, expected 1 to 3")
     for item in items:
         if item is None:
-            raise TypeError(f"{name} is an int or a tuple of ints, received {value!r}")
+            raise TypeError(f"{name} is an int or a tuple of ints, received {brief(value)}")  # pyright: ignore[reportUnknownArgumentType]
         check_bound(name, item, 1, most)
     x, y, z = (*items, 1, 1)[:3]
     return x, y, z  # pyright: ignore[reportReturnType]
@@ -347,9 +351,9 @@ def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
 def _check_function(function: object, decorator: str) -> None:
     if isinstance(function, KernelFunction | HostFunction):
         raise TypeError(
-            f"@weft.{decorator} was applied to {function!r}, which is decorated already"
+            f"@weft.{decorator} was applied to {brief(function)}, which is decorated already"
         )
     if not hasattr(function, "__code__"):
         raise TypeError(
-            f"@weft.{decorator} takes a Python function, received {type(function).__name__} {function!r}"
+            f"@weft.{decorator} takes a Python function, received {type(function).__name__} {brief(function)}"
         )

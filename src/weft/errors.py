@@ -12,6 +12,22 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from weft.location import SourceLocation
 
+_LONGEST_TEXT: Final = 100
+
+
+def brief(value: object) -> str:
+    """What was received, as text for a message: cut where it is long, the type where it has no text.
+
+    Example:
+        >>> brief("cuda:0"), len(brief("a" * 1000))
+        ("'cuda:0'", 100)
+    """
+    try:
+        text = repr(value)
+    except Exception:  # a value of a user's, whose own __repr__ fails
+        text = object.__repr__(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+
 
 class WeftError(Exception):
     """Base of weft's own exceptions.

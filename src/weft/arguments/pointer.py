@@ -19,7 +19,7 @@ from weft.arguments.base import (
     items_of,
 )
 from weft.arguments.tensor_spec import check_alignment
-from weft.errors import SignatureError
+from weft.errors import SignatureError, brief
 from weft.types.address_space import ADDRESS_SPACES, GLOBAL
 from weft.types.dtype import DType
 
@@ -79,9 +79,9 @@ class Pointer:
                 f"the dtype is one of weft's types such as weft.f32, received {describe(dtype)}"
             )
         space = said[1] if len(said) > 1 else GLOBAL
-        if space not in ADDRESS_SPACES:
+        if not isinstance(space, str) or space not in ADDRESS_SPACES:
             spaces = ", ".join(map(repr, ADDRESS_SPACES))
-            raise _spec_error(f"the address space is {space!r}, expected one of {spaces}")
+            raise _spec_error(f"the address space is {brief(space)}, expected one of {spaces}")
         if space != GLOBAL:
             raise _spec_error(
                 f"no caller has an address of {space} memory, which lives as long as a kernel's block",

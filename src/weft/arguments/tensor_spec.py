@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft import _native
 from weft.arguments.base import Annotation, describe, items_of
-from weft.errors import SignatureError
+from weft.errors import SignatureError, brief
 from weft.types.device import DEVICE_TYPES, device_name, parse_device
 from weft.types.dims import Dim
 from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
@@ -190,7 +190,7 @@ def fake_tensor(
             name, index = parse_device(device)
         except (ValueError, AttributeError):
             raise _spec_error(
-                f"device is {device!r}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
+                f"device is {brief(device)}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
             ) from None
         device_type = DEVICE_TYPES[name]
     alignment = None if alignment_bytes is None else check_alignment(alignment_bytes)
@@ -245,7 +245,9 @@ def _check_dtype(dtype: object) -> DType | None:
 def _check_layout(layout: object) -> str:
     if isinstance(layout, str) and layout in LAYOUTS:
         return layout
-    raise _spec_error(f"the layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
+    raise _spec_error(
+        f"the layout is {brief(layout)}, expected one of {', '.join(map(repr, LAYOUTS))}"
+    )
 
 
 def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
@@ -257,7 +259,7 @@ def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
     entries = items_of(dims)
     if entries is None:
         raise _spec_error(
-            f"{what} is {dims!r}, expected a tuple with one entry per dimension",
+            f"{what} is {brief(dims)}, expected a tuple with one entry per dimension",
             hint='write ("n",) for one dimension, () for none',
         )
     if len(entries) > MAX_RANK:
@@ -271,7 +273,9 @@ def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
 def _check_strides(strides: object, rank: int) -> tuple[int | Dim | None, ...]:
     entries = items_of(strides)
     if entries is None or len(entries) != rank:
-        raise _spec_error(f"strides is {strides!r}, expected a tuple of {rank}, one per dimension")
+        raise _spec_error(
+            f"strides is {brief(strides)}, expected a tuple of {rank}, one per dimension"
+        )
     return tuple(
         None if stride is None else _check_entry(stride, f"strides[{index}]", -(1 << 63))
         for index, stride in enumerate(entries)
@@ -286,7 +290,7 @@ def _check_entry(entry: object, what: str, least: int) -> int | Dim:
     if type(entry) is int and least <= entry < 1 << 63:
         return entry
     size = "a size of at least 0" if least == 0 else "an int"
-    raise _spec_error(f"{what} is {entry!r}, expected {size}, a name, a weft.sym(...) or None")
+    raise _spec_error(f"{what} is {brief(entry)}, expected {size}, a name, a weft.sym(...) or None")
 
 
 def check_alignment(alignment_bytes: object) -> int:
@@ -299,5 +303,5 @@ def check_alignment(alignment_bytes: object) -> int:
         if alignment_bytes & (alignment_bytes - 1) == 0:
             return alignment_bytes
     raise _spec_error(
-        f"alignment_bytes is {alignment_bytes!r}, expected a power of two from 1 to 1048576"
+        f"alignment_bytes is {brief(alignment_bytes)}, expected a power of two from 1 to 1048576"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import ArgumentValueError, SignatureError
+from weft.errors import ArgumentValueError, SignatureError, brief
 from weft.runtime.specialisations import make_binder
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _three(
     if not 1 <= len(items) <= 3 or len(integers) != len(items):
         raise SignatureError(
             "LAUNCH_CONFIGURATION",
-            f"{kernel}[...]: {what} is {size!r}, expected an int or a tuple of one to three",
+            f"{kernel}[...]: {what} is {brief(size)}, expected an int or a tuple of one to three",  # pyright: ignore[reportUnknownArgumentType]
             hint=f"write {kernel}[grid, block](...); weft.ceil_div divides up to an int",
         )
     for axis, (number, most) in enumerate(zip(integers, limits, strict=False)):

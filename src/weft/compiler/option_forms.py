@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from weft.compiler.options import OPTIONS, CompileOption, CompileOptions
-from weft.errors import OptionError, UnavailableError
+from weft.errors import OptionError, UnavailableError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def _unknown(flag: str) -> Exception:
         )
     return OptionError(
         "OPTION_UNKNOWN",
-        f"there is no option {flag!r}",
+        f"there is no option {brief(flag)}",
         hint="the options are " + ", ".join(_BY_FLAG),
     )
 
@@ -47,7 +47,7 @@ def parse_options(text: str) -> list[CompileOption]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise OptionError("OPTION_SYNTAX", f"cannot split options {text!r}: {error}") from None
+        raise OptionError("OPTION_SYNTAX", f"cannot split options {brief(text)}: {error}") from None
     options: list[CompileOption] = []
     position = 0
     while position < len(words):
@@ -59,7 +59,7 @@ def parse_options(text: str) -> list[CompileOption]:
         if not option.takes:
             if equals:
                 raise OptionError(
-                    "OPTION_VALUE", f"option {flag} takes no value, received {value!r}"
+                    "OPTION_VALUE", f"option {flag} takes no value, received {brief(value)}"
                 )
             options.append(option(True))
             continue
@@ -93,7 +93,7 @@ def typed_options(items: object) -> list[CompileOption]:
         else:
             raise OptionError(
                 "OPTION_UNKNOWN",
-                f"weft.compile[...] takes options, received {item!r}",
+                f"weft.compile[...] takes options, received {brief(item)}",  # pyright: ignore[reportUnknownArgumentType]
                 hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
             )
     return options

@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from weft.errors import OptionError
+from weft.errors import OptionError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ class CompileOption:
     def wrong(cls, value: object, expected: str) -> OptionError:
         """The error for a value that this option does not take."""
         return OptionError(
-            "OPTION_VALUE", f"option {cls.flag} takes {expected}, received {value!r}"
+            "OPTION_VALUE", f"option {cls.flag} takes {expected}, received {brief(value)}"
         )
 
 
@@ -113,7 +113,7 @@ class UseExecutor(CompileOption):
 
     @classmethod
     def check(cls, value: object) -> Any:
-        if value in EXECUTORS or isinstance(value, type):
+        if isinstance(value, type) or (isinstance(value, str) and value in EXECUTORS):
             return value
         raise cls.wrong(value, cls.takes + " or an executor class")
 

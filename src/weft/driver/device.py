@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.driver.library import open_driver
+from weft.errors import brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,20 +101,20 @@ def ordinal_of(device: object) -> int:
     if isinstance(device, str):
         kind, _, number = device.partition(":")
         if kind != "cuda" or (number and not number.isdecimal()):
-            raise ValueError(f"device is {device!r}, expected 'cuda' or 'cuda:<ordinal>'")
+            raise ValueError(f"device is {brief(device)}, expected 'cuda' or 'cuda:<ordinal>'")
         return int(number or 0)
     index: Any = getattr(device, "index", None) if hasattr(device, "type") else None
     if index is None:
         index = getattr(device, "id", None)
     kind = getattr(device, "type", "cuda")
     if isinstance(kind, str) and kind != "cuda":
-        raise ValueError(f"device is {device!r}, expected a CUDA device")
+        raise ValueError(f"device is {brief(device)}, expected a CUDA device")
     if hasattr(device, "type") and index is None:
         return 0
     if isinstance(index, int):
         return index
     raise TypeError(
-        f"device is {device!r}, expected an ordinal, 'cuda:<ordinal>' or a device object"
+        f"device is {brief(device)}, expected an ordinal, 'cuda:<ordinal>' or a device object"
     )
 
 
@@ -183,7 +184,9 @@ def synchronize(device: object = None) -> None:
     Example:
         >>> weft.synchronize("cpu")
     """
-    if device == "cpu" or (device is None and not _native.driver_is_open()):
+    if (isinstance(device, str) and device == "cpu") or (
+        device is None and not _native.driver_is_open()
+    ):
         return
     open_driver()
     _native.synchronize(-1 if device is None else ordinal_of(device))

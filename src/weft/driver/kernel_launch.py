@@ -13,6 +13,7 @@ from weft import _native
 from weft.driver.device import DeviceProperties
 from weft.driver.launch_attributes import LaunchAttribute, LaunchShape
 from weft.driver.library import driver_is_open, open_driver
+from weft.errors import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,7 +105,7 @@ def as_triple(value: int | Sequence[int], name: str) -> tuple[int, int, int]:
     """
     sizes = (value,) if isinstance(value, int) else tuple(value)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) for size in sizes):
-        raise TypeError(f"{name} is {value!r}, expected an int or one to three of them")
+        raise TypeError(f"{name} is {brief(value)}, expected an int or one to three of them")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
@@ -156,7 +157,7 @@ def launch_ex(
         open_driver()
     if pointer_check not in POINTER_CHECKS:
         raise ValueError(
-            f"pointer_check is {pointer_check!r}, expected one of: {', '.join(POINTER_CHECKS)}"
+            f"pointer_check is {brief(pointer_check)}, expected one of: {', '.join(POINTER_CHECKS)}"
         )
     sizes = as_triple(grid, "grid"), as_triple(block, "block")
     shape = LaunchShape(*sizes, attributes=tuple(attributes))
@@ -210,7 +211,7 @@ def set_launch_hooks(
     for name, hook in (("enter", enter), ("exit", exit), ("metadata", metadata)):
         if hook is not None and not callable(hook):
             raise TypeError(
-                f"{name}: expected a function of one argument or None, received {hook!r}"
+                f"{name}: expected a function of one argument or None, received {brief(hook)}"
             )
     _native.set_launch_hooks(enter, exit, metadata)
 

@@ -7,18 +7,19 @@ Next: launcher, which asks for scratch memory.
 
 from __future__ import annotations
 
+import operator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
 from weft.driver.device import ordinal_of
 from weft.driver.library import open_driver
+from weft.errors import brief
 from weft.ffi.library import open_ffi_library
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from weft.types.dtype import DType
 
 
 def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _native.Object:
@@ -34,6 +35,7 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _
         device: ``"cpu"``, or anything that names a CUDA device.
 
     Raises:
+        TypeError: a shape or dtype of another kind.
         ValueError: a negative or far too large size, or no such device.
         weft.CudaError: the device has no memory left, or there is no usable driver.
         MemoryError: the host has none left.
@@ -42,9 +44,11 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _
         >>> weft.empty((2, 3), weft.f32).type_key
         'ffi.Tensor'
     """
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = _sizes(shape)
+    if not isinstance(dtype, DType):
+        raise TypeError(f"dtype is {brief(dtype)}, expected an element type such as weft.f32")
     open_ffi_library()
-    if device == "cpu":
+    if isinstance(device, str) and device == "cpu":
         return _native.empty_tensor(sizes, dtype.dlpack_code, dtype.bits, -1)
     ordinal = ordinal_of(device)
     open_driver()
@@ -53,6 +57,17 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _
             f"there is no device cuda:{ordinal}; the driver sees {_native.device_count()}"
         )
     return _native.empty_tensor(sizes, dtype.dlpack_code, dtype.bits, ordinal)
+
+
+def _sizes(shape: object) -> tuple[int, ...]:
+    items: Any = shape if isinstance(shape, list | tuple) else (shape,)  # pyright: ignore[reportUnknownVariableType]
+    try:
+        sizes = tuple(map(operator.index, items))
+    except TypeError:
+        raise TypeError(f"shape is {brief(items)}, expected an int or a tuple of ints") from None
+    if any(size >= 1 << 63 for size in sizes):
+        raise ValueError(f"shape is {brief(sizes)}, expected sizes of at most 64 bits")
+    return sizes
 
 
 class Allocator(Protocol):
@@ -114,7 +129,7 @@ def _source(kind: int, size: int, alignment: int, stream: int) -> object:
 def _checked(allocator: Allocator | None) -> Allocator | None:
     if allocator is not None and not callable(allocator):
         raise TypeError(
-            f"expected a function (size, alignment, stream) or None, received {allocator!r}"
+            f"expected a function (size, alignment, stream) or None, received {brief(allocator)}"
         )
     return allocator
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from weft import _native
-from weft.errors import ArgumentValueError
+from weft.errors import ArgumentValueError, brief
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
 
     Raises:
         ArgumentValueError: if it has no room for the prologue, or more than 2³¹ − 1 words.
+        TypeError: if `words` is no int, or `device` names none.
         weft.CudaError: if the device has no such memory left, or there is no usable driver.
 
     Example:
@@ -107,12 +108,8 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
         >>> records.shape, records.dtype.name
         ((64,), 'uint64')
     """
-    if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
-        raise ArgumentValueError(
-            "PROFILER_BUFFER",
-            f"{words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
-        )
-    if device == "cpu":
+    check_words(words)
+    if isinstance(device, str) and device == "cpu":
         # Empty memory is enough: lanes say which of their words are records.
         made: Any = np.empty(words, np.uint64)
     else:
@@ -121,6 +118,22 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
         made = _device_memory(words, ordinal_of(device))
     prepare(made)
     return made
+
+
+def check_words(words: object) -> None:
+    """Refuses a size that no buffer of a launch has.
+
+    Raises:
+        ArgumentValueError: if it is out of range.
+        TypeError: if it is no int.
+    """
+    if isinstance(words, bool) or not isinstance(words, int):
+        raise TypeError(f"words is {brief(words)}, expected an int")
+    if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
+        raise ArgumentValueError(
+            "PROFILER_BUFFER",
+            f"{words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
+        )
 
 
 def prologue() -> NDArray[np.uint64]:

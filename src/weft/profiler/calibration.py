@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 import weft
+from weft.errors import brief
 from weft.language import LanguageName
 from weft.profiler.capturing import capture
 
@@ -96,6 +97,10 @@ def inflation(
     """
     times: tuple[list[float], list[float]] = ([], [])
     for call in (marked, unmarked):
+        if not callable(call):
+            raise TypeError(
+                f"inflation takes two functions without arguments, received {brief(call)}"
+            )
         call()  # compiling is not what is measured
     for _ in range(rounds):
         for call, found in zip((marked, unmarked), times, strict=True):

@@ -13,11 +13,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.errors import ArgumentValueError, UnavailableError
-from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords
+from weft.errors import UnavailableError
+from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
 from weft.profiler.lane import decode_lane
 from weft.profiler.trace import Launch, Trace
-from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,11 +61,7 @@ class Capture:
     """
 
     def __init__(self, words: int) -> None:
-        if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
-            raise ArgumentValueError(
-                "PROFILER_BUFFER",
-                f"capture: {words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
-            )
+        check_words(words)
         self._words = words
         self._trace = Trace()
         self._launches: list[_NewLaunch] = []

@@ -6,6 +6,7 @@ In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wro
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
 
     Raises:
         ArgumentValueError: if `num_groups` is below 1.
+        TypeError: if `tag` is no integer.
 
     Example:
         >>> weft.profiler.decode_tag(5 << 12 | 7 << 2 | 1, num_groups=2)
@@ -38,6 +40,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
         raise ArgumentValueError(
             "PROFILER_GROUPS", f"num_groups is {num_groups}; expected at least 1"
         )
+    tag = operator.index(tag)
     lane = tag >> wire.TIRX_LANE_SHIFT
     event = tag >> wire.TIRX_EVENT_SHIFT & wire.TIRX_MOST_EVENTS - 1
     return lane // num_groups, lane % num_groups, event, tag & 3

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from weft.errors import brief
 from weft.profiler.spans import find_spans
 from weft.profiler.timeline import HostSpan, Timeline, lay_out
 
@@ -99,6 +100,8 @@ class Trace:
     """
 
     def __init__(self, recordings: Sequence[Recording] = (), cost_ns: float = 0.0) -> None:
+        if not isinstance(recordings, list | tuple):
+            raise TypeError(f"recordings is {brief(recordings)}, expected a list of Recording")
         self.launches = [Launch(recording) for recording in recordings]
         self.cost_ns = cost_ns
         self._host: list[HostSpan] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft import _native
+from weft.errors import brief
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import ENTRY_PREFIX
 
@@ -57,7 +58,10 @@ class Engine:
 
         Raises:
             KeyError: if the image exports no such symbol; the message lists what it does.
+            TypeError: if it is no string.
         """
+        if not isinstance(symbol, str):
+            raise TypeError(f"lookup() takes the name of a symbol, received {brief(symbol)}")
         return self._image.lookup(symbol)
 
 
@@ -221,10 +225,7 @@ class CompiledDetails:
         Example:
             >>> fn.to(0)(a, b)
         """
-        if isinstance(device, bool) or not isinstance(device, int):
-            raise TypeError(f"to() takes the ordinal of a device, received {device!r}")
-        if device < 0:
-            raise ValueError(f"to() takes the ordinal of a device, received {device}")
+        _check_ordinal("to", device)
         return make_compiled_function(self._bound_to(self.image.bind(device)))
 
     def preload(self, device: int) -> Mapping[str, int]:
@@ -239,12 +240,14 @@ class CompiledDetails:
 
         Raises:
             weft.CudaError: there is no usable driver, or it refuses the code.
+            TypeError: it is no int.
             ValueError: there is no such device.
 
         Example:
             >>> fn.preload(0)  # on the CPU there is nothing to load
             {}
         """
+        _check_ordinal("preload", device)
         handles = self.image.preload(device)
         if self.times is not None:
             self.times.preloaded()
@@ -286,3 +289,11 @@ def make_compiled_function(details: CompiledDetails) -> _native.Function:
     if details.times is not None:
         function.report_first_call(details.times.called)
     return function
+
+
+def _check_ordinal(method: str, device: object) -> None:
+    """Refuses what is no ordinal of a device, which an int of 32 bits holds."""
+    if isinstance(device, bool) or not isinstance(device, int):
+        raise TypeError(f"{method}() takes the ordinal of a device, received {brief(device)}")
+    if not 0 <= device < 1 << 31:
+        raise ValueError(f"{method}() takes the ordinal of a device, received {device}")

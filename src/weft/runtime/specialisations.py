@@ -139,7 +139,7 @@ class Specialisations:
     def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> Hashable:
         try:
             key = _native.argument_key(runtime)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             # The compiler says it better: it knows the parameter's name and what is accepted.
             self._compile(arguments)
             raise SignatureError(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
+from weft.errors import brief
+
 _WIDTHS: Final = (32, 64)
 
 
@@ -90,12 +92,12 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
         'sym(n, divisibility=16)'
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"sym: name is a str or None, received {name!r}")
+        raise TypeError(f"sym: name is a str or None, received {brief(name)}")
     if name is not None and not name.isidentifier():
-        raise ValueError(f"sym: {name!r} is no name; expected an identifier such as 'n'")
+        raise ValueError(f"sym: {brief(name)} is no name; expected an identifier such as 'n'")
     for what, value in (("divisibility", divisibility), ("width", width)):
         if type(value) is not int:
-            raise TypeError(f"sym: {what} is an int, received {value!r}")
+            raise TypeError(f"sym: {what} is an int, received {brief(value)}")
     if not 1 <= divisibility < 1 << 31:
         raise ValueError(f"sym: divisibility is {divisibility}, expected 1 to 2147483647")
     if width not in _WIDTHS:
