@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
 
 from weft import _native
+from weft.arguments import constant
 from weft.arguments.constant import Constexpr
 
 
@@ -59,18 +61,66 @@ def test_what_no_record_can_be_has_no_key():
         key(Mutable(1.0))
 
 
+class Point(NamedTuple):
+    x: object
+
+
+class Other(NamedTuple):
+    x: object
+
+
+@dataclass(frozen=True)
+class Held:
+    x: object
+
+
+KEYS = pytest.mark.parametrize("constant_key", [_native.constant_key, constant.constant_key])
+
+
+@KEYS
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(1, True), (1, 1.0), (0.0, -0.0), ((1,), (True,)), ((0.0, 1), (-0.0, 1)), ((1, 2), [1, 2])],
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ((1,), (True,)),
+        ((0.0, 1), (-0.0, 1)),
+        ((1, 2), [1, 2]),
+        (Point(3), Point(3.0)),
+        (Point(3), Other(3)),
+        (Point(3), (3,)),
+        (Held(1), Held(1.0)),
+        (Held(0.0), Held(-0.0)),
+        (Held((Held(1),)), Held((Held(True),))),
+        (frozenset({1}), frozenset({1.0})),
+    ],
 )
-def test_constants_that_are_equal_in_python_and_compile_to_other_code_differ(left, right):
-    assert _native.constant_key(left) != _native.constant_key(right)
+def test_constants_that_are_equal_in_python_and_compile_to_other_code_differ(
+    left, right, constant_key
+):
+    assert constant_key(left) != constant_key(right)
 
 
-@pytest.mark.parametrize("value", [float("nan"), (float("nan"), 1), "a", None, (1, (2.0, "b"))])
-def test_a_constant_is_itself(value):
-    assert _native.constant_key(value) == _native.constant_key(value)
-    hash(_native.constant_key(value))
+@KEYS
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(float("nan"), (float("nan"), 1), "a", None, (1, (2.0, "b"))),
+        *(Point(float("nan")), Held(float("nan")), frozenset({1, "a"}), Point, Held),
+    ],
+)
+def test_a_constant_is_itself(value, constant_key):
+    assert constant_key(value) == constant_key(copy.copy(value))
+    hash(constant_key(value))
+
+
+def test_a_constant_that_contains_itself_is_refused():
+    items: list = []
+    record = Held(items)
+    items.append(record)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(_native.constant_key(record))
 
 
 def test_adapters_are_found_and_replaced():

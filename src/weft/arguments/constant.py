@@ -7,7 +7,7 @@ part of the key and has no place in the compiled function's call. Next: signatur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.arguments.base import (
     MISSING,
@@ -15,7 +15,6 @@ from weft.arguments.base import (
     ArgumentKind,
     annotation_text,
     describe,
-    items_of,
 )
 
 if TYPE_CHECKING:
@@ -119,8 +118,13 @@ def constant_key(value: object) -> tuple[Any, ...]:
         (False, False)
     """
     kind: type = type(value)
-    items = items_of(value)
-    if items is not None and kind is tuple:  # a named tuple is a value of its own
-        return (tuple, *(constant_key(item) for item in items))
-    # repr tells 0.0 from -0.0 and makes NaN equal to itself.
-    return (kind, repr(value) if isinstance(value, float) else value)
+    if isinstance(value, float):
+        return (kind, repr(value))  # tells 0.0 from -0.0 and makes NaN equal to itself
+    if isinstance(value, tuple):
+        return (kind, *map(constant_key, cast("tuple[Any, ...]", value)))
+    if isinstance(value, frozenset):
+        return (kind, frozenset(map(constant_key, cast("frozenset[Any]", value))))
+    if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
+        fields: Any = getattr(kind, "__dataclass_fields__")  # noqa: B009
+        return (kind, *(constant_key(getattr(value, name, ...)) for name in fields))
+    return (kind, value)
