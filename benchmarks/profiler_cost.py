@@ -20,7 +20,8 @@ import numpy as np
 
 import weft
 from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
-from benchmarks.profiler_gpu import gpu_figures
+from benchmarks.profiler_gpu import MODES as PRODUCT_MODES
+from benchmarks.profiler_gpu import PIPELINE, compiled, gpu_figures, marks_of
 from weft.profiler import protobuf
 from weft.profiler.perfetto import FIELDS, encode_events
 from weft.profiler.records import RECORD
@@ -212,6 +213,26 @@ def code_figures() -> Iterator[Figure]:
             name = f"profiler_cost/{case}/{mode}"
             unit = "regs" if case == "registers" else "SASS"
             yield Figure(name, value, unit, PEER, peer, goal)
+    yield from product_registers()
+
+
+def product_registers() -> Iterator[Figure]:
+    """Registers that the profiler adds to the pipelined product, whose own are many enough to count.
+
+    Below 32 a multiprocessor has registers for all the threads that it can hold, and ptxas spends them freely; a
+    small loop says little.
+    """
+    options = f"--gpu-arch {ARCHITECTURE}"
+    needed = {
+        mode: compiled(PIPELINE, options, **marks_of(mode, 3, "lane == 0", "role"))
+        .kernels["kernel"]
+        .registers
+        for mode in (None, *PRODUCT_MODES)
+    }
+    peer = float(needed[PRODUCT_MODES[-1]] - needed[None])
+    for mode in PRODUCT_MODES:
+        name = f"profiler_cost/registers, pipelined product/{mode.name}"
+        yield Figure(name, float(needed[mode] - needed[None]), "regs", PEER, peer)
 
 
 # ---- the host's side

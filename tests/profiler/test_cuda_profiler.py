@@ -136,7 +136,9 @@ def host(prof: weft.Tensor, n: weft.i32 = 0, on: weft.bool_ = True):
 """
 
 
-def recorded(body: str, words: int = 64, *, grid=1, block=32, n=0, on=True) -> np.ndarray:
+def recorded(
+    body: str, words: int = 64, *, grid=1, block=32, n=0, on=True, before=None
+) -> np.ndarray:
     import textwrap
 
     source = HOST.format(
@@ -144,6 +146,8 @@ def recorded(body: str, words: int = 64, *, grid=1, block=32, n=0, on=True) -> n
     )
     guarded = np.zeros(words + 64, np.uint64)
     guarded[words:] = 0xDEAD
+    if before is not None:
+        guarded[:words] = before
     define(source)["host"](guarded[:words], n, on)
     assert (guarded[words:] == 0xDEAD).all(), "a record was written outside the buffer"
     return guarded[:words]
@@ -219,6 +223,43 @@ def test_more_lanes_than_the_format_has_are_refused_at_run_time():
     prof = recorded(body, grid=2, block=1)
     assert np.flatnonzero(prof).tolist() == [0]
     assert int(prof[0]) >> wire.TIRX_REFUSAL_SHIFT == wire.REFUSED_LANES
+
+
+def test_a_second_leader_of_a_lane_is_reported():
+    # Both leaders write the same words, which a decoder cannot tell from one who does.
+    prof = recorded(LOOP.replace("default_leader=tid == 0", "default_leader=tid < 2"), grid=2, n=3)
+    assert any("two leaders" in problem for problem in decode_tirx(prof).problems)
+    assert len(decode_tirx(prof).records) == 2 * 7
+
+
+def test_a_second_init_of_a_leader_is_reported():
+    prof = recorded(LOOP.replace("p.init(0)", "p.init(0)\np.init(0)"), n=3)
+    assert any("called init() twice" in problem for problem in decode_tirx(prof).problems)
+
+
+def test_a_buffer_that_was_not_zeroed_is_reported():
+    first = recorded(LOOP, n=3)
+    assert decode_tirx(first).problems == []
+    again = decode_tirx(recorded(LOOP, n=3, before=first))
+    assert any("was not zeroed" in problem for problem in again.problems)
+    assert len(again.records) == 7
+
+
+def test_no_header_hides_that_a_later_block_was_refused():
+    body = """
+    p = CudaProfiler(prof, 8, 2, default_leader=tid == 0)
+    p.init(weft.block_idx.x * 2)
+    p.finalize()
+    """
+    for _ in range(5):
+        problems = decode_tirx(recorded(body, grid=4)).problems
+        assert any("group_id outside" in problem for problem in problems)
+
+
+def test_a_lane_without_records_holds_a_finalize():
+    prof = recorded("p = CudaProfiler(prof, 1, 1, default_leader=tid == 0)\np.init(0)")
+    assert prof[:3].tolist() == [1 << 32 | 1, wire.FINALIZE, 0]
+    assert decode_tirx(prof).problems == []
 
 
 def test_instants_decode():

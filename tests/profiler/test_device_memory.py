@@ -190,7 +190,7 @@ def test_a_launch_that_is_captured_into_a_graph_is_refused_and_says_what_works(f
     fake.begin_capture(stream)
     run(out, 1, 1, weft.Stream(stream))
     graph = fake.end_capture(stream)
-    fake.replay(graph)
+    fake.replay(graph, stream)
 
 
 @on_fake()
@@ -206,11 +206,11 @@ def test_a_graph_records_into_a_buffer_of_the_users_at_every_run(fake: FakeCuda)
     for _ in range(3):
         prepare(records)
         assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
-        fake.replay(graph)
+        fake.replay(graph, stream)
         found = decode_lane(records)
         assert found.problems == []
         assert found.records["kind"].tolist() == [wire.INSTANT] * 10
-    fake.replay(graph)
+    fake.replay(graph, stream)
     (problem,) = decode_lane(records).problems
     assert problem.startswith("2 launches used this buffer, and only the first recorded")
 

@@ -108,8 +108,7 @@ def test_every_event_is_a_packet_with_its_time_name_track_and_payload():
         assert list(packet.track_event.flow_ids) == ([event["flow"]] if event["flow"] else [])
 
 
-def test_tracks_lie_in_each_other_as_launch_block_and_lane():
-    timeline = lay_out([recording(2)])
+def paths_of(timeline) -> list[list[str]]:
     tracks = {
         p.track_descriptor.uuid: p.track_descriptor
         for p in parsed(encode(timeline)).packet
@@ -122,9 +121,25 @@ def test_tracks_lie_in_each_other_as_launch_block_and_lane():
             descriptor = tracks[descriptor.parent_uuid]
             path.insert(0, descriptor.name)
         paths.append(path)
+    return paths
+
+
+def test_tracks_lie_in_each_other_as_launch_block_and_lane():
+    paths = paths_of(lay_out([recording(2)]))
     assert ["launch 0: written"] in paths
     assert ["launch 0: written", "block 0"] in paths
     assert ["launch 0: written", "block 1", "g2"] in paths
+
+
+def test_lanes_of_a_gpu_lie_in_their_multiprocessor_and_group():
+    found = recording(2)
+    found.lanes["sm"] = [5, 5, 5, 3, 3, 3]
+    launch, *paths = paths_of(lay_out([found]))
+    assert launch == ["launch 0: written"]
+    assert [path[1] for path in paths if len(path) == 2] == ["SM 3", "SM 5"]
+    for sm, block in ((5, 0), (3, 1)):
+        for group in ("g0", "g1", "g2"):
+            assert ["launch 0: written", f"SM {sm}", group, f"block {block}"] in paths
 
 
 def nested_in_every_track(timeline) -> None:

@@ -222,6 +222,19 @@ def test_spans_have_names_and_times_that_nest():
         assert (ends <= row["begin_ns"] + row["duration_ns"]).all()
 
 
+def test_spans_are_a_dataframe_where_pandas_is_installed():
+    pandas = pytest.importorskip("pandas")
+    trace = captured(rounds=5)
+    frame = trace.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame)
+    spans = trace.spans()
+    assert list(frame.columns) == list(spans.dtype.names)
+    mean = frame.groupby(["group", "event"])["duration_ns"].mean()
+    for (group, event), value in mean.items():
+        chosen = spans[(spans["group"] == group) & (spans["event"] == event)]
+        assert value == pytest.approx(chosen["duration_ns"].mean())
+
+
 def test_corrected_durations_are_less_the_records_inside():
     trace = captured(rounds=2)
     trace.cost_ns = 10.0

@@ -101,7 +101,7 @@ def lay_out(
     host_spans: Sequence[HostSpan] = (),
     offsets_ns: Sequence[int] = (),
 ) -> Timeline:
-    """Arranges launches below each other: launch → multiprocessor or block → lane.
+    """Arranges launches below each other: launch → multiprocessor → group → block, or launch → block → group.
 
     Args:
         recordings: one per launch.
@@ -168,12 +168,15 @@ class _LaunchLayout:
         self.flow = number + 1 if flows else 0
         self.origin = recording.origin_ns + offset
         self.root = timeline.add_track(_launch_name(recording, number))
-        self.folders: dict[str, int] = {}
+        self.folders: dict[tuple[int, str], int] = {}
         names = [recording.event_name(event) for event in range(_event_count(recording))]
         self.names = np.array([timeline.name(name) for name in names], np.uint16)
 
     def add(self) -> None:
         recording = self.recording
+        # Multiprocessors in the order of their numbers, wherever the launch put its first blocks.
+        for lane in recording.lanes[np.argsort(recording.lanes["sm"], kind="stable")]:
+            self._folder(lane)
         lanes = np.array([self._lane_track(index) for index in range(len(recording.lanes))], int)
         spans = find_spans(recording)
         plain = spans[~spans["is_async"]]
@@ -192,15 +195,23 @@ class _LaunchLayout:
 
     def _folder(self, lane: Any) -> int:
         name = f"SM {lane['sm']}" if lane["sm"] >= 0 else f"block {lane['block']}"
-        if name not in self.folders:
-            self.folders[name] = self.timeline.add_track(name, self.root)
-        return self.folders[name]
+        return self._folder_at(name)
+
+    def _folder_at(self, name: str, parent: int | None = None) -> int:
+        """The folder of that name in another one, or in the launch."""
+        place = self.root if parent is None else parent, name
+        if place not in self.folders:
+            self.folders[place] = self.timeline.add_track(name, place[0])
+        return self.folders[place]
 
     def _lane_track(self, index: int) -> int:
         lane = self.recording.lanes[index]
         group = self.recording.group_name(int(lane["group"]))
-        name = f"block {lane['block']} {group}" if lane["sm"] >= 0 else group
-        return self.timeline.add_track(name, self._folder(lane))
+        if lane["sm"] < 0:
+            # Of a block each group is one lane.
+            return self.timeline.add_track(group, self._folder(lane))
+        folder = self._folder_at(group, self._folder(lane))
+        return self.timeline.add_track(f"block {lane['block']}", folder)
 
     def _absolute(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.rint(times).astype(np.int64) + self.origin

@@ -93,7 +93,9 @@ def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
 def _header(word: int, problems: list[str]) -> tuple[int, int]:
     """Groups per block and blocks."""
     refusal = word >> wire.TIRX_REFUSAL_SHIFT
-    if refusal:
+    if refusal == wire.TAKEN_TWICE:
+        problems.append(wire.TAKEN_TWICE_TEXT)
+    elif refusal:
         reason = wire.REFUSALS.get(refusal, f"for a reason with the unknown number {refusal}")
         problems.append(f"lanes of this launch recorded nothing: {reason}")
     groups, blocks = word >> 32 & 0xFFFFFF, word & _LOW

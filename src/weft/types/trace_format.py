@@ -29,7 +29,8 @@ KIND_NAMES: Final = (
 #   word 0   63..32 groups per block    31..0 blocks
 #   record   63..32 nanoseconds, low 32 bits    31..12 lane    11..2 event    1..0 kind
 #
-# Where the launch was refused, the top byte of word 0 says why; a run that recorded has 0 there.
+# Where the launch was refused, the top byte of word 0 says why; a run that recorded as it should has 0 there.
+# A lane's first word holds a finalize from the moment that a leader takes it until its first record.
 
 TIRX_MOST_EVENTS: Final = 1 << 10
 TIRX_MOST_LANES: Final = 1 << 20
@@ -41,12 +42,18 @@ REFUSED_LANES: Final = 1
 REFUSED_STRIDE: Final = 2
 REFUSED_GROUP: Final = 3
 REFUSED_SIZE: Final = 4
+TAKEN_TWICE: Final = 5
+"""No refusal: lanes that two threads took have records, and the report says that they cannot be trusted."""
 REFUSALS: Final = {
     REFUSED_LANES: "the grid has more than 2^20 lanes (blocks x num_groups), which the format cannot tell apart",
     REFUSED_STRIDE: "write_stride is smaller than blocks x num_groups, so that lanes would overwrite each other",
     REFUSED_GROUP: "a thread called init() with a group_id outside 0 .. num_groups - 1",
     REFUSED_SIZE: "the buffer is too small",
 }
+TAKEN_TWICE_TEXT: Final = (
+    "a lane was taken twice: it has two leaders, a leader called init() twice, or the buffer was not zeroed before "
+    "the launch"
+)
 
 # ---- lane: a prologue, then a header of 8 words per lane, then each lane's records side by side.
 
@@ -84,7 +91,7 @@ HEADER_END: Final = 4  # 63..32 clock    31..0 words that were attempted
 COUNT_BY_FINALIZE: Final = 0xFFFFFFFF
 """Stands for the number of words where a record of the kind FINALIZE ends them."""
 HEADER_DOUBLED: Final = 5  # the epoch, once a second leader has tried to take the lane
-HEADER_WARP: Final = 6
+HEADER_WARP: Final = 6  # 63..32 first word of the lane's records    31..0 warp
 HEADER_DONE: Final = 7  # the epoch, once the lane is final
 
 # A lane's record:  63..32 clock    31..16 payload    15..4 event    3 has payload    2..0 kind

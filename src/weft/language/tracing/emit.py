@@ -135,6 +135,11 @@ class Emitter:
         place = self.as_type(index, types.i32).ssa
         return Scalar(self.builder.emit(LoadOp(tensor.ssa, [place])).result, tensor.dtype)
 
+    def load_at(self, tensor: Tensor, index: Scalar) -> Scalar:
+        """An element of a tensor of rank 1 at a u32 index."""
+        place = self.as_type(index, types.i64).ssa
+        return Scalar(self.builder.emit(LoadOp(tensor.ssa, [place])).result, tensor.dtype)
+
     def store(self, tensor: Tensor, index: Operand, value: Operand) -> None:
         """Writes an element of a tensor of rank 1; a u32 or smaller index is never negative."""
         place = index if isinstance(index, Scalar) else self.as_type(index, types.i32)

@@ -222,7 +222,7 @@ class LaneRecorder:
             start = emitter.add(records, emitter.multiply(lane, capacity))
             for word, value in (
                 (_CURSOR, start),
-                (_FIRST, start),
+                *(((_FIRST, start),) if self._options.is_ring else ()),
                 (_LIMIT, emitter.add(start, capacity)),
                 (_HEADER, header),
                 # The host's epochs are below 2⁶³, which no compiler knows: a zero that stays a number.
@@ -230,8 +230,9 @@ class LaneRecorder:
             ):
                 emitter.store(self._state, word, value)
             emitter.store(self._place, 0, start)
-            here = emitter.as_type(warp.warp_id.emit(builder), types.u64)
-            emitter.store(buffer, emitter.add(header, wire.HEADER_WARP), here)
+            here = emitter.u32(warp.warp_id.emit(builder))
+            word = emitter.packed(start, here)
+            emitter.store(buffer, emitter.add(header, wire.HEADER_WARP), word)
             emitter.store(buffer, emitter.add(header, wire.HEADER_BEGIN_NS), _now_ns(emitter))
             unit = emitter.u64(Scalar(builder.emit(SmIdOp()).result, types.i32))
             clock = emitter.both_bits(_clock64(emitter), (1 << 48) - 1)
@@ -341,7 +342,10 @@ class LaneRecorder:
             if self._options.is_ring:
                 attempted = emitter.load(self._state, _COUNT)
             elif self._layout.capacity is None:
-                attempted = emitter.subtract(cursor, emitter.load(self._state, _FIRST))
+                # Kept in the header and not in a register that no record needs.
+                word = emitter.load_at(self._buffer, emitter.add(header, wire.HEADER_WARP))
+                first = emitter.u32(emitter.shifted_right(emitter.u64(word), 32))
+                attempted = emitter.subtract(cursor, first)
             else:
                 # A count would be a second variable in every loop; a last record needs only the place.
                 attempted = emitter.u32(wire.COUNT_BY_FINALIZE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.cuda.barrier import FenceOp
-from weft.language import access, grid, memory
+from weft.language import access, atomics, grid, memory
 from weft.language.convert import truth
 from weft.language.tracing import marks
 from weft.language.tracing.emit import Emitter
@@ -104,6 +104,34 @@ class TirxRecorder:
         most = emitter.subtract(emitter.u32(0), stride)
         limit = emitter.chosen(emitter.is_below(size, most), size, most)
         emitter.store(self._state, _LIMIT, emitter.chosen(usable, limit, 0))
+        if self._default is not None:
+            leads = emitter.both_bits(usable, truth(emitter.builder, self._default))
+            header = emitter.packed(groups, blocks)
+            emitter.when(leads, lambda: self._emit_claim(emitter, lane, header))
+
+    def _emit_claim(self, emitter: Emitter, lane: Scalar, header: Scalar) -> None:
+        """The leader puts a finalize where its first record goes; whoever finds one there is not alone."""
+        builder = emitter.builder
+        tag = emitter.either_bits(emitter.shifted_left(lane, wire.TIRX_LANE_SHIFT), wire.FINALIZE)
+        place = emitter.as_type(emitter.add(lane, 1), types.i64)
+        claim = emitter.as_type(tag, self._buffer.dtype)
+        before = emitter.u64(atomics.atomic_exchange.emit(builder, self._buffer, place, claim))
+        self._emit_flag(
+            emitter, emitter.is_below(emitter.u64(0), before), header, emitter.u32(wire.TAKEN_TWICE)
+        )
+
+    def _emit_flag(
+        self, emitter: Emitter, condition: Scalar, header: Scalar, reason: Scalar
+    ) -> None:
+        """Word 0 with a reason in its top byte, which no later header without one replaces."""
+        flag = emitter.shifted_left(emitter.u64(reason), wire.TIRX_REFUSAL_SHIFT)
+        word = emitter.as_type(emitter.either_bits(header, flag), self._buffer.dtype)
+
+        def write() -> None:
+            first = emitter.as_type(0, types.i64)
+            atomics.atomic_max.emit(emitter.builder, self._buffer, first, word)
+
+        emitter.when(condition, write)
 
     def _on(self, emitter: Emitter) -> Scalar:
         return truth(emitter.builder, self._enabled)
@@ -152,13 +180,7 @@ class TirxRecorder:
         writes = emitter.both_bits(emitter.either_bits(first, refused), emitter.is_below(0, size))
         if self._enabled is not True:
             writes = emitter.both_bits(writes, self._on(emitter))
-
-        def write() -> None:
-            word = emitter.packed(groups, blocks)
-            reason = emitter.shifted_left(emitter.u64(refusal), wire.TIRX_REFUSAL_SHIFT)
-            emitter.store(self._buffer, 0, emitter.either_bits(word, reason))
-
-        emitter.when(writes, write)
+        self._emit_flag(emitter, writes, emitter.packed(groups, blocks), refusal)
 
     # ---- records
 
