@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which target the conformance tests run on: the CPU's own, or what WEFT_TEST_TARGET names.
 
-In: the variable. Out: host functions that compile for that target wherever a test does not name one itself.
+In: the variable. Out: host functions that compile for that target wherever a test does not name one itself; for
+`cuda`, direct calls copy their arrays to the GPU and back.
 docs/recipes/add-a-backend.md has the command.
 """
 
@@ -37,6 +38,11 @@ def jit_for(target: str) -> Any:
                 given = options if isinstance(options, tuple) else (options,)
                 options = (weft.CompileTarget(target), *given)
         decorate = plain(options=options)
+        if target == "cuda":
+            from tests.conformance.on_cuda import on_cuda
+
+            on_cpu = decorate
+            decorate = lambda it: on_cuda(on_cpu(it))
         return decorate if function is None else decorate(function)
 
     return targeted

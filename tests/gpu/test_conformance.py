@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance tests that are about results, with a GPU as their target: the same kernels, the same answers.
+
+In: files of tests/conformance. Out: a process with WEFT_TEST_TARGET=cuda for all of them. What is about the CPU's
+own engine, or about errors instead of results, has its place elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = (
+    "literals",
+    "integers",
+    "floats",
+    "conversions",
+    "math",
+    "memory",
+    "joins",
+    "loop_results",
+    "grids",
+    "cooperation",
+    "shared_atomics",
+    "small_atomics",
+    "warp_order",
+)
+WORKERS = 8
+
+
+def test_kernels_give_what_they_give_on_the_cpu():
+    files = [f"tests/conformance/test_{name}.py" for name in FILES]
+    parallel = ["-n", str(WORKERS)] if find_spec("xdist") else []
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel, *files],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, "WEFT_TEST_TARGET": "cuda"},
+        timeout=290,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None and int(passed[1]) > 300
