@@ -108,7 +108,7 @@ def __getattr__(name: str) -> object:
         value = getattr(_import(_MODULE_OF[name]), name)
     elif name in _MODULES:
         value = _import(f"weft.{name}")
-    elif name.startswith("_"):
+    elif name.startswith("_") and (name.endswith("__") or not name.startswith("__")):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     else:
         value = _language_name(name)
@@ -123,7 +123,8 @@ def _language_name(name: str) -> object:
     except AttributeError:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, _public_names(), n=3, cutoff=0.5)
+        meant = language.other_name(name, _public_names())
+        near = [meant] if meant else get_close_matches(name, _public_names(), n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(f'weft.{other}' for other in near)}?" if near else ""
         raise AttributeError(f"module 'weft' has no attribute {name!r}{hint}") from None
 

@@ -117,7 +117,7 @@ OBJECT = object()
         (RECURSIVE, [1.0, RECURSIVE]),
         (OBJECT, object()),
     ],
-    ids=str,
+    ids=lambda value: "an object" if type(value) is object else str(value),
 )
 def test_what_compiles_to_other_code_has_another_snapshot(before, after):
     assert snapshot(before) == snapshot(before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 from difflib import get_close_matches
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -18,7 +19,7 @@ from weft.frontend import constants, methods
 from weft.frontend.context import HOST, BoundMethod
 from weft.frontend.scope import resolved
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
-from weft.language import LANGUAGE, LanguageName, access, views
+from weft.language import LANGUAGE, LanguageName, access, other_name, views
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
@@ -73,8 +74,12 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
         return resolved(getattr(namespace, name))
     except AttributeError:
         known = [row for row in LANGUAGE if row.startswith(f"{namespace.name}.")]
+        meant = other_name(name)
         near = get_close_matches(f"{namespace.name}.{name}", known, n=3, cutoff=0.6)
+        near = [meant] if meant else near
         hint = f"did you mean {' or '.join(f'weft.{row}' for row in near)}?" if near else ""
+        if isinstance(getattr(math, name, None), float):
+            hint = f"write math.{name}, of Python's own math"
         raise NameResolutionError(
             "UNKNOWN_NAME", f"weft.{namespace.name}.{name} is no operation", hint=hint
         ) from None
@@ -185,7 +190,7 @@ def item(value: Any, index: Any) -> Any:
         raise TypeMismatchError(
             "INDEX_STAGED",
             f"{constants.kind(value)} is indexed by {describe(index)}, which is only known at run time",
-            hint="unroll with weft.static_range, or keep the values in a weft.local array",
+            hint="pass it to the kernel as a tensor, unroll with weft.static_range, or use a weft.local array",
         )
     if is_staged(value):
         raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")

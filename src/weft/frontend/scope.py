@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.structure import contains_staged
-from weft.language import LanguageName, resolve
+from weft.language import LanguageName, other_name, resolve
 
 if TYPE_CHECKING:
     from weft.frontend.captured import Captures
@@ -188,6 +188,9 @@ class Scope:
         known = {*self.local_names, *self.source.closure, *self.source.globals, *_BUILTINS}
         near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else ""
+        meant = None if near else other_name(name)
+        if meant is not None:
+            hint = f"did you mean weft.{meant}?"
         return NameResolutionError("NAME_UNKNOWN", f"'{name}' is not defined", hint=hint)
 
 

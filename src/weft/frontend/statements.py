@@ -323,7 +323,12 @@ class Statements:
             access.store(frame.mark(target), owner, index, value)
             return
         if isinstance(owner, list | dict):
-            constants.refuse_staged(index, "an index")
+            if contains_staged(index):
+                raise TypeMismatchError(
+                    "NOT_CONSTANT",
+                    f"an index of a {type(cast('object', owner)).__name__} must be known at compile time, got {constants.kind(index)}",
+                    hint="keep the values in a weft.local array, or unroll with weft.static_range",
+                )
             calls.refuse_mutation(frame, owner, "an assignment")
             items = cast("dict[Any, Any]", owner)
             constants.python("the assignment", items.__setitem__, index, value)
@@ -376,6 +381,12 @@ class Statements:
         value = self.expressions.evaluate(node.value)
         if isinstance(value, FrontendCallable):
             value.check_used()
+        if isinstance(value, Operation):
+            raise TypeMismatchError(
+                "NOT_CALLED",
+                f"{value!r} alone does nothing; an operation is called",
+                hint=f"write {value!r}(...)",
+            )
 
     def _assert(self, node: ast.Assert) -> None:
         condition = self.expressions.evaluate(node.test)

@@ -7,9 +7,13 @@ front end, the object that it stands for. Next: operation, then one file per fam
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+import operator
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from weft.errors import NameResolutionError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
 LANGUAGE: Final[dict[str, str]] = {
     # name → module of weft.language that holds an object of that name
@@ -112,6 +116,14 @@ NAMESPACES: Final = ("math",)
 """Names that only hold other names: ``weft.math.exp``."""
 
 
+def _ceil_div(dividend: int, divisor: int) -> int:
+    return -(-operator.index(dividend) // operator.index(divisor))
+
+
+# Names that also mean something where Python runs: the sizes of buffers and of grids of bare launches.
+_IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div}
+
+
 class LanguageName:
     """A name of the kernel language, as Python sees it outside a kernel.
 
@@ -146,10 +158,16 @@ class LanguageName:
             return language_name(f"{self.name}.{attribute}")
         raise self._outside(f"{self.name}.{attribute}")
 
-    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
-        """Raises UnavailableError: it has a meaning only in code that weft compiles."""
-        del arguments, keywords
-        raise self._outside(f"{self.name}(...)")
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        """What Python itself can compute of the language, such as the size of a grid.
+
+        Raises:
+            UnavailableError: for everything else, which has a meaning only in code that weft compiles.
+        """
+        meaning = _IN_PYTHON.get(self.name)
+        if meaning is None:
+            raise self._outside(f"{self.name}(...)")
+        return meaning(*arguments, **keywords)
 
     def __getitem__(self, index: object) -> NoReturn:
         raise self._outside(f"{self.name}[...]")
@@ -180,6 +198,19 @@ def language_name(name: str) -> LanguageName:
     if name in LANGUAGE or name in NAMESPACES:
         return LanguageName(name)
     raise AttributeError(f"weft has no {name!r}")
+
+
+def other_name(name: str, known: Collection[str] = ()) -> str | None:
+    """The name of weft's that is meant by one of CUDA's, numba's or Triton's; only a mistake asks for it.
+
+    Args:
+        name: as written, without ``weft.``.
+        known: names besides those of the language.
+    """
+    from weft.language.other_names import meant
+    from weft.types.dtype import DTYPES
+
+    return meant(name, {*LANGUAGE, *known, "ceil_div", *(dtype.name for dtype in DTYPES)})
 
 
 def _near(name: str) -> str:

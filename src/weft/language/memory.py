@@ -87,7 +87,10 @@ def static_shape(shape: object, what: str) -> tuple[int, ...]:
             raise TypeMismatchError(
                 "SHAPE_NOT_CONSTANT",
                 f"{what}: a shape holds integers known at compile time, got {describe(part)}",
-                hint="use a literal, a global or a weft.Constexpr[int] parameter",
+                hint="use a literal, a global or a weft.Constexpr[int] parameter"
+                + (
+                    "; weft.dynamic_shared takes what a launch reserves" if what == "shared" else ""
+                ),
             )
         if part < 1:
             raise ValueRangeError("SHAPE_EMPTY", f"{what}: shape {shape} has the dimension {part}")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of other systems lead to weft's."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from weft.language import LANGUAGE, other_name, other_names
+
+PUBLIC = [name for name in weft.__all__ if not name.startswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("threadIdx", "thread_idx"),
+        ("__syncthreads", "sync_threads"),
+        ("__shfl_down_sync", "shfl_down"),
+        ("__popc", "math.popcount"),
+        ("__expf", "math.exp"),
+        ("rsqrtf", "math.rsqrt"),
+        ("atomicAdd", "atomic_add"),
+        ("atomicCAS", "atomic_cas"),
+        ("atomicExch", "atomic_exchange"),
+        ("__threadfence_block", "fence_block"),
+        ("__float_as_int", "bitcast"),
+        ("program_id", "block_idx"),
+        ("float32", "f32"),
+        ("uint8", "u8"),
+        ("int64", "i64"),
+        ("cdiv", "ceil_div"),
+    ],
+)
+def test_a_name_of_another_system_is_understood(theirs, ours):
+    assert other_name(theirs, PUBLIC) == ours
+
+
+def test_every_row_of_the_table_leads_to_a_name_that_there_is():
+    known = {*LANGUAGE, *PUBLIC}
+    assert {ours for ours in other_names._NAMES.values() if ours not in known} == set()
+
+
+@pytest.mark.parametrize("name", ["thread", "x", "", "__", "value_of_y"])
+def test_other_names_are_not_guessed(name):
+    assert other_name(name, PUBLIC) is None
+
+
+def test_python_says_it_too():
+    with pytest.raises(AttributeError, match=r"did you mean weft\.sync_threads\?"):
+        weft.__syncthreads  # noqa: B018
