@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Direct calls of a host function: found again by the types of the arguments, compiled once, refused in words."""
 
+import signal
 import threading
 
 import numpy as np
@@ -171,3 +172,83 @@ def test_wrong_calls_get_pythons_words_with_the_functions_name():
         scale(arrays()[0])
     with pytest.raises(TypeError, match=r"scale\(\) got an unexpected keyword argument 'c'"):
         scale(*arrays(), c=1)
+
+
+def calling(function, *, when):
+    """A hashable constant whose attribute, read at compile time, calls the function first."""
+
+    class Factor:
+        reads = 0
+
+        @property
+        def value(self):
+            Factor.reads += 1
+            if Factor.reads in when:
+                function()
+            return 3.0
+
+    return Factor()
+
+
+def test_what_a_compilation_runs_may_call_the_function_that_is_being_compiled():
+    a = np.ones(4, np.float32)
+    host = make_scale()
+    given = calling(lambda: host(np.ones(4, np.float32), 2.0), when=[1])
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, factor: weft.Constexpr):
+        a[weft.thread_idx.x] *= factor.value
+
+    @weft.jit
+    def outer(a: weft.Tensor, factor: weft.Constexpr):
+        kernel(a, factor).launch(grid=1, block=4)
+
+    outer(a, given)
+    assert a.tolist() == [3.0] * 4
+    again = calling(lambda: outer(np.ones(4, np.float32), again), when=[1])
+    outer(a, again)
+    assert a.tolist() == [9.0] * 4
+
+
+def test_a_function_whose_compilation_needs_itself_is_an_error_and_no_deadlock():
+    @weft.kernel
+    def kernel(a: weft.Tensor, factor: weft.Constexpr):
+        a[weft.thread_idx.x] *= factor.value
+
+    @weft.jit
+    def host(a: weft.Tensor, factor: weft.Constexpr):
+        kernel(a, factor).launch(grid=1, block=4)
+
+    def call_endlessly():
+        host(np.ones(4, np.float32), endless)
+
+    endless = calling(call_endlessly, when=range(100))
+    for _ in range(2):  # the first call of all, and the first with a key
+        with pytest.raises(Exception, match="host was called by what its own compilation runs"):
+            call_endlessly()
+        host(np.ones(4, np.float32), calling(None, when=[]))
+
+
+def test_a_signals_handler_may_call_what_is_being_compiled():
+    host = make_scale()
+    made = []
+
+    def handle(*_):
+        a = np.ones(4, np.float32)
+        host(a, 5.0)
+        made.append(a[0])
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        for _ in range(20):
+            a = np.ones(4, np.float32)
+            make_scale()(a, 2.0)
+            host(a, 2.0)
+            assert a[0] == 4
+            if made:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert made == [5.0]

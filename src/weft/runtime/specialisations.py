@@ -11,9 +11,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
-from weft.errors import SignatureError
+from weft.errors import SignatureError, UnavailableError
 
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
+_MOST_TURNS: Final = 2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -38,13 +39,46 @@ class Compiled(Protocol):
         ...
 
 
+class _Turn:
+    """A lock for compiling, which its own thread may take once more.
+
+    A signal's handler, a finalizer, or a property that is read at compile time may call the very function that
+    is being compiled; it is compiled again for them.
+
+    Args:
+        name: the function's, for the error of one that needs itself to be compiled.
+    """
+
+    __slots__ = ("_depth", "_lock", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._depth == _MOST_TURNS:
+            self._lock.release()
+            raise UnavailableError(
+                "COMPILING_NEEDS_ITSELF",
+                f"{self._name} was called by what its own compilation runs",
+                hint="a property, a helper or a hook that runs while a function is compiled cannot call it",
+            )
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        self._lock.release()
+
+
 class _Specialisation:
     """One key's compiled function, and the lock that whoever compiles it holds."""
 
     __slots__ = ("compiled", "lock")
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+    def __init__(self, name: str) -> None:
+        self.lock = _Turn(name)
         self.compiled: Compiled | None = None
 
 
@@ -78,7 +112,7 @@ class Specialisations:
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
         self._bind = make_binder(function)
         self._compile = compile_for
-        self._lock = threading.Lock()
+        self._lock = _Turn(self._name)
         self._by_key: dict[Hashable, _Specialisation] = {}
         # Positions of the Constexpr parameters. The annotations decide, which only compiling reads.
         self._constants: tuple[int, ...] | None = None
@@ -131,7 +165,9 @@ class Specialisations:
             runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
             types = self._type_key(runtime, arguments)
             values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
-            entry = self._by_key[(types, values) if constants else types] = _Specialisation()
+            entry = self._by_key[(types, values) if constants else types] = _Specialisation(
+                self._name
+            )
             entry.compiled = compiled
             self._constants = constants
             return constants
@@ -163,7 +199,7 @@ class Specialisations:
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
         with self._lock:
-            entry = self._by_key.setdefault(key, _Specialisation())
+            entry = self._by_key.setdefault(key, _Specialisation(self._name))
         with entry.lock:
             if entry.compiled is None or not _is_current(entry.compiled):
                 try:
