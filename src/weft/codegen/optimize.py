@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from weft.codegen.llvm_module import parse_module
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
-    from llvmlite.binding import ContextRef, ModuleRef, TargetMachine
+    from llvmlite.binding import ModuleRef, TargetMachine
 
 
 @functools.cache
@@ -32,19 +33,20 @@ def initialize(architecture: str) -> None:
         llvm.initialize_all_asmprinters()
 
 
-def parse(text: str, stage: str, context: ContextRef | None = None) -> ModuleRef:
+def parse(text: str, stage: str, beside: ModuleRef | None = None) -> ModuleRef:
     """An LLVM module from its text.
 
     Args:
         text: the module.
         stage: what it is, for the error.
-        context: where its types, constants and locations live; by default a new one, which goes with the
-            module. LLVM's global context would keep them for the life of the process.
+        beside: a module in whose context it shall live, to be linked with it. By default its types, constants and
+            locations have a context of their own, which goes with it: LLVM's global one would keep them for
+            the life of the process.
     Raises:
         InternalCompilerError: with LLVM's words and the line that it means.
     """
     try:
-        module = llvm.parse_assembly(text, context or llvm.create_context())
+        module = parse_module(text, beside)
         module.verify()
         return module
     except RuntimeError as error:
@@ -59,7 +61,7 @@ def link_text(module: ModuleRef, text: str, stage: str) -> None:
     Raises:
         InternalCompilerError: with LLVM's words and the line that it means.
     """
-    module.link_in(parse(text, stage, module._context))  # pyright: ignore[reportPrivateUsage]  llvmlite has no other way
+    module.link_in(parse(text, stage, beside=module))
 
 
 def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
