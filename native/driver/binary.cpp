@@ -43,12 +43,14 @@ bool fail(CUresult result, const char* function, const std::string& name, const 
 
 void read_parameters(Binary* binary) {
   if (driver().cuFuncGetParamInfo == nullptr) return;
-  binary->knows_parameters = true;
   size_t offset = 0, bytes = 0;
-  for (size_t index = 0; driver().cuFuncGetParamInfo(binary->kernel.function, index, &offset, &bytes) == 0;
-       ++index) {
-    binary->parameter_bytes.push_back(bytes);
+  CUresult result = cuda::CUDA_SUCCESS;
+  for (size_t index = 0; result == cuda::CUDA_SUCCESS; ++index) {
+    result = driver().cuFuncGetParamInfo(binary->kernel.function, index, &offset, &bytes);
+    if (result == cuda::CUDA_SUCCESS) binary->parameter_bytes.push_back(bytes);
   }
+  // That is how the driver says that there are no more; anything else means that it cannot tell.
+  binary->knows_parameters = result == cuda::CUDA_ERROR_INVALID_VALUE;
 }
 
 // More than 48 kB of shared memory is asked for once, up to what the device has beside the static part.

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Releases the GIL for the guard's life where this thread holds it; callers also come without Python. (The CPU
-// pool has a GilRelease of its own, which polls for signals.)
+// Releases the GIL for the guard's life where this thread holds it; callers also come without Python. (The
+// CPU pool has a GilRelease of its own, which polls for signals.)
 class WithoutGil {
  public:
   WithoutGil() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}

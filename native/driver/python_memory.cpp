@@ -51,7 +51,11 @@ PyObject* allocate_scratch(PyObject*, PyObject* arguments) {
   const cuda::CUdeviceptr address = allocate_from_pool(
       static_cast<size_t>(bytes), static_cast<cuda::CUstream>(value.v_ptr), device, "scratch", &error);
   if (address == 0) return set_python_error(error);
-  if (!guard.leave(&error)) return set_python_error(error);
+  if (!guard.leave(&error)) {
+    DriverError ignored;  // the first error is the one to tell
+    free_to_pool(address, static_cast<cuda::CUstream>(value.v_ptr), device, &ignored);
+    return set_python_error(error);
+  }
   return PyLong_FromUnsignedLongLong(address);
 }
 

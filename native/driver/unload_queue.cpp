@@ -41,11 +41,14 @@ void unload(const Entry& entry) {
     tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
   }
   if (entry.module == nullptr && entry.memory == 0) return;
-  // Both belong to their context, so that one is made current for the call. Where that cannot be done the
-  // context is gone, and took them with it.
+  // Both belong to their context, so that one is made current for the call. A context that is gone took them
+  // with it.
   DriverError error;
   ContextGuard guard;
-  if (!guard.enter(entry.context, &error)) return;
+  if (!guard.enter(entry.context, &error)) {
+    if (error.code != cuda::CUDA_ERROR_INVALID_CONTEXT) tell(entry, error.function.c_str(), error.code);
+    return;
+  }
   if (entry.module != nullptr) tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
   if (entry.memory != 0) tell(entry, "cuMemFree", driver().cuMemFree(entry.memory));
 }

@@ -60,7 +60,7 @@ def test_every_declaration_agrees_with_the_real_header(tmp_path: Path):
         r"^  .*?\b(\w+);$", abi.split("struct CUlaunchConfig")[1].split("};")[0], re.M
     )
     assert len(constants) > 80
-    assert len(functions) > 50
+    assert len(functions) > 45
     assert len(fields) == 10
     checks = [
         f"static_assert(static_cast<long long>({name}) == weft::cuda::{name});"

@@ -204,19 +204,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return call.done(0);
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  FAKE_ENTER(cuDevicePrimaryCtxRelease, "%d", device);
-  FAKE_CHECK(is_device(device), CUDA_ERROR_INVALID_DEVICE);
-  Context*& primary = state().primary[static_cast<size_t>(device)];
-  FAKE_CHECK(primary != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  state().retains -= 1;
-  if (--primary->retains == 0) {
-    state().contexts.erase(primary);
-    primary = nullptr;
-  }
-  return call.done(0);
-}
-
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   FAKE_ENTER(cuDevicePrimaryCtxGetState, "%d", device);
   FAKE_CHECK(is_device(device), CUDA_ERROR_INVALID_DEVICE);
@@ -297,14 +284,6 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   FAKE_ENTER(cuStreamGetCtx, "%p", static_cast<void*>(stream));
   CUresult result = 0;
   *context = reinterpret_cast<CUcontext>(context_of(stream, &result));
-  return call.done(result);
-}
-
-CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
-  FAKE_ENTER(cuStreamGetDevice, "%p", static_cast<void*>(stream));
-  CUresult result = 0;
-  Context* context = context_of(stream, &result);
-  if (context != nullptr) *device = context->device;
   return call.done(result);
 }
 

@@ -65,6 +65,7 @@ class FakeCuda:
         self.path = build()
         self.library = ctypes.CDLL(str(self.path))
         self.library.fake_cuda_configure(devices, version)
+        self.library.fake_cuda_last_allocation.restype = ctypes.c_ulonglong
 
     def set_architecture(self, device: int, major: int, minor: int) -> None:
         self.library.fake_cuda_set_architecture(device, major, minor)
@@ -118,6 +119,10 @@ class FakeCuda:
         """How many of a kind exist: library, module, function, stream, context, allocation, retain, graph..."""
         return self.library.fake_cuda_live(kind.encode())
 
+    def last_allocation(self) -> int:
+        """The address of the device memory that was allocated last."""
+        return self.library.fake_cuda_last_allocation()
+
     def register_kernel(self, name: str, address: int, scratch_bytes: int, table: int) -> None:
         """Launches of this kernel run its CPU build.
 
@@ -154,6 +159,9 @@ class FakeCuda:
         self.call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
         assert context.value
         return context.value
+
+    def destroy_context(self, context: int) -> None:
+        self.call("cuCtxDestroy_v2", ctypes.c_void_p(context))
 
     def set_current(self, context: int | None) -> None:
         self.call("cuCtxSetCurrent", ctypes.c_void_p(context))

@@ -141,6 +141,7 @@ const KernelInfo* Image::find(const char* name) const {
 // What tests call, through ctypes. None of it is recorded.
 extern "C" {
 
+using fake::CUdeviceptr;
 using fake::state;
 
 // Before cuInit: how many devices there are, and which driver version this is
@@ -225,6 +226,12 @@ int fake_cuda_live(const char* kind) {
   if (name == "graph") return static_cast<int>(all.graphs.size());
   if (name == "executable") return static_cast<int>(all.executables.size());
   return -1;
+}
+
+// The address of the device memory that was allocated last.
+CUdeviceptr fake_cuda_last_allocation() {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return state().last_allocation;
 }
 
 // Launches of a kernel with this name run `run`, the kernel's CPU build, on the

@@ -152,6 +152,7 @@ struct State {
   std::unordered_set<Kernel*> kernels;
   std::unordered_set<Function*> functions;
   std::map<CUdeviceptr, Allocation> allocations;
+  CUdeviceptr last_allocation = 0;
   std::map<std::string, CpuKernel> cpu_kernels;
   int retains = 0;
 };

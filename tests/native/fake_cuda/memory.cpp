@@ -22,6 +22,7 @@ CUresult allocate(CUdeviceptr* address, size_t bytes, int device) {
   if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = reinterpret_cast<CUdeviceptr>(memory);
   state().allocations[*address] = {bytes, device};
+  state().last_allocation = *address;
   return 0;
 }
 

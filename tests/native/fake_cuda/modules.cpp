@@ -94,11 +94,6 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
   return call.done(0);
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr*, size_t*, CUlibrary library, const char* name) {
-  FAKE_ENTER(cuLibraryGetGlobal, "%p, %s", static_cast<void*>(library), name);
-  return call.done(CUDA_ERROR_NOT_FOUND);
-}
-
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   FAKE_ENTER(cuKernelGetFunction, "%p", static_cast<void*>(kernel));
   FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
@@ -124,16 +119,6 @@ CUresult cuKernelSetAttribute(int32_t attribute, int value, CUkernel kernel, CUd
   FAKE_CHECK(is_settable(*found->info, state().devices[static_cast<size_t>(device)], attribute, value),
              CUDA_ERROR_INVALID_VALUE);
   found->attributes[device][attribute] = value;
-  return call.done(0);
-}
-
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
-  FAKE_ENTER(cuKernelGetParamInfo, "%p, %zu", static_cast<void*>(kernel), index);
-  auto* found = reinterpret_cast<Kernel*>(kernel);
-  FAKE_CHECK(state().kernels.count(found) != 0, CUDA_ERROR_INVALID_HANDLE);
-  FAKE_CHECK(index < found->info->parameters.size(), CUDA_ERROR_INVALID_VALUE);
-  *offset = found->info->parameters[index].offset;
-  *bytes = found->info->parameters[index].bytes;
   return call.done(0);
 }
 
@@ -195,11 +180,6 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   state().functions.insert(made);
   *function = reinterpret_cast<CUfunction>(made);
   return call.done(0);
-}
-
-CUresult cuModuleGetGlobal(CUdeviceptr*, size_t*, CUmodule module, const char* name) {
-  FAKE_ENTER(cuModuleGetGlobal, "%p, %s", static_cast<void*>(module), name);
-  return call.done(CUDA_ERROR_NOT_FOUND);
 }
 
 CUresult cuFuncGetAttribute(int* value, int32_t attribute, CUfunction function) {
