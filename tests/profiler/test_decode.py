@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import weft
 from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
-from weft.profiler import decode_lane, decode_tag, decode_tirx
+from weft.profiler import Trace, decode_lane, decode_tag, decode_tirx
+from weft.profiler.perfetto import encode
 from weft.profiler.spans import find_spans
 from weft.types import trace_format as wire
 
@@ -165,11 +166,20 @@ def test_asynchronous_spans_end_in_any_lane_of_their_block():
 # ---- broken buffers
 
 
+def shown(recording) -> None:
+    """Goes through everything that reads a recording; none of it may raise, whatever the buffer was."""
+    trace = Trace([recording])
+    assert trace.summary()
+    spans = trace.spans()
+    assert int((trace.timeline().events["type"] == 1).sum()) == len(spans)
+    encode(trace.timeline())
+
+
 @FEW
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=60))
 def test_any_words_at_all_decode_as_tirx_with_a_report(words):
     recording = decode_tirx(np.array(words, np.uint64))
-    find_spans(recording)
+    shown(recording)
     assert len(recording.records) <= len(words)
 
 
@@ -181,8 +191,7 @@ def test_a_lane_buffer_with_broken_words_never_breaks_the_decoder(given_streams,
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(1, len(words) - 1))
         words[place] = data.draw(st.integers(0, (1 << 64) - 1))
-    recording = decode_lane(words)
-    find_spans(recording, recording.problems)
+    shown(decode_lane(words))
 
 
 @pytest.mark.parametrize("capacity", [0, 1])
@@ -200,6 +209,42 @@ def test_a_truncated_lane_buffer_is_reported(given_streams, data):
     cut = data.draw(st.integers(16, len(words) - 1))
     recording = decode_lane(words[:cut])
     assert recording.problems
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        '"blocks": [1099511627776, 1]',
+        '"blocks": [true, 1]',
+        '"blocks": [0, -1]',
+        '"blocks": "all"',
+        '"events": [1, null, ["x"]]',
+        '"groups": {"a": 1}',
+        '"kernel": 5',
+        '"kernel": "\\ud800"',
+        '"kernel": "',
+    ],
+)
+def test_a_description_that_makes_no_sense_breaks_no_export(described, tmp_path):
+    words = lane_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]] * 2, 1, names=["x" * 60], capacity=9)
+    first = int(words[wire.WORD_HEADERS]) & 0xFFFFFFFF
+    text = b"{" + described.encode() + b"}"
+    words[wire.PROLOGUE_WORDS : first] = np.frombuffer(text.ljust(8 * (first - 16)), "<u8")
+    words[wire.WORD_TEXT] = len(text) << 32 | wire.PROLOGUE_WORDS
+    trace = Trace([decode_lane(words)])
+    assert trace.spans()["block"].tolist() == [0, 1]
+    assert "launch 0" in trace.summary()
+    trace.to_perfetto(tmp_path / "a.pftrace")
+    trace.to_chrome(tmp_path / "a.json")
+
+
+def test_a_time_before_the_clock_moves_the_timeline_and_is_written(tmp_path):
+    words = lane_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]], 1, names=["x"] * 9, capacity=9)
+    first = int(words[wire.WORD_HEADERS]) & 0xFFFFFFFF
+    words[first + wire.HEADER_BEGIN_NS] = np.uint64((1 << 64) - 1000)
+    timeline = Trace([decode_lane(words)]).timeline()
+    assert timeline.events["time"].min() == 0
+    assert len(encode(timeline)) > 0
 
 
 @pytest.mark.parametrize("decode", [decode_tirx, decode_lane])

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from weft.errors import ArgumentValueError
-from weft.profiler.records import LANE, RECORD, Recording, as_words, segments, unwrapped
+from weft.profiler.records import (
+    BLOCK_LIMIT,
+    LANE,
+    RECORD,
+    Recording,
+    as_words,
+    segments,
+    unwrapped,
+)
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
@@ -187,7 +195,8 @@ def recording_blocks(description: dict[str, Any]) -> tuple[int, int]:
     found = description.get("blocks")
     if isinstance(found, list) and len(cast("list[Any]", found)) == 2:
         start, step = cast("list[Any]", found)
-        if isinstance(start, int) and isinstance(step, int) and start >= 0 and step >= 1:
+        is_possible = type(start) is int and type(step) is int
+        if is_possible and 0 <= start < BLOCK_LIMIT and 1 <= step < BLOCK_LIMIT:
             return start, step
     return 0, 1
 

@@ -57,8 +57,8 @@ def message(field: int, *parts: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A field that holds a string."""
-    return message(field, value.encode())
+    """A field that holds a string; half a surrogate pair, which UTF-8 does not have, becomes a question mark."""
+    return message(field, value.encode(errors="replace"))
 
 
 def put(rows: NDArray[np.uint8], column: int, constant: bytes) -> int:

@@ -95,6 +95,13 @@ class Timeline:
         """Adds rows of `EVENT`."""
         self._parts.append(events)
 
+    def begin_at_zero(self) -> None:
+        """Moves all events if one lies before the start of the clock, as a broken buffer's may; no file holds such."""
+        earliest = min((int(part["time"].min()) for part in self._parts if len(part)), default=0)
+        if earliest < 0:
+            for part in self._parts:
+                part["time"] -= earliest
+
 
 def lay_out(
     recordings: Sequence[Recording],
@@ -115,6 +122,7 @@ def lay_out(
     for number, recording in enumerate(recordings):
         offset = offsets_ns[number] if offsets_ns else 0
         _LaunchLayout(timeline, recording, number, offset, number in launched).add()
+    timeline.begin_at_zero()
     return timeline
 
 
