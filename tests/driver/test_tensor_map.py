@@ -50,6 +50,29 @@ def test_a_descriptor_tells_what_it_was_made_from(fake: FakeCuda):
     assert (descriptor.element, descriptor.global_address) == ("f16", 0x10000)
 
 
+def test_a_new_descriptor_is_empty_and_says_so():
+    descriptor = TensorMap()
+    assert repr(descriptor) == "<TensorMap, not filled yet>"
+    assert (descriptor.shape, descriptor.strides, descriptor.box) == ((), (), ())
+
+
+@on_fake()
+def test_a_filled_descriptor_shows_what_it_is(fake: FakeCuda):
+    assert repr(tiled()) == (
+        "<TensorMap of f16 at 0x10000, shape=(128, 64), strides=(64, 1), box=(32, 16)>"
+    )
+
+
+@on_fake()
+@pytest.mark.parametrize("name", ["shape", "strides", "box", "element_strides"])
+def test_numbers_that_are_none_are_type_errors(fake: FakeCuda, name: str):
+    with pytest.raises(TypeError):
+        tiled(**{name: ("1", 1)})
+    with pytest.raises(TypeError):
+        tiled(**{name: 3})
+    assert fake.count("cuTensorMapEncodeTiled") == 0
+
+
 @on_fake()
 def test_a_descriptor_is_encoded_again_only_when_something_changed(fake: FakeCuda):
     descriptor = tiled()
@@ -112,7 +135,17 @@ def test_kernels_receive_the_descriptor_by_value(fake: FakeCuda):
         ({"shape": (), "strides": (), "box": ()}, "has rank 0, expected 1 to 5"),
         ({"element": "i1"}, "element is 'i1', expected one of: u8"),
         ({"address": 0x10008}, "0x10008 is not a multiple of 16 bytes"),
-        ({"address": 0x10010, "interleave": "32B", "swizzle": "32B"}, "not a multiple of 32 bytes"),
+        (
+            {
+                "shape": (4, 8, 64),
+                "strides": (512, 64, 1),
+                "box": (1, 1, 16),
+                "address": 0x10010,
+                "interleave": "32B",
+                "swizzle": "32B",
+            },
+            "not a multiple of 32 bytes",
+        ),
         ({"strides": (64,)}, "are 1, expected 2 as shape"),
         ({"strides": (64, 2)}, r"strides\[1\] is 2, expected 1"),
         (
@@ -131,6 +164,22 @@ def test_kernels_receive_the_descriptor_by_value(fake: FakeCuda):
         ({"interleave": "x"}, "interleave is 'x'"),
         ({"l2_promotion": "x"}, "l2_promotion is 'x'"),
         ({"fill": "x"}, "fill is 'x', expected one of: zero, nan"),
+        (
+            {"fill": "nan", "element": "i16"},
+            "fill is 'nan', expected 'zero' for elements of type i16",
+        ),
+        ({"interleave": "16B"}, r"has rank 2, expected 3 to 5 with interleave '16B'"),
+        (
+            {"shape": (4, 8, 64), "strides": (512, 64, 1), "box": (1, 1, 16), "interleave": "32B"},
+            "swizzle is 'none', expected '32B' with the interleave '32B'",
+        ),
+        ({"box": (32, 48), "swizzle": "64B"}, "96 bytes wide, the swizzle 64B allows 64"),
+        (
+            {"box": (32, 128), "swizzle": "128B_atom_32B"},
+            "256 bytes wide, the swizzle 128B_atom_32B allows 128",
+        ),
+        ({"element_strides": (0, 1)}, r"element_strides\[0\] is 0, expected 1 to 8"),
+        ({"shape": (2**32 + 1, 64)}, r"shape\[0\] is 4294967297, expected 1 to 4294967296"),
     ],
 )
 def test_numbers_out_of_range_are_refused_with_both(
@@ -150,6 +199,12 @@ def test_numbers_out_of_range_are_refused_with_both(
         ({"channels_per_pixel": 257}, "257, expected 1 to 256"),
         ({"pixels_per_column": 0}, "0, expected 1 to 1024"),
         ({"shape": (8, 8), "strides": (8, 1)}, "has rank 2, expected 3 to 5"),
+        (
+            {"lower": (0, 4), "upper": (0, -4)},
+            r"0 wide in spatial dimension 1: shape 8, lower 4, upper -4",
+        ),
+        ({"element": "u16", "fill": "nan"}, "expected 'zero' for elements of type u16"),
+        ({"swizzle": "64B"}, "128 bytes wide, the swizzle 64B allows 64"),
     ],
 )
 def test_im2col_refusals(fake: FakeCuda, changes: dict[str, object], text: str):

@@ -61,11 +61,15 @@ class TensorMap(_native.TensorMap):
     """A TMA descriptor, and what it was made from. Give it to a launch as ``nvTmaDesc``.
 
     Attributes:
-        element: the element type's name, a key of `ELEMENTS`.
+        element: the element type's name, a key of `ELEMENTS`; empty before it is filled.
         shape: sizes, slowest dimension first.
         strides: elements between neighbours in each dimension, the last one 1.
         box: sizes of what one copy moves (tiled); empty for im2col.
         global_address: the tensor's address in device memory; the memory is the caller's.
+
+    Example:
+        >>> TensorMap()
+        <TensorMap, not filled yet>
     """
 
     __slots__ = ("box", "element", "global_address", "shape", "strides")
@@ -75,6 +79,20 @@ class TensorMap(_native.TensorMap):
     strides: Numbers
     box: Numbers
     global_address: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.element = ""
+        self.shape = self.strides = self.box = ()
+        self.global_address = 0
+
+    def __repr__(self) -> str:
+        if not self.element:
+            return "<TensorMap, not filled yet>"
+        return (
+            f"<TensorMap of {self.element} at {self.global_address:#x}, shape={self.shape}, "
+            f"strides={self.strides}, box={self.box or 'im2col'}>"
+        )
 
 
 def _choice(name: str, value: str, choices: Mapping[str, int]) -> int:
@@ -96,6 +114,10 @@ def _check_tensor(
     rank = len(shape)
     if not least <= rank <= 5:
         raise ValueError(f"shape {shape} has rank {rank}, expected {least} to 5")
+    if interleave != "none" and rank < 3:
+        raise ValueError(
+            f"shape {shape} has rank {rank}, expected 3 to 5 with interleave {interleave!r}"
+        )
     if len(strides) != rank:
         raise ValueError(f"strides {strides} are {len(strides)}, expected {rank} as shape")
     if strides[-1] != 1:
@@ -133,13 +155,26 @@ def _check_inner(inner: int, element_bytes: int, swizzle: str, interleave: str) 
         raise ValueError(f"swizzle is {swizzle!r}, expected '32B' with the interleave '32B'")
 
 
-def _check_corners(lower: Sequence[int], upper: Sequence[int], spatial: int) -> None:
+def _check_fill(element: str, fill: str) -> None:
+    if fill == "nan" and element[0] in "iu":
+        raise ValueError(f"fill is 'nan', expected 'zero' for elements of type {element}")
+
+
+def _check_corners(lower: Sequence[int], upper: Sequence[int], sizes: Numbers) -> None:
+    spatial = len(sizes)
     for name, corner in (("lower", lower), ("upper", upper)):
         if len(corner) != spatial:
             raise ValueError(
                 f"{name} {tuple(corner)} has {len(corner)} offsets, expected {spatial}"
             )
         _check_within(name, corner, *_CORNER_LIMITS[spatial])
+    for index, size in enumerate(sizes):
+        extent = size + upper[index] - lower[index]
+        if extent < 1:
+            raise ValueError(
+                f"the bounding box is {extent} wide in spatial dimension {index}: shape {size}, "
+                f"lower {lower[index]}, upper {upper[index]}; expected at least 1"
+            )
 
 
 def _modes(
@@ -188,6 +223,7 @@ def fill_tma_descriptor_tiled(
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """
     number, element_bytes = _element(element)
+    modes = _modes(interleave, swizzle, l2_promotion, fill)
     shape, strides, box = tuple(shape), tuple(strides), tuple(box)
     steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
     byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 1)
@@ -198,7 +234,7 @@ def fill_tma_descriptor_tiled(
     _check_within("box", box, 1, 256)
     _check_within("element_strides", steps, 1, 8)
     _check_inner(box[-1], element_bytes, swizzle, interleave)
-    modes = _modes(interleave, swizzle, l2_promotion, fill)
+    _check_fill(element, fill)
     open_driver()
     descriptor.fill_tiled(
         address, number, shape[::-1], byte_strides[::-1], box[::-1], steps[::-1], *modes
@@ -245,17 +281,18 @@ def fill_tma_descriptor_im2col(
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """
     number, element_bytes = _element(element)
+    modes = _modes(interleave, swizzle, l2_promotion, fill)
     shape, strides = tuple(shape), tuple(strides)
     steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
     byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 3)
-    _check_corners(lower, upper, len(shape) - 2)
+    _check_corners(lower, upper, shape[1:-1])
+    _check_fill(element, fill)
     if len(steps) != len(shape):
         raise ValueError(f"element_strides {steps}: expected {len(shape)}, as shape")
     _check_within("element_strides", steps, 1, 8)
     _check_within("channels_per_pixel", (channels_per_pixel,), 1, 256)
     _check_within("pixels_per_column", (pixels_per_column,), 1, 1024)
     _check_inner(channels_per_pixel, element_bytes, swizzle, interleave)
-    modes = _modes(interleave, swizzle, l2_promotion, fill)
     open_driver()
     descriptor.fill_im2col(
         address,
