@@ -283,7 +283,7 @@ def compiled_calls(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
     for kind, make in makers.items():
         names = {letter: make() for letter in "abc"}
         for title, function, call in checked:
-            name = title.format(f"{kind} arrays")
+            name = title.format(f"{kind} array{'' if title[0] == '1' else 's'}")
             cases.append((name, function, call))
             given[name] = names
     for name, function, call in cases:
@@ -325,20 +325,33 @@ class Memory(ctypes.Structure):
     ]
 
 
+def kept_calls(makers: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What is called many times: a name, the call, its names."""
+    echo, nothing = foreign("echo", True), own("nothing", 3)
+    for kind, make in makers.items():
+        yield f"3 {kind} arrays", "f(a, b, c)", {"f": nothing, **{name: make() for name in "abc"}}
+        yield f"echo of a {kind} array", "f(a)", {"f": echo, "a": make()}
+    text = "a text of exactly forty characters, surely"[:40]
+    yield "echo of a str and a tuple", "f(a); f(b)", {"f": echo, "a": text, "b": (1, (text, 2.5))}
+    function = weft.ffi.wrap_function(lambda value: value)
+    array = next(iter(makers.values()))()
+    yield "callbacks that return their argument", "f(a); f(1)", {"f": function, "a": array}
+    yield "errors", "try: f()\nexcept ValueError: pass", {"f": foreign("fail", True)}
+
+
 def kept_memory(makers: Mapping[str, Any], calls: int) -> Iterator[Figure]:
-    """Bytes of the heap that are still in use after many calls, per call."""
+    """Bytes of the heap, and blocks of Python's allocator, that are still in use after many calls, per call."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = Memory
-    for kind, make in makers.items():
-        names = {"f": own("nothing", 3), "g": foreign("echo", True), "a": make(), "b": make()}
-        timer = timeit.Timer("f(a, b, 1); g(a)", globals=names)
-        timer.timeit(1000)
-        before = mallinfo().uordblks
-        timer.timeit(calls // 2)
+    for title, call, names in kept_calls(makers):
+        timer = timeit.Timer(call, globals=names)
+        timer.timeit(10_000)
+        before, blocks = mallinfo().uordblks, sys.getallocatedblocks()
+        timer.timeit(calls)
         kept = (mallinfo().uordblks - before) / calls
-        yield Figure(
-            f"call_overhead/bytes kept per call, {kind}", kept, "B", note=f"{calls:,} calls"
-        )
+        more = sys.getallocatedblocks() - blocks
+        note = f"{calls:,} times; {more} more blocks of Python's in all"
+        yield Figure(f"call_overhead/bytes kept per call, {title}", kept, "B", note=note)
 
 
 def libraries() -> dict[str, Any]:
@@ -387,7 +400,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line per figure")
     parser.add_argument("--rounds", type=int, default=101, help="measurements of each kind")
     parser.add_argument(
-        "--memory-calls", type=int, default=1_000_000, help="for bytes kept per call"
+        "--memory-calls", type=int, default=10_000_000, help="for bytes kept per call"
     )
     parser.add_argument("--only-cuda", action="store_true", help="tensors on a CUDA device only")
     arguments = parser.parse_args()

@@ -23,6 +23,14 @@ constexpr AddFunction kParts[] = {
     add_runtime,       add_cpu_pool,     add_prepared_call, add_launch_hooks,  add_launch_memory,
 };
 
+#ifdef Py_GIL_DISABLED
+// Whether a free-threaded interpreter has turned its lock on for this module; -1 with an exception.
+int has_gil() {
+  Reference enabled(PyObject_CallFunctionObjArgs(PySys_GetObject("_is_gil_enabled"), nullptr));
+  return enabled ? PyObject_IsTrue(enabled.get()) : -1;
+}
+#endif
+
 // The extension keeps process-wide state (libraries, type caches), so a second interpreter is refused.
 int execute(PyObject* module) {
   static PyInterpreterState* owner = nullptr;
@@ -34,6 +42,17 @@ int execute(PyObject* module) {
     return -1;
   }
   owner = current;
+#ifdef Py_GIL_DISABLED
+  if (has_gil() != 1) {
+    if (!PyErr_Occurred()) {
+      PyErr_SetString(
+          PyExc_ImportError,
+          "weft._native needs the interpreter's lock, which PYTHON_GIL=0 or -X gil=0 turned off for "
+          "good; start Python without it, and the lock is turned on when weft is imported");
+    }
+    return -1;
+  }
+#endif
   if (prepare_names() != 0) return -1;
   for (AddFunction add : kParts) {
     if (add(module) != 0) return -1;

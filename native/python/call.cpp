@@ -35,8 +35,8 @@ inline const TypeEntry* entry_of(Function* function, Py_ssize_t index, PyObject*
 WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const CallFrame& frame) {
   CallPlan* plan = function->plan;
   if (plan == nullptr) {
-    Reference name(PyUnicode_FromString("function"));
-    if (name) name_argument(name.get(), index, nullptr);
+    Reference name(name_of_function(*function));
+    if (name) name_argument(name.get(), index, nullptr, frame.failed_item);
     return;
   }
   PyObject* parameter = PyTuple_GET_ITEM(plan->parameters, index);

@@ -257,7 +257,12 @@ PyObject* wrap_callable(PyObject*, PyObject* arguments, PyObject* keywords) {
   if (set_tensor_type(tensor_type, &options.policy) != 0) return nullptr;
   if (set_object_mode(objects, &options.policy) != 0 || require_library() != 0) return nullptr;
   TVMFFIObject* function = make_callback(callable, options);
-  return function == nullptr ? nullptr : function_of_object(function);
+  PyObject* made = function == nullptr ? nullptr : function_of_object(function);
+  if (made != nullptr && PyFunction_Check(callable)) {
+    PyObject* name = reinterpret_cast<PyFunctionObject*>(callable)->func_qualname;
+    reinterpret_cast<Function*>(made)->label = Py_NewRef(name);
+  }
+  return made;
 }
 
 PyMethodDef kMethods[] = {

@@ -2,6 +2,8 @@
 //
 // What torch tensors are asked in Python: for readers that cannot see it themselves, for classes with
 // their own dispatch, and to say why a tensor was refused.
+#include <cstring>
+
 #include "python/readers.h"
 
 namespace weft {
@@ -21,6 +23,31 @@ bool is_strided(PyObject* tensor) {
   Reference strided(imported_attribute("torch", "strided"));
   if (!layout || !strided) PyErr_Clear();
   return layout.get() == strided.get();
+}
+
+// `module.question(tensor)` of a module that torch has imported; false when it cannot be answered.
+bool module_answers(const char* module, const char* question, PyObject* tensor) {
+  Reference function(imported_attribute(module, question));
+  Reference value(function ? PyObject_CallOneArg(function.get(), tensor) : nullptr);
+  int truth = value ? PyObject_IsTrue(value.get()) : 0;
+  if (truth < 0 || !value) PyErr_Clear();
+  return truth > 0;
+}
+
+// torch.int1 to int7, their unsigned ones and torch.bits*: torch keeps one element per byte and exports them
+// as numbers of eight bits, or not at all.
+bool is_narrow(PyObject* dtype) {
+  Reference text(PyObject_Str(dtype));
+  const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (name == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  const char* dot = std::strrchr(name, '.');
+  name = dot == nullptr ? name : dot + 1;
+  if (std::strncmp(name, "bits", 4) == 0) return true;
+  if (*name == 'u') ++name;
+  return std::strncmp(name, "int", 3) == 0 && name[3] >= '1' && name[3] <= '7' && name[4] == '\0';
 }
 
 struct View {
@@ -56,6 +83,27 @@ int check_torch(PyObject* object) {
   if (answers(object, "is_quantized", false)) {
     return refuse(PyExc_TypeError,
                   "expected a tensor of numbers, received a quantized tensor; pass tensor.int_repr()");
+  }
+  Reference dtype(PyObject_GetAttrString(object, "dtype"));
+  if (!dtype) PyErr_Clear();
+  if (dtype && is_narrow(dtype.get())) {
+    return refuse(
+        PyExc_TypeError,
+        "expected elements of whole bytes, received %S, which torch keeps one in a byte and exports as "
+        "another type; pass tensor.view(torch.uint8), its bytes",
+        dtype.get());
+  }
+  if (module_answers("torch._C._functorch", "is_functorch_wrapped_tensor", object)) {
+    return refuse(
+        PyExc_TypeError,
+        "expected a tensor with memory, received a placeholder inside a transform such as vmap or grad, "
+        "whose values are elsewhere; call the function outside of it");
+  }
+  if (module_answers("torch", "_is_functional_tensor", object)) {
+    return refuse(
+        PyExc_TypeError,
+        "expected a tensor with memory, received a functional tensor, whose values are in another one; "
+        "pass torch._from_functional_tensor(tensor)");
   }
   for (const View& view : kViews) {
     if (answers(object, view.question, true)) {
@@ -101,7 +149,7 @@ int explain_torch(PyObject* object) {
     return refuse(PyExc_TypeError, "expected a tensor with memory, received one that cannot be read");
   return refuse(PyExc_TypeError,
                 "expected a tensor with memory, received a %s of dtype %S on device %S that has none that a "
-                "kernel can use (inside a functional transform, or a type without a DLPack equivalent)",
+                "kernel can use: its storage is empty, or its type or device has no DLPack equivalent",
                 Py_TYPE(object)->tp_name, dtype.get(), device.get());
 }
 

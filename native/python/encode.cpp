@@ -269,6 +269,9 @@ int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   int overflow = 0;
   value->v_int64 = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (WEFT_LIKELY(overflow == 0)) return value->v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
+  Reference number(PyNumber_Index(object));  // what overflowed may be what its __index__ gave
+  if (!number) return -1;
+  object = number.get();
   size_t bits = _PyLong_NumBits(object);
   if (bits == static_cast<size_t>(-1) && PyErr_Occurred()) return -1;
   size_t size = (bits / 64 + 1) * 8;  // room for the sign

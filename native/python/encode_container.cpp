@@ -17,12 +17,26 @@ int construct(Standard constructor, const TVMFFIAny* values, Py_ssize_t count, S
   return keep_owned(scratch, *value);
 }
 
-// Puts the label of an item, `[1]` or `.x`, in front of the path to what failed inside it.
-WEFT_COLD int blame_item(CallFrame& frame, PyObject* names, Py_ssize_t index) {
+// What the items of a container are called in messages.
+struct Labels {
+  PyObject* names = nullptr;         // of the fields: `.x`; nullptr for `[1]`
+  PyObject* const* pairs = nullptr;  // of a dict's keys and values: `['key']`
+};
+
+PyObject* label_of(const Labels& labels, Py_ssize_t index) {
+  if (labels.names != nullptr) return PyUnicode_FromFormat(".%U", PyTuple_GET_ITEM(labels.names, index));
+  if (labels.pairs == nullptr) return PyUnicode_FromFormat("[%zd]", index);
+  PyObject* label = PyUnicode_FromFormat(index % 2 == 0 ? ".keys()[%R]" : "[%R]", labels.pairs[index & ~1]);
+  if (label != nullptr) return label;
+  PyErr_Clear();  // the key cannot be shown
+  return PyUnicode_FromFormat(index % 2 == 0 ? ".keys()[%zd]" : ".values()[%zd]", index / 2);
+}
+
+// Puts the label of an item in front of the path to what failed inside it.
+WEFT_COLD int blame_item(CallFrame& frame, const Labels& labels, Py_ssize_t index) {
   PyObject *type, *error, *traceback;
   PyErr_Fetch(&type, &error, &traceback);
-  PyObject* label = names != nullptr ? PyUnicode_FromFormat(".%U", PyTuple_GET_ITEM(names, index))
-                                     : PyUnicode_FromFormat("[%zd]", index);
+  PyObject* label = label_of(labels, index);
   PyObject* path = label == nullptr || frame.failed_item == nullptr
                        ? Py_XNewRef(label)
                        : PyUnicode_Concat(label, frame.failed_item);
@@ -33,9 +47,9 @@ WEFT_COLD int blame_item(CallFrame& frame, PyObject* names, Py_ssize_t index) {
   return -1;
 }
 
-// Encodes `count` items, tensors among them as objects. `names` labels them in messages, or is nullptr.
-int encode_items(PyObject* const* items, Py_ssize_t count, PyObject* names, uint8_t flags, CallFrame& frame,
-                 TVMFFIAny* values) {
+// Encodes `count` items, tensors among them as objects.
+int encode_items(PyObject* const* items, Py_ssize_t count, const Labels& labels, uint8_t flags,
+                 CallFrame& frame, TVMFFIAny* values) {
   PyObject* plan = (flags & kArgumentItems) != 0 ? PyTuple_GET_ITEM(frame.items, 0) : nullptr;
   if (plan != nullptr && PyTuple_GET_SIZE(plan) != count) plan = nullptr;  // the callee refuses the size
   if (Py_EnterRecursiveCall(" while encoding nested containers")) return -1;
@@ -52,7 +66,7 @@ int encode_items(PyObject* const* items, Py_ssize_t count, PyObject* names, uint
     }
     const TypeEntry* entry = find_type(items[index]);
     failed = entry == nullptr ? -1 : encode_argument(items[index], *entry, item_flags, frame, &values[index]);
-    if (WEFT_UNLIKELY(failed != 0)) blame_item(frame, names, index);
+    if (WEFT_UNLIKELY(failed != 0)) blame_item(frame, labels, index);
   }
   frame.owned_tensors = owned_tensors;
   Py_LeaveRecursiveCall();
@@ -64,7 +78,8 @@ int encode_tuple(PyObject* items, PyObject* names, uint8_t flags, CallFrame& fra
   Py_ssize_t count = PyTuple_GET_SIZE(items);
   auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
   if (values == nullptr) return -1;
-  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, names, flags, frame, values) != 0) return -1;
+  Labels labels{names, nullptr};
+  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, labels, flags, frame, values) != 0) return -1;
   return construct(Standard::kArray, values, count, frame.scratch, value);
 }
 
@@ -142,14 +157,17 @@ int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* va
   if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
   PyObject *key, *item;
   Py_ssize_t position = 0;
-  for (Py_ssize_t index = 0; index + 1 < count && PyDict_Next(object, &position, &key, &item); index += 2) {
-    PyTuple_SET_ITEM(items, index, Py_NewRef(key));
-    PyTuple_SET_ITEM(items, index + 1, Py_NewRef(item));
+  Py_ssize_t filled = 0;  // fewer than counted where a finalizer that ran meanwhile removed some
+  for (; filled + 1 < count && PyDict_Next(object, &position, &key, &item); filled += 2) {
+    PyTuple_SET_ITEM(items, filled, Py_NewRef(key));
+    PyTuple_SET_ITEM(items, filled + 1, Py_NewRef(item));
   }
+  count = filled;
   auto* values = frame.scratch.take_array<TVMFFIAny>(static_cast<size_t>(count));
   if (values == nullptr) return -1;
   flags = static_cast<uint8_t>(flags & ~kArgumentItems);
-  if (encode_items(&PyTuple_GET_ITEM(items, 0), count, nullptr, flags, frame, values) != 0) return -1;
+  PyObject* const* pairs = &PyTuple_GET_ITEM(items, 0);
+  if (encode_items(pairs, count, {nullptr, pairs}, flags, frame, values) != 0) return -1;
   return construct(Standard::kMap, values, count, frame.scratch, value);
 }
 

@@ -34,9 +34,14 @@ bool read_numbers(PyObject* tuple, long* numbers, Py_ssize_t count) {
     return false;
   }
   for (Py_ssize_t index = 0; index < count; ++index) {
-    numbers[index] = PyLong_AsLong(PyTuple_GET_ITEM(tuple, index));
-    if (numbers[index] == -1 && PyErr_Occurred()) return false;
-    if (numbers[index] < 0 || numbers[index] > INT32_MAX) {
+    int overflow = 0;
+    numbers[index] = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(tuple, index), &overflow);
+    if (numbers[index] == -1 && PyErr_Occurred()) {
+      if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+      PyErr_Format(PyExc_TypeError, "expected a tuple of %zd numbers, received %R", count, tuple);
+      return false;
+    }
+    if (overflow != 0 || numbers[index] < 0 || numbers[index] > INT32_MAX) {
       PyErr_Format(PyExc_ValueError, "expected numbers from 0 to 2147483647, received %R", tuple);
       return false;
     }
@@ -135,6 +140,13 @@ int device_of_tuple(PyObject* tuple, TVMFFIAny* value) {
   return set_device({static_cast<DLDeviceType>(numbers[0]), static_cast<int32_t>(numbers[1])}, value);
 }
 
+// What a protocol's method gave is no value of its kind.
+WEFT_COLD int refuse_answer(PyObject* object, PyObject* method, PyObject* given, const char* expected) {
+  PyErr_Clear();
+  return refuse(PyExc_TypeError, "%s.%U() returned %R, expected %s", Py_TYPE(object)->tp_name, method, given,
+                expected);
+}
+
 int pointer_of(PyObject* number, TVMFFIAny* value) {
   value->type_index = kTVMFFIOpaquePtr;
   value->zero_padding = 0;
@@ -188,12 +200,19 @@ int encode_protocol(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
   if (given == nullptr || frame.scratch.at_end(drop_reference, given) != 0) return -1;
   if (entry.protocol == g_names.__dlpack_data_type__) return data_type_of_tuple(given, value);
   if (entry.protocol == g_names.__dlpack_device__) return device_of_tuple(given, value);
-  if (entry.protocol == g_names.__tvm_ffi_opaque_ptr__) return pointer_of(given, value);
-  if (entry.protocol == g_names.__tvm_ffi_int__) return encode_int(given, frame.scratch, value);
+  if (entry.protocol == g_names.__tvm_ffi_opaque_ptr__) {
+    if (pointer_of(given, value) == 0) return 0;
+    return refuse_answer(object, entry.protocol, given, "an address or None");
+  }
+  if (entry.protocol == g_names.__tvm_ffi_int__) {
+    if (!PyIndex_Check(given)) return refuse_answer(object, entry.protocol, given, "an int");
+    return encode_int(given, frame.scratch, value);
+  }
   if (entry.protocol == g_names.__tvm_ffi_float__) {
     *value = {kTVMFFIFloat, {0}, {0}};
     value->v_float64 = PyFloat_AsDouble(given);
-    return value->v_float64 == -1.0 && PyErr_Occurred() ? -1 : 0;
+    if (value->v_float64 != -1.0 || !PyErr_Occurred()) return 0;
+    return refuse_answer(object, entry.protocol, given, "a float");
   }
   const TypeEntry* given_entry = find_type(given);  // __tvm_ffi_value__: any value
   if (given_entry == nullptr || Py_EnterRecursiveCall(" while asking for an FFI value")) return -1;

@@ -170,13 +170,14 @@ PyObject* raise_ffi_error(int code) {
   return nullptr;
 }
 
-void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter) {
+void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter, PyObject* path) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   Reference place(parameter != nullptr
                       ? PyUnicode_FromFormat("%U: argument #%zd '%U'", signature, index, parameter)
-                      : PyUnicode_FromFormat("%U: argument #%zd", signature, index));
+                  : path != nullptr ? PyUnicode_FromFormat("%U: argument #%zd%U", signature, index, path)
+                                    : PyUnicode_FromFormat("%U: argument #%zd", signature, index));
   bool ours = traceback == nullptr &&
               (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError);
   Reference text(place && ours ? PyUnicode_FromFormat("%U: %S", place.get(), value) : nullptr);

@@ -20,8 +20,10 @@ PyObject* exception_of_error(TVMFFIObjectHandle error);
 // registered, else that of its nearest base. Borrowed.
 PyObject* kind_of_class(PyTypeObject* type);
 
-// Puts "NAME(SIGNATURE): argument #INDEX 'PARAMETER': " before the message of the pending exception.
-WEFT_COLD void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter);
+// Puts "NAME(SIGNATURE): argument #INDEX 'PARAMETER': " before the message of the pending exception. Where
+// the parameters have no names, `path` is the way to an item of a container: "[1]['key']".
+WEFT_COLD void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter,
+                             PyObject* path = nullptr);
 
 }  // namespace weft
 

@@ -42,6 +42,7 @@ int clear(PyObject* self) {
   function->vectorcall = call_cleared;
   function->argument_flags = nullptr;
   Py_CLEAR(function->foreign);
+  Py_CLEAR(function->label);
   Py_CLEAR(function->first_call);
   Py_CLEAR(function->details);
   Py_CLEAR(function->plan);
@@ -178,16 +179,28 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
     }
     Py_XDECREF(type);
     Py_XDECREF(error);
-    PyErr_Format(PyExc_AttributeError, "function '%U' has no attribute '%U'",
-                 as_function(self)->plan != nullptr ? as_function(self)->plan->name : name, name);
+    Reference own_name(name_of_function(*as_function(self)));
+    if (!own_name) return nullptr;
+    PyErr_Format(PyExc_AttributeError, "function '%U' has no attribute '%U'", own_name.get(), name);
   }
   return value;
 }
 
-// Name and text come from the plan; a function without one has neither.
-PyObject* get_name(PyObject* self, void*) {
-  CallPlan* plan = as_function(self)->plan;
-  return plan != nullptr ? Py_NewRef(plan->name) : PyUnicode_FromString("function");
+// Name and text come from the plan; a function without one may have been given a name.
+PyObject* get_name(PyObject* self, void*) { return name_of_function(*as_function(self)); }
+
+int set_name(PyObject* self, PyObject* value, void*) {
+  Function* function = as_function(self);
+  if (function->plan != nullptr) {
+    return refuse(PyExc_AttributeError, "function '%U' has its name from its signature",
+                  function->plan->name);
+  }
+  if (value == nullptr || !PyUnicode_Check(value)) {
+    return refuse(PyExc_TypeError, "expected a str as __name__, received %s",
+                  value == nullptr ? "nothing" : Py_TYPE(value)->tp_name);
+  }
+  Py_XSETREF(function->label, Py_NewRef(value));
+  return 0;
 }
 
 PyObject* detail_or_none(PyObject* self, const char* name) {
@@ -291,6 +304,9 @@ PyMethodDef kFunctions[] = {
 
 PyObject* repr(PyObject* self) {
   Function* function = as_function(self);
+  if (function->plan == nullptr && function->label != nullptr) {
+    return PyUnicode_FromFormat("<weft function %U>", function->label);
+  }
   if (function->plan == nullptr) return PyUnicode_FromFormat("<weft function at %p>", function->handle);
   return PyUnicode_FromFormat("<weft function %U>", function->plan->signature);
 }
@@ -320,7 +336,7 @@ PyMethodDef kMethods[] = {
 };
 
 PyGetSetDef kProperties[] = {
-    {"__name__", get_name, nullptr, nullptr, nullptr},
+    {"__name__", get_name, set_name, "What errors call it; can be set where it has no signature.", nullptr},
     {"__qualname__", get_name, nullptr, nullptr, nullptr},
     {"__doc__", get_doc, nullptr, nullptr, nullptr},
     {"__signature__", get_signature, nullptr, nullptr, nullptr},
@@ -373,6 +389,11 @@ int require_library() {
   Reference module(PyImport_ImportModule("weft.ffi.library"));
   Reference opened(module ? PyObject_CallMethod(module.get(), "open_ffi_library", nullptr) : nullptr);
   return opened ? 0 : -1;
+}
+
+PyObject* name_of_function(const Function& function) {
+  if (function.plan != nullptr) return Py_NewRef(function.plan->name);
+  return function.label != nullptr ? Py_NewRef(function.label) : PyUnicode_FromString("function");
 }
 
 PyObject* function_of_object(TVMFFIObject* object) {

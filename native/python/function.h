@@ -27,6 +27,7 @@ struct Function {
   CallPlan* plan;        // or nullptr
   TVMFFIObject* object;  // owned, for functions made from an FFI object
   PyObject* owner;       // keeps the code alive, or nullptr
+  PyObject* label;       // str: what errors call a function without a plan, or nullptr
   PyObject* details;     // where attributes that are not here are looked up, or nullptr
   PyObject* foreign;     // the same function in the tvm_ffi package, once it was asked for
   PyObject* weak_references;
@@ -43,6 +44,9 @@ PyTypeObject* function_type();
 
 // libtvm_ffi is opened when the first function or object is made. 0, or -1 with ImportError.
 int require_library();
+
+// What errors and repr call the function: a new reference to a str, or nullptr with an exception.
+PyObject* name_of_function(const Function& function);
 
 // A function over an FFI function object, whose reference it takes over, also when it fails.
 PyObject* function_of_object(TVMFFIObject* object);

@@ -30,7 +30,9 @@ PyObject* get_global(PyObject*, PyObject* name) {
   int code = ffi().function_get_global(&bytes, &handle);
   if (code != 0) return raise_ffi_error(code);
   if (handle == nullptr) Py_RETURN_NONE;
-  return function_of_object(static_cast<TVMFFIObject*>(handle));
+  PyObject* function = function_of_object(static_cast<TVMFFIObject*>(handle));
+  if (function != nullptr) reinterpret_cast<Function*>(function)->label = Py_NewRef(name);
+  return function;
 }
 
 PyObject* set_global(PyObject*, PyObject* arguments) {

@@ -143,8 +143,13 @@ PyObject* result_to_python(TVMFFIAny value, const ResultPolicy& policy) {
       break;
   }
   if (value.type_index >= kTVMFFIStaticObjectBegin) return object_to_python(value, policy);
-  PyErr_Format(PyExc_SystemError, "a function returned a value of type index %d, which cannot be returned",
-               value.type_index);
+  bool is_lent = value.type_index == kTVMFFIDLTensorPtr;
+  PyErr_Format(
+      PyExc_RuntimeError,
+      is_lent ? "a foreign function gave a DLTensor* (type index %d) for a value to keep, and nobody owns "
+                "its memory; it must give a Tensor"
+              : "a foreign function gave a value of type index %d, which is none that can be kept",
+      value.type_index);
   return nullptr;
 }
 

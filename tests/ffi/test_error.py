@@ -209,7 +209,7 @@ def test_raising_ten_thousand_times_leaves_nothing_behind(library):
         except ValueError:
             pass
 
-    for _ in range(100):
+    for _ in range(2000):
         call()
     gc.collect()
     before = sys.getallocatedblocks()

@@ -24,7 +24,7 @@ class DataType(tuple[int, int, int]):
         lanes: values in one element, with a code.
 
     Raises:
-        ValueError: if libtvm_ffi knows no such name.
+        ValueError: if libtvm_ffi knows no such name, or a number does not fit the ABI's eight or sixteen bits.
         TypeError: if `dtype` is nothing of the above.
 
     Example:
@@ -36,6 +36,17 @@ class DataType(tuple[int, int, int]):
 
     def __new__(cls, dtype: object, bits: int | None = None, lanes: int = 1) -> DataType:
         if isinstance(dtype, int) and bits is not None:
+            for name, number, most in (
+                ("code", dtype, 255),
+                ("bits", bits, 255),
+                ("lanes", lanes, 65535),
+            ):
+                if not isinstance(number, int):
+                    raise TypeError(f"DataType: expected an int as {name}, received {number!r}")
+                if not 0 <= number <= most:
+                    raise ValueError(
+                        f"DataType: {name} is {number}, expected at most {most} and at least 0"
+                    )
             return super().__new__(cls, (int(dtype), bits, lanes))
         if bits is not None or lanes != 1:
             raise TypeError("DataType: bits and lanes go with a DLPack code")

@@ -43,7 +43,7 @@ class Device(tuple[int, int]):
 
     Raises:
         ValueError: if no device has that name, or the index is negative or given twice.
-        TypeError: if `device` is nothing of the above.
+        TypeError: if `device` is nothing of the above, or `index` no int.
 
     Example:
         >>> Device("cuda:1"), Device("metal") == (8, 0), Device(2, 1).name
@@ -53,6 +53,8 @@ class Device(tuple[int, int]):
     __slots__ = ()
 
     def __new__(cls, device: object, index: int | None = None) -> Device:
+        if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
+            raise TypeError(f"Device: expected an int as index, received {index!r}")
         if isinstance(device, str):
             name, colon, ordinal = device.partition(":")
             if name not in _TYPES or (colon and not ordinal.isdecimal()):
@@ -63,7 +65,7 @@ class Device(tuple[int, int]):
             if colon and index is not None:
                 raise ValueError(f"the index of {device!r} is given twice")
             pair = (_TYPES[name], int(ordinal) if colon else index or 0)
-        elif isinstance(device, int):
+        elif isinstance(device, int) and not isinstance(device, bool):
             pair = (int(device), index or 0)
         else:
             pair = _native.device_pair(device)

@@ -36,6 +36,7 @@ class Module(Object):
         found = standard_function("ffi.ModuleGetFunction")(self, name, imports)
         if found is None:
             raise KeyError(f"{self!r} has no function {name!r}")
+        found.__name__ = name
         return found
 
     def has_function(self, name: str, *, imports: bool = False) -> bool:

@@ -70,7 +70,14 @@ class Object(_native.Object):
         return _native.Moved(self)
 
     def is_instance(self, type_key: str) -> bool:
-        """Whether the object's type is that type or derives from it."""
+        """Whether the object's type is that type or derives from it.
+
+        Raises:
+            TypeError: if `type_key` is no text.
+            ValueError: if the object has been moved from.
+        """
+        if not isinstance(type_key, str):
+            raise TypeError(f"is_instance: expected a type's key as str, received {type_key!r}")
         from weft.ffi.reflection import type_info
 
         wanted = _native.type_key_to_index(type_key)

@@ -27,6 +27,8 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Iterable[int] = ()) -> Shape:
+        if not hasattr(dims, "__iter__"):
+            raise TypeError(f"Shape: expected a sequence of dims, received {dims!r}")
         made = super().__new__(cls, dims)
         for dim in made:
             if not isinstance(dim, int) or isinstance(dim, bool):

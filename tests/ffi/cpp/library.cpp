@@ -277,7 +277,10 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_call_kept(void*,
            reinterpret_cast<ffi::Any*>(result));
   TVM_FFI_SAFE_CALL_END();
 }
-extern "C" __attribute__((visibility("default"))) int __tvm_ffi_echo(void*, const TVMFFIAny* args, int32_t,
-                                                                     TVMFFIAny* result) {
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_echo(void*, const TVMFFIAny* args,
+                                                                     int32_t count, TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  if (count < 1) TVM_FFI_THROW(TypeError) << "echo takes an argument";
   return TVMFFIAnyViewToOwnedAny(&args[0], result);
+  TVM_FFI_SAFE_CALL_END();
 }
