@@ -16,7 +16,7 @@ from weft.language.convert import expect_scalar, to_common, truth
 from weft.language.operation import operation
 from weft.language.operators import binary, compare, unary
 from weft.language.promotion import common_dtype, index_dtype
-from weft.language.values import Scalar, describe, is_staged
+from weft.language.values import Scalar, describe, is_staged, item_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class StagedRange:
         self.dtype = _range_dtype((start, stop, step))
 
     def __repr__(self) -> str:
-        parts = ", ".join(describe(part) for part in (self.start, self.stop, self.step))
+        parts = ", ".join(item_text(part) for part in (self.start, self.stop, self.step))
         return f"range({parts})"
 
     def bounds(self, builder: Builder) -> tuple[Scalar, Scalar, Scalar]:

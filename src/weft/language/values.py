@@ -7,7 +7,7 @@ objects are compile-time values. Next: ir_types, promotion.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -176,8 +176,25 @@ def describe(value: object) -> str:
         return "a stream"
     if isinstance(value, bool | int | float):
         return f"the constant {value!r}"
-    text = repr(value)
+    text = item_text(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def item_text(value: object) -> str:
+    """What stands for a value inside a longer text: the type of a staged one, else the value.
+
+    Example:
+        >>> item_text((1, "a")), item_text((2,))
+        ("(1, 'a')", '(2,)')
+    """
+    if isinstance(value, Scalar | Tensor | Stream):
+        return describe(value)
+    if type(value) is tuple:
+        items = [item_text(item) for item in cast("tuple[object, ...]", value)]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if type(value) is list:
+        return f"[{', '.join(map(item_text, cast('list[object]', value)))}]"
+    return repr(value)
 
 
 def shape_text(tensor: Tensor) -> str:
