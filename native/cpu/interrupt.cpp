@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asking Python for signals from native code that holds the GIL, or has released it here.
+// Asking Python for signals from native code that holds the GIL, has released it, or never had it.
 #include "cpu/interrupt.h"
 
-#include <cstdint>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <ctime>
 
+#include "python/deferred.h"
 #include "python/gil.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kPollNanoseconds = 50'000'000;
+// A call that asks again after so long is long enough for others to have the GIL.
+constexpr int64_t kReleaseNanoseconds = 1'000'000;
 
-// What this thread released, while a GilRelease is alive. Borrowed from the interpreter.
+// What this thread's CpuCall released. Borrowed from the interpreter.
 thread_local PyThreadState* t_released = nullptr;
+thread_local CpuCall* t_cpu_call = nullptr;
 thread_local int64_t t_last_poll = 0;
 
 int64_t coarse_nanoseconds() {
@@ -23,27 +29,15 @@ int64_t coarse_nanoseconds() {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace
-
-GilRelease::GilRelease() : released_(t_released == nullptr && caller_holds_gil()) {
-  if (released_) t_released = PyEval_SaveThread();
-}
-
-GilRelease::~GilRelease() {
-  if (!released_) return;
-  PyThreadState* state = t_released;
-  t_released = nullptr;
+// With the GIL, which others may have in between: only then can a Python thread send a signal.
+bool ask_with_gil() {
+  PyThreadState* state = PyEval_SaveThread();
   PyEval_RestoreThread(state);
+  return PyErr_CheckSignals() != 0;
 }
 
-bool watches_signals() { return t_released != nullptr || caller_holds_gil(); }
-
-bool signal_raised() {
-  const int64_t now = coarse_nanoseconds();
-  if (now - t_last_poll < kPollNanoseconds) return false;
-  t_last_poll = now;
-  if (t_released == nullptr) return caller_holds_gil() && PyErr_CheckSignals() != 0;
-  // A handler may launch a grid of its own on this thread, which then finds the GIL held.
+// A handler may run a grid of its own on this thread, which then finds the GIL held.
+bool ask_without_gil() {
   PyThreadState* state = t_released;
   t_released = nullptr;
   PyEval_RestoreThread(state);
@@ -52,6 +46,56 @@ bool signal_raised() {
   return raised;
 }
 
-bool exception_pending() { return caller_holds_gil() && PyErr_Occurred() != nullptr; }
+// A caller that is not ours, or has released the GIL: tvm_ffi, C++. Python runs handlers on the main thread
+// only, so others have nothing to ask; nor must they wait for the GIL, whose holder may wait for them.
+bool ask_for_foreign_caller() {
+  if (syscall(SYS_gettid) != getpid() || !interpreter_is_usable()) return false;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool raised = PyErr_CheckSignals() != 0;
+  PyGILState_Release(state);
+  return raised;
+}
+
+}  // namespace
+
+CpuCall::CpuCall() : outer_(t_cpu_call) { t_cpu_call = this; }
+
+CpuCall::~CpuCall() {
+  t_cpu_call = outer_;
+  if (!released_) return;
+  PyThreadState* state = t_released;
+  t_released = nullptr;
+  PyEval_RestoreThread(state);
+}
+
+void CpuCall::release_gil() {
+  if (t_released != nullptr || !caller_holds_gil()) return;
+  t_released = PyEval_SaveThread();
+  released_ = true;
+}
+
+bool signal_raised() {
+  CpuCall* call = t_cpu_call;
+  const int64_t now = coarse_nanoseconds();
+  if (call != nullptr && !call->released_) {
+    if (call->first_asked_ == 0) {
+      call->first_asked_ = now;
+    } else if (now - call->first_asked_ >= kReleaseNanoseconds) {
+      call->release_gil();
+    }
+  }
+  if (now - t_last_poll < kPollNanoseconds) return false;
+  t_last_poll = now;
+  bool raised = false;
+  if (t_released != nullptr) {
+    raised = ask_without_gil();
+  } else if (caller_holds_gil()) {
+    raised = ask_with_gil();
+  } else {
+    raised = ask_for_foreign_caller();
+  }
+  if (call != nullptr) call->interrupted_ = raised;
+  return raised;
+}
 
 }  // namespace weft

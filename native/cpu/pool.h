@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small thread pool for the blocks of one grid at a time.
+// The blocks of one grid at a time, on as many threads of the machine as pay.
 //
-// Workers spin for a moment after a grid, then sleep on a futex. Blocks are handed out in index order from
-// one counter, so a block that waits for an earlier one can never wait for one that nobody has begun. A grid
-// that is too small to share, or that finds the pool at work for another thread, runs in the calling thread.
-// After fork the child starts a pool of its own when it first needs one.
+// A grid begins in the calling thread, and its first blocks tell how long the others will take. What is too
+// small to share stays there, and so does what finds the workers busy for another thread.
 #ifndef WEFT_CPU_POOL_H_
 #define WEFT_CPU_POOL_H_
 
@@ -14,6 +12,8 @@
 #include <cstdint>
 
 namespace weft {
+
+constexpr int32_t kMostCpuThreads = 1024;
 
 // One grid: its kernel, how many blocks, and what every block is given. Borrowed for the time of the run.
 struct CpuGrid {
@@ -45,8 +45,8 @@ PoolCounts pool_counts();
 
 // Rows of the runtime table.
 //
-// Called now and then by a loop that may never end: nonzero tells the kernel to stop, because another block
-// has failed or a signal's handler has raised.
+// Called by kernels after some work: nonzero tells the kernel to stop, because another block has failed or a
+// signal's handler has raised.
 int32_t kernel_poll(weft_cpu_launch* launch);
 // The number of the thread that runs the kernel: 0 is the caller.
 int32_t worker_number();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kFrameAlignment = 32;  // as the kernels' llvm.coro.id says
-constexpr int kRoundsPerPoll = 64;
+constexpr int32_t kBudget = 1 << 18;     // operations between two questions whether to stop; as in budget.py
 constexpr int64_t kMostThreads = 1024;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
@@ -54,6 +54,7 @@ class Block {
         threads_(launch->block[0] * launch->block[1] * launch->block[2]),
         slots_(memory + aligned(launch->shared_memory_bytes)) {
     block_.shared = memory;
+    block_.budget = kBudget;
   }
 
   // Every thread runs from its beginning to its first wait.
@@ -83,6 +84,7 @@ class Block {
   Pass run() {
     if (failed_) return Pass::kFailed;
     for (;;) {
+      if (must_stop()) return Pass::kFailed;
       const Pass pass = kernel_.uses_collectives != 0 ? warps_pass() : threads_pass();
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_) return Pass::kWaits;
@@ -106,6 +108,10 @@ class Block {
   }
 
   int32_t at_grid() const { return seen_.at_grid; }
+
+  // Blocks that take turns share one budget, or each of many would use its own up before anybody asks.
+  void set_budget(int32_t budget) { block_.budget = budget; }
+  int32_t budget() const { return block_.budget; }
 
  private:
   weft_thread_slot& slot(int32_t thread) const {
@@ -136,6 +142,14 @@ class Block {
       }
     }
   };
+
+  // Counts the work of a pass; asks now and then whether the launch has failed or a signal has come.
+  bool must_stop() {
+    block_.budget -= threads_ * kernel_.thread_work;
+    if (block_.budget >= 0) return false;
+    block_.budget = kBudget;
+    return kernel_poll(launch_) != 0;
+  }
 
   // Whether a thread can run at the beginning of a pass: it gave way, or its barrier has been opened.
   bool can_run(const weft_thread_slot& own, bool opened) const {
@@ -281,10 +295,7 @@ int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters
   for (int64_t linear = first; linear < last; ++linear) {
     block.start(parameters, linear);
     Pass pass = block.run();
-    for (int rounds = 1; pass == Pass::kAgain; ++rounds) {
-      if (rounds % kRoundsPerPoll == 0 && kernel_poll(launch) != 0) return 1;
-      pass = block.run();
-    }
+    while (pass == Pass::kAgain) pass = block.run();
     if (pass != Pass::kExited) return 1;
   }
   return 0;
@@ -297,16 +308,21 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   // Blocks are small and hold only addresses, so they live in the scratch as well, behind the blocks' memory.
   auto* all = reinterpret_cast<Block*>(scratch + blocks * bytes);
+  int32_t budget = kBudget;
   for (int64_t linear = 0; linear < blocks; ++linear) {
     new (&all[linear]) Block(kernel, launch, stride, scratch + linear * bytes);
+    all[linear].set_budget(budget);
     all[linear].start(parameters, linear);
+    budget = all[linear].budget();
   }
-  for (int rounds = 1;; ++rounds) {
+  for (;;) {
     int64_t exited = 0;
     int64_t waiting = 0;
     int64_t partly = -1;  // a block of which some threads have exited and others wait
     for (int64_t linear = 0; linear < blocks; ++linear) {
+      all[linear].set_budget(budget);
       const Pass pass = all[linear].run();
+      budget = all[linear].budget();
       if (pass == Pass::kFailed) return 1;
       exited += pass == Pass::kExited ? 1 : 0;
       waiting += pass == Pass::kWaits ? 1 : 0;
@@ -323,7 +339,6 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
         }
       }
     }
-    if (rounds % kRoundsPerPoll == 0 && kernel_poll(launch) != 0) return 1;
   }
 }
 

@@ -18,6 +18,7 @@ from weft.codegen.kernel_parameters import DIM, POINTER, kernel_parameters, para
 from weft.codegen.launch import kernels_of
 from weft.codegen.object_loader import load_object
 from weft.codegen.optimize import emit_object, parse, run_pipeline
+from weft.codegen.runtime_abi import ROWS
 from weft.dialects.context import make_context
 
 CONTEXT = make_context()
@@ -51,6 +52,21 @@ class CpuLaunch(ctypes.Structure):
     )
 
 
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+def _go_on(_launch: int | None) -> int:
+    return 0
+
+
+def _runtime_table() -> Any:
+    """A runtime table of which kernels find what they ask of it after some work: whether to stop."""
+    table = (ctypes.c_void_p * (1 + len(ROWS)))()
+    table[ROWS["kernel_poll"][0] // 8] = ctypes.cast(_go_on, ctypes.c_void_p).value
+    return table
+
+
+_TABLE = _runtime_table()
+
+
 class CpuKernel:
     """A compiled kernel; `llvm` is its text, `optimized` what LLVM made of it."""
 
@@ -79,7 +95,12 @@ class CpuKernel:
         grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
         buffer = self.parameter_buffer(arguments)
         launch = CpuLaunch(
-            None, (ctypes.c_int32 * 3)(*grid), (ctypes.c_int32 * 3)(*block), 0, 0, b"kernel"
+            ctypes.addressof(_TABLE),
+            (ctypes.c_int32 * 3)(*grid),
+            (ctypes.c_int32 * 3)(*block),
+            0,
+            0,
+            b"kernel",
         )
         blocks = grid[0] * grid[1] * grid[2]
         return self._function(buffer, ctypes.byref(launch), 0, blocks, None)

@@ -67,7 +67,7 @@ typedef struct weft_thread_slot {
 // One block, while it runs.
 typedef struct weft_cpu_block {
   int32_t index[3];
-  int32_t padding;
+  int32_t budget;  // operations until the kernel asks whether to stop; kernels count it down and renew it
   int64_t linear;  // index in the grid, x fastest
   void* shared;    // launch->shared_memory_bytes, 64-byte aligned, not cleared
 } weft_cpu_block;
@@ -80,6 +80,8 @@ typedef struct weft_cooperative_kernel {
   const weft_cooperative_site* sites;
   int32_t uses_collectives;    // warp barriers or collectives
   int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
+  int32_t thread_work;         // operations of a thread, besides those of loops that count for themselves
+  int32_t padding;
 } weft_cooperative_kernel;
 
 #ifdef __cplusplus

@@ -126,50 +126,165 @@ class _LoopHeader:
         self.place = printer.reserve()
         _assign(printer, arguments, self.names)
 
-    def close(self, next_values: list[str]) -> None:
-        """Ends the current block with the jump back, which brings the next iteration's values."""
+    def following(self, next_values: list[str]) -> list[str]:
+        """The next values of all variables, those that the header keeps for itself too."""
+        return next_values
+
+    def jump(self, following: list[str], condition: str = "", otherwise: str = "") -> None:
+        """Ends the current block with the jump back, if there is a condition where it holds.
+
+        Args:
+            following: the next iteration's values.
+            condition: an i1, or nothing.
+            otherwise: the label where control goes instead.
+        """
         latch = self.printer.label
-        self.printer.branch(self.label)
+        if condition:
+            self.printer.branch_if(condition, self.label, otherwise)
+        else:
+            self.printer.branch(self.label)
         self.printer.fill(
             self.place,
             [
-                f"{name} = phi {kind} [ {first}, %{self.entry_label} ], [ {following}, %{latch} ]"
-                for name, kind, first, following in zip(
-                    self.names, self.types, self.initial, next_values, strict=True
+                f"{name} = phi {kind} [ {first}, %{self.entry_label} ], [ {value}, %{latch} ]"
+                for name, kind, first, value in zip(
+                    self.names, self.types, self.initial, following, strict=True
                 )
             ],
         )
 
 
-def print_for(printer: FunctionPrinter, op: Operation) -> None:
-    """`scf.for`: signed, with a positive step, exact up to the largest integer."""
-    lower, upper, step, *initial = op.operands
-    body = op.regions[0].block
-    induction, *carried = body.args
-    text = llvm_type(induction.type)
-    bounds = [printer.values[bound] for bound in (lower, upper, step)]
-    starts = [printer.values[value] for value in initial]
+class _Trips:
+    """How a `scf.for` counts: by its induction variable, or, for steps other than 1, by a hidden counter.
+
+    Counting trips keeps the loop right where the last step would pass the largest integer.
+    """
+
+    __slots__ = ("body", "counted", "limit", "predicate", "printer", "starts", "step", "text")
+
+    def __init__(self, printer: FunctionPrinter, op: scf.ForOp) -> None:
+        lower, upper, step, *initial = op.operands
+        self.printer = printer
+        self.body = op.regions[0].block
+        self.text = llvm_type(self.body.args[0].type)
+        first, last, self.step = (printer.values[bound] for bound in (lower, upper, step))
+        self.starts = [first, *(printer.values[value] for value in initial)]
+        self.counted = self.step != "1"
+        self.predicate = "ult" if self.counted else "slt"
+        self.limit = last
+        if self.counted:
+            self.limit = _trip_count(printer, self.text, first, last, self.step)
+
+    def header(self, starts: list[str], counter: str = "0") -> _LoopHeader:
+        """A loop's head, whose variables begin with `starts`, and the hidden counter with `counter`."""
+        if self.counted:
+            return _CountedHeader(self.printer, self.text, self.body.args, starts, counter)
+        return _LoopHeader(self.printer, self.body.args, starts)
+
+    def counter(self, header: _LoopHeader) -> str:
+        """What is compared with the limit."""
+        if isinstance(header, _CountedHeader):
+            return header.counter
+        return self.printer.values[self.body.args[0]]
+
+    def enter(self, header: _LoopHeader) -> str:
+        """Goes on where the counter is below the limit; returns the label of what is behind the loop."""
+        printer = self.printer
+        body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
+        counter = self.counter(header)
+        condition = printer.let(f"icmp {self.predicate} {self.text} {counter}, {self.limit}")
+        printer.branch_if(condition, body_label, end_label)
+        printer.start(body_label)
+        return end_label
+
+    def next_values(self) -> list[str]:
+        """The variables of the next iteration."""
+        flags = "" if self.counted else " nsw"
+        induction = self.printer.values[self.body.args[0]]
+        following = self.printer.let(f"add{flags} {self.text} {induction}, {self.step}")
+        return [following, *_yielded(self.printer, self.body)]
+
+
+def print_for(
+    printer: FunctionPrinter,
+    op: scf.ForOp,
+    before_jump: Callable[[FunctionPrinter], None] | None = None,
+) -> None:
+    """`scf.for`: signed, with a positive step, exact up to the largest integer.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        before_jump: prints what a target does each time before it begins another iteration.
+    """
     location = op.location
-    if bounds[2] == "1":
-        header = _LoopHeader(printer, body.args, [bounds[0], *starts])
-        counter, limit, predicate = printer.values[induction], bounds[1], "slt"
-    else:
-        # Counting trips keeps the loop right where the last step would pass the largest integer.
-        limit, predicate = _trip_count(printer, text, *bounds), "ult"
-        header = _CountedHeader(printer, text, body.args, [bounds[0], *starts])
-        counter = header.counter
-    body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
-    condition = printer.let(f"icmp {predicate} {text} {counter}, {limit}")
-    printer.branch_if(condition, body_label, end_label)
-    printer.start(body_label)
-    printer.print_block(body)
+    trips = _Trips(printer, op)
+    header = trips.header(trips.starts)
+    end_label = trips.enter(header)
+    printer.print_block(trips.body)
     printer.place(location)
-    flags = " nsw" if bounds[2] == "1" else ""
-    following = printer.let(f"add{flags} {text} {printer.values[induction]}, {bounds[2]}")
-    header.close([following, *_yielded(printer, body)])
+    following = header.following(trips.next_values())
+    if before_jump is not None:
+        before_jump(printer)
+    header.jump(following)
     printer.start(end_label)
-    for result, argument in zip(op.results, carried, strict=True):
-        printer.values[result] = printer.values[argument]
+    _assign(printer, op.results, [printer.values[value] for value in trips.body.args[1:]])
+
+
+def print_for_in_strips(
+    printer: FunctionPrinter,
+    op: scf.ForOp,
+    most: int,
+    after_strip: Callable[[FunctionPrinter, str, str], None],
+    before_next: Callable[[FunctionPrinter], None],
+) -> None:
+    """`scf.for` as a loop over strips of iterations, each a plain loop that LLVM may vectorise.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        most: iterations of a strip.
+        after_strip: prints what is done after each strip, given the type and the number of its iterations.
+        before_next: prints what is done besides, before another strip begins.
+    """
+    location = op.location
+    trips = _Trips(printer, op)
+    text = trips.text
+    first = "0" if trips.counted else trips.starts[0]
+    some = printer.let(f"icmp {trips.predicate} {text} {first}, {trips.limit}")
+    begin_label, end_label = printer.new_label("begin"), printer.new_label("endloop")
+    entry_label = printer.label
+    printer.branch_if(some, begin_label, end_label)
+    printer.start(begin_label)
+    strips = trips.header(trips.starts)
+    first = trips.counter(strips)
+    # What is left is positive, as an unsigned number.
+    rest = printer.let(f"sub {text} {trips.limit}, {first}", "rest")
+    is_last = printer.let(f"icmp ule {text} {rest}, {most}", "last")
+    count = printer.let(f"select i1 {is_last}, {text} {rest}, {text} {most}", "count")
+    flags = "nuw" if trips.counted else "nsw"
+    limit = printer.let(f"add {flags} {text} {first}, {count}", "strip")
+    header = trips.header([printer.values[value] for value in trips.body.args], first)
+    printer.print_block(trips.body)
+    printer.place(location)
+    following = header.following(trips.next_values())
+    reached = following[-1] if trips.counted else following[0]
+    behind_label = printer.new_label("behind")
+    more = printer.let(f"icmp {trips.predicate} {text} {reached}, {limit}")
+    header.jump(following, more, behind_label)
+    printer.start(behind_label)
+    after_strip(printer, text, count)
+    last_label, next_label = printer.label, printer.new_label("next")
+    printer.branch_if(is_last, end_label, next_label)
+    printer.start(next_label)
+    before_next(printer)
+    strips.jump(following)
+    printer.start(end_label)
+    for result, start, value in zip(op.results, trips.starts[1:], following[1:], strict=False):
+        incoming = [(start, entry_label), (value, last_label)]
+        printer.values[result] = printer.phi(
+            llvm_type(result.type), incoming, result.name_hint or "v"
+        )
 
 
 class _CountedHeader(_LoopHeader):
@@ -183,18 +298,19 @@ class _CountedHeader(_LoopHeader):
         counter_type: str,
         arguments: Sequence[SSAValue],
         initial: list[str],
+        first: str,
     ) -> None:
         super().__init__(printer, arguments, initial)
         self.counter = printer.fresh("trip")
         self.counter_type = counter_type
         self.names.append(self.counter)
         self.types.append(counter_type)
-        self.initial.append("0")
+        self.initial.append(first)
 
-    def close(self, next_values: list[str]) -> None:
-        """As for any loop, after the counter's step."""
-        following = self.printer.let(f"add nuw {self.counter_type} {self.counter}, 1")
-        super().close([*next_values, following])
+    def following(self, next_values: list[str]) -> list[str]:
+        """As for any loop, and the counter's step."""
+        counter = self.printer.let(f"add nuw {self.counter_type} {self.counter}, 1")
+        return [*next_values, counter]
 
 
 def _trip_count(printer: FunctionPrinter, text: str, lower: str, upper: str, step: str) -> str:
@@ -239,7 +355,7 @@ def print_while(
     printer.place(location)
     if before_jump is not None:
         before_jump(printer)
-    header.close(following)
+    header.jump(following)
     printer.start(end_label)
     _assign(printer, op.results, values)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage
+from weft.backends.cpu.lowering.budget import print_ask
 from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
@@ -40,6 +41,7 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
             print_cooperative_kernel(printer, kernel)
         else:
             print_kernel(printer, kernel, machine.masks_stores)
+    print_ask(printer)
     return printer.text()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import scf
 
+from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
 from weft.backends.cpu.lowering.cooperation import COLLECTIVES, COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, CoroutinePrinter
 from weft.backends.cpu.lowering.loops import may_wait
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _AXES: Final = ("x", "y", "z")
 # Offsets in weft_cpu_block.
+_BLOCK_BUDGET: Final = 12
 _BLOCK_LINEAR: Final = 16
 _BLOCK_SHARED: Final = 24
 
@@ -86,9 +88,9 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     uses_collectives = any(isinstance(op, COLLECTIVES) for op in kernel.walk())
     uses_grid = any(isinstance(op, GridBarrierOp) for op in kernel.walk())
     descriptor = module.add_global(
-        "private unnamed_addr constant { ptr, ptr, i32, i32 } "
+        "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32 } "
         f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "
-        f"i32 {int(uses_grid)} }}, align 8",
+        f"i32 {int(uses_grid)}, i32 {work(kernel.body.block)}, i32 0 }}, align 8",
         "cooperative",
     )
     _print_blocks(module, kernel, descriptor)
@@ -125,6 +127,9 @@ def _print_coordinates(printer: CoroutinePrinter) -> None:
     printer.coordinates["block"] = printer.let(f"load i64, ptr {address}, align 8")
     address = printer.let(f"getelementptr i8, ptr %block, i64 {_BLOCK_SHARED}")
     printer.coordinates["shared"] = printer.let(f"load ptr, ptr {address}, align 8", "shared")
+    printer.coordinates[BUDGET_PLACE] = printer.let(
+        f"getelementptr i8, ptr %block, i64 {_BLOCK_BUDGET}"
+    )
 
 
 def _print_blocks(module: ModulePrinter, kernel: KernelOp, descriptor: str) -> None:

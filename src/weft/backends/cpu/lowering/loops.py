@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that may never end: they give way to the threads they wait for, or ask whether to stop.
+"""Loops that may be long: they give way to the threads they wait for, and count their work.
 
-In: scf.while in a kernel. Out: before each further round, a suspension where the loop may wait for memory that
-others write; elsewhere, once in many rounds, a question to the runtime. Next: cooperation.
+In: scf.while and scf.for in a kernel. Out: before each further round, a suspension where a `while` may wait for
+memory that others write, elsewhere the round's work; a `for` without loops in it counts strip by strip, so that
+LLVM vectorises the strips. Next: budget.
 """
 
 from __future__ import annotations
@@ -11,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import scf
 
+from weft.backends.cpu.lowering.budget import (
+    BUDGET,
+    print_question,
+    print_work,
+    short_trips,
+    work,
+)
+from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
-from weft.codegen.control_flow import print_while
-from weft.codegen.runtime_abi import call_row
+from weft.codegen.control_flow import print_for, print_for_in_strips, print_while
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, LoadOp
 from weft.dialects.cuda.types import TensorType
 
@@ -24,8 +32,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.function_printer import FunctionPrinter
 
-# Rounds between two questions: some 50 us of the shortest loop.
-_ROUNDS: Final = 1 << 16
+_LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorising
 
 
 def may_wait(loop: Operation) -> bool:
@@ -57,28 +64,41 @@ def _print_while(printer: FunctionPrinter, op: scf.WhileOp) -> None:
         site = printer.add_site("yield", op.location)
         print_while(printer, op, lambda inner: printer.suspend(READY, site))
         return
-    counter = printer.alloca("i32", 4, "rounds")
-    printer.line(f"store i32 {_ROUNDS}, ptr {counter}, align 4")
-    print_while(printer, op, lambda inner: _print_poll(inner, counter))
+    amount = str(sum(work(region.block) for region in op.regions))
+    print_while(printer, op, lambda inner: _print_round(inner, amount))
 
 
-def _print_poll(printer: FunctionPrinter, counter: str) -> None:
-    left = printer.let(f"load i32, ptr {counter}, align 4")
-    fewer = printer.let(f"sub i32 {left}, 1")
-    printer.line(f"store i32 {fewer}, ptr {counter}, align 4")
-    is_due = printer.let(f"icmp eq i32 {fewer}, 0")
-    ask, go_on = printer.new_label("poll"), printer.new_label("round")
-    printer.branch_if(is_due, ask, go_on)
-    printer.start(ask)
-    printer.line(f"store i32 {_ROUNDS}, ptr {counter}, align 4")
-    table = printer.let("load ptr, ptr %launch, align 8", "table")
-    stop = call_row(printer, table, "kernel_poll", "ptr %launch")
-    must_stop = printer.let(f"icmp ne i32 {stop}, 0")
-    assert printer.failure_label is not None
-    printer.branch_if(must_stop, printer.failure_label, go_on)
-    printer.start(go_on)
+def _print_round(printer: FunctionPrinter, amount: str) -> None:
+    print_work(printer, amount)
+    print_question(printer)
+
+
+def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
+    body = op.body.block
+    if short_trips(op) is not None:
+        print_for(printer, op)
+        return
+    each = work(body)
+    if any(_has_own_count(inner) for inner in body.walk()):
+        print_for(printer, op, lambda inner: _print_round(inner, str(each)))
+        return
+
+    def count_strip(inner: FunctionPrinter, text: str, count: str) -> None:
+        trips = count if text == "i32" else inner.let(f"trunc {text} {count} to i32")
+        print_work(inner, inner.let(f"mul i32 {trips}, {each}") if each != 1 else trips)
+
+    most = max(BUDGET // each, _LEAST_STRIP)
+    print_for_in_strips(printer, op, most, count_strip, print_question)
+
+
+def _has_own_count(operation: Operation) -> bool:
+    """Whether a loop around it counts each of its iterations: it waits, or is a loop that counts."""
+    if isinstance(operation, scf.ForOp):
+        return short_trips(operation) is None
+    return isinstance(operation, scf.WhileOp) or type(operation) in COOPERATION
 
 
 LOOPS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    scf.ForOp: _print_for,
     scf.WhileOp: _print_while,
 }

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.affine import RowAnalysis
+from weft.backends.cpu.lowering.budget import (
+    BUDGET,
+    BUDGET_PLACE,
+    print_question,
+    print_work,
+    work,
+)
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.codegen import runtime_abi as abi
 from weft.codegen.function_printer import FunctionPrinter
@@ -63,7 +70,9 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     printer.coordinates["shared"] = "%scratch"
     print_parameters(printer, kernel)
     sizes = print_sizes(printer, kernel)
-    with _blocks(printer, sizes):
+    printer.coordinates[BUDGET_PLACE] = printer.alloca("i32", 4, BUDGET_PLACE)
+    printer.line(f"store i32 {BUDGET}, ptr {printer.coordinates[BUDGET_PLACE]}, align 4")
+    with _blocks(printer, sizes, work(kernel.body.block)):
         rows = _RowPrinter(printer, kernel, sizes["block_dim.x"], masks_stores)
         with (
             _counted(printer, sizes["block_dim.z"], "z"),
@@ -131,8 +140,17 @@ def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
 
 
 @contextmanager
-def _blocks(printer: FunctionPrinter, sizes: dict[str, str]) -> Generator[None]:
-    """The loop over blocks; their coordinates count up without a division."""
+def _blocks(printer: FunctionPrinter, sizes: dict[str, str], each: int) -> Generator[None]:
+    """The loop over blocks; their coordinates count up without a division.
+
+    Args:
+        printer: of the kernel.
+        sizes: of grid and block.
+        each: the work of one thread, besides that of loops that count it themselves.
+    """
+    rows = printer.let(f"mul i32 {sizes['block_dim.y']}, {sizes['block_dim.z']}")
+    threads = printer.let(f"mul i32 {rows}, {sizes['block_dim.x']}")
+    amount = printer.let(f"mul i32 {threads}, {each}", "work")
     grid = [printer.let(f"zext i32 {sizes[f'grid_dim.{letter}']} to i64") for letter in _AXES[:2]]
     some = printer.let("icmp slt i64 %first, %last")
     start, head, end = (printer.new_label(stem) for stem in ("start", "block", "done"))
@@ -152,6 +170,8 @@ def _blocks(printer: FunctionPrinter, sizes: dict[str, str]) -> Generator[None]:
     printer.coordinates["block"] = block
     yield
     printer.place(None)
+    print_work(printer, amount)
+    print_question(printer)
     following = printer.let(f"add nuw nsw i64 {block}, 1")
     next_x, wraps_x = _step(printer, names[0], "true", sizes["grid_dim.x"])
     next_y, wraps_y = _step(printer, names[1], wraps_x, sizes["grid_dim.y"])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much work a kernel may do before it asks whether to stop, so that Ctrl-C is heard, and what work there is.
+
+In: blocks of operations. Out: their work in operations; code that takes it from the budget, a number in memory, and
+calls the runtime where nothing is left. Next: loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+
+from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.runtime_abi import call_row
+
+if TYPE_CHECKING:
+    from xdsl.ir import Block, SSAValue
+
+    from weft.codegen.module_printer import ModulePrinter
+
+BUDGET: Final = 1 << 18  # operations: 0.1 ms of simple ones, beside 20 ns for the question
+# Key of the budget's address, a `ptr` to an i32, among a printer's coordinates.
+BUDGET_PLACE: Final = "budget"
+# A loop that does no more than this, whatever the values, is not asked to count.
+_SHORT: Final = 1 << 12
+
+
+def work(block: Block) -> int:
+    """Operations of one run through a block, at most `BUDGET`; loops that count for themselves are one."""
+    total = 0
+    for operation in block.ops:
+        total += 1
+        if isinstance(operation, scf.ForOp):
+            total += trips * work(operation.body.block) if (trips := short_trips(operation)) else 0
+        elif isinstance(operation, scf.IfOp):
+            total += sum(work(region.block) for region in operation.regions if region.blocks)
+    return min(total, BUDGET)
+
+
+def short_trips(loop: scf.ForOp) -> int | None:
+    """How often a loop runs, if that is known and little work; 0 for a loop that never runs."""
+    bounds = [_constant(value) for value in (loop.lb, loop.ub, loop.step)]
+    lower, upper, step = bounds
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    trips = max(0, -((lower - upper) // step))
+    return trips if trips * work(loop.body.block) <= _SHORT else None
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def print_work(printer: FunctionPrinter, amount: str) -> None:
+    """Takes an i32 from the budget."""
+    place = printer.coordinates[BUDGET_PLACE]
+    left = printer.let(f"load i32, ptr {place}, align 4")
+    less = printer.let(f"sub i32 {left}, {amount}", "budget")
+    printer.line(f"store i32 {less}, ptr {place}, align 4")
+
+
+def print_question(printer: FunctionPrinter) -> None:
+    """Where nothing is left, asks whether to stop; then the kernel leaves as failed, or has a new budget."""
+    place = printer.coordinates[BUDGET_PLACE]
+    left = printer.let(f"load i32, ptr {place}, align 4")
+    is_due = printer.let(f"icmp slt i32 {left}, 0")
+    ask, go_on = printer.new_label("ask"), printer.new_label("round")
+    printer.branch_if(is_due, ask, go_on)
+    printer.start(ask)
+    printer.line(f"store i32 {BUDGET}, ptr {place}, align 4")
+    stop = printer.let("call preserve_mostcc i32 @weft.ask(ptr %launch)")
+    must_stop = printer.let(f"icmp ne i32 {stop}, 0")
+    assert printer.failure_label is not None
+    printer.branch_if(must_stop, printer.failure_label, go_on)
+    printer.start(go_on)
+
+
+def print_ask(module: ModulePrinter) -> None:
+    """The function that asks the runtime. Its caller keeps its registers, as if there were no call."""
+    printer = FunctionPrinter(module)
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    printer.line(f"ret i32 {call_row(printer, table, 'kernel_poll', 'ptr %launch')}")
+    module.add_function(
+        "define internal preserve_mostcc i32 @weft.ask(ptr %launch) noinline cold nounwind "
+        f"{{\n{printer.body()}\n}}\n"
+    )
