@@ -7,6 +7,7 @@ In: an example's arguments as tensors. Out: what each output should be. One func
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from examples import crc32 as crc32_example
+from examples import monte_carlo as monte_carlo_example
 from examples import profile_pipeline as pipeline
+from examples import sha256 as sha256_example
 from examples import smith_waterman as alignment
 from examples.block_reduction import SLICE
 from examples.common import Example, largest_error
@@ -205,6 +208,35 @@ def crc32(messages: Tensor, **_: Any) -> Tensors:
     for column in messages.long().unbind(1):
         remainder = table[(remainder ^ column) & 0xFF] ^ (remainder >> 8)
     return {"checksums": remainder ^ 0xFFFFFFFF}
+
+
+def sha256(words: Tensor, digests: Tensor) -> Tensors:
+    rows = words.cpu().numpy()
+    found = [hashlib.sha256(sha256_example.message_of(row)).digest() for row in rows]
+    expected = np.frombuffer(b"".join(found), ">u4").reshape(len(rows), 8).astype(np.int64)
+    return {"digests": torch.from_numpy(expected).to(digests.device)}
+
+
+def monte_carlo(hits: Tensor, count: int, seed: int) -> Tensors:
+    word, device = 0xFFFFFFFF, hits.device
+    threads = torch.arange(count, device=device).repeat_interleave(monte_carlo_example.PAIRS)
+    pairs = torch.arange(monte_carlo_example.PAIRS, device=device).repeat(count)
+    c0, c1, c2, c3 = threads, pairs, torch.zeros_like(pairs), torch.zeros_like(pairs)
+    keys = [seed & word, seed >> 32]
+    for _round in range(monte_carlo_example.ROUNDS):
+        first, second = (
+            c * m for c, m in zip((c0, c2), monte_carlo_example.MULTIPLIERS, strict=True)
+        )
+        c0, c1 = ((second >> 32) & word) ^ c1 ^ keys[0], second & word
+        c2, c3 = ((first >> 32) & word) ^ c3 ^ keys[1], first & word
+        keys = [k + s & word for k, s in zip(keys, monte_carlo_example.KEY_STEPS, strict=True)]
+    places = [(c >> 8).float() * 2.0**-24 for c in (c0, c1, c2, c3)]
+    inside = sum(int((x * x + y * y < 1).sum()) for x, y in (places[:2], places[2:]))
+    return {"hits": hits.long() + inside}
+
+
+def radix_sort(keys: Tensor, **_: Any) -> Tensors:
+    return {"keys": keys.long().sort().values}
 
 
 def floyd_warshall(distances: Tensor) -> Tensors:
