@@ -137,6 +137,7 @@ def kernel(
     """Makes a kernel of a function: the code of one thread.
 
     Args:
+        function: the code of one thread; without it, a decorator with the bounds is made.
         max_threads: threads per block that launches will not exceed, 1 to 1024.
         min_blocks: blocks that must fit on a multiprocessor at once.
         max_registers: registers per thread, 16 to 255.
@@ -176,6 +177,7 @@ def jit(
     """Makes a host function of a function: it computes with scalars and launches kernels.
 
     Args:
+        function: the host function; without it, a decorator with the options is made.
         options: compile options for direct calls and defaults for `weft.compile`, as a string or typed.
     Raises:
         TypeError: if `function` is no function.

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pytest
 
 import weft
+from docs import generate_reference
+from docs.generate_reference import FAMILIES
 from tests.docs.reference_examples import Fragment, entries, example, run_session
+from weft.language import LANGUAGE
+from weft.language.operation import Operation
 
 ENTRIES = entries()
 EXAMPLES = {name: example(name, value) for name, value in ENTRIES.items()}
@@ -44,3 +51,20 @@ def test_the_fragment_runs_on_the_cpu(name: str):
 def test_the_fragment_compiles_for_a_gpu(name: str):
     fragment = Fragment(name, FRAGMENTS[name])
     assert fragment.compiled("--gpu-arch sm_90a").cubin
+
+
+def parameters(value: object) -> set[str]:
+    """The names that a caller of an operation or a function gives arguments to."""
+    if isinstance(value, Operation):
+        return set(value.signature.parameters)
+    return set(inspect.signature(value).parameters) if inspect.isroutine(value) else set()
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_entry_says_what_each_parameter_is(name: str):
+    text = generate_reference.documentation(name, ENTRIES[name])
+    if "Arguments" in FAMILIES.get(LANGUAGE.get(name, ""), "") or "those of `" in text:
+        return
+    section = re.search(r"^ *Args:\n((?:[ \t]+.*\n|\n)+)", f"{text}\n", re.MULTILINE)
+    said = set(re.findall(r"\w+", section[1])) if section else set()
+    assert parameters(ENTRIES[name]) - said - {"self"} == set()

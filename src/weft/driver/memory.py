@@ -110,6 +110,9 @@ def set_allocator(allocator: Allocator | None) -> None:
 def set_profile_allocator(allocator: Allocator | None) -> None:
     """The same for the scratch memory of profilers, whose contents outlive the launch.
 
+    Args:
+        allocator: as of `set_allocator`.
+
     Raises:
         TypeError: it cannot be called.
 

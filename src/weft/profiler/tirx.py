@@ -28,6 +28,10 @@ _LOW: Final = 0xFFFFFFFF
 def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
     """The low word of a record: block, group, event, kind (0 start, 1 end, 2 instant, 3 finalize).
 
+    Args:
+        tag: the low 32 bits of a record.
+        num_groups: groups per block, as the profiler was made with.
+
     Raises:
         ArgumentValueError: if `num_groups` is below 1.
         TypeError: if `tag` is no integer.
