@@ -72,7 +72,7 @@ def test_every_operation_that_is_written_is_in_its_dialect():
         for path in (PACKAGE / "dialects").rglob("*.py")
         for node in parsed(path).body
         for decorator in getattr(node, "decorator_list", [])
-        if getattr(decorator, "id", "") == "irdl_op_definition"
+        if getattr(decorator, "id", "") == "operation_definition"
     }
     assert written == {operation.__name__ for operation in OPERATIONS}
 

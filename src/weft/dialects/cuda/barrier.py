@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -22,6 +21,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.memory import MEMORY_SCOPES
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BARRIER_REDUCTIONS: Final = ("count", "and", "or")
 
 
-@irdl_op_definition
+@operation_definition
 class BarrierOp(IRDLOperation):
     """All threads of the block that have not exited meet here.
 
@@ -42,7 +42,7 @@ class BarrierOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
-@irdl_op_definition
+@operation_definition
 class BarrierReduceOp(IRDLOperation):
     """A block barrier at which every thread gets the threads' predicates combined.
 
@@ -72,7 +72,7 @@ class BarrierReduceOp(IRDLOperation):
             raise VerifyException("count yields an i32, and and or yield an i1")
 
 
-@irdl_op_definition
+@operation_definition
 class WarpBarrierOp(IRDLOperation):
     """The lanes of `mask` meet here; each of them executes it with the same mask."""
 
@@ -87,7 +87,7 @@ class WarpBarrierOp(IRDLOperation):
         super().__init__(operands=[mask])
 
 
-@irdl_op_definition
+@operation_definition
 class GridBarrierOp(IRDLOperation):
     """All threads of the grid meet here; the launch must be cooperative."""
 
@@ -96,7 +96,7 @@ class GridBarrierOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
-@irdl_op_definition
+@operation_definition
 class FenceOp(IRDLOperation):
     """Orders all of this thread's memory accesses before and after it, as seen by the threads of `scope`.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     traits_def,
@@ -20,13 +19,15 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryWriteEffect
 
+from weft.dialects.definition import operation_definition
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import SSAValue
 
 
-@irdl_op_definition
+@operation_definition
 class PrintfOp(IRDLOperation):
     """C's printf; arguments are i32, i64 and f64 only, as a variadic C call would pass them."""
 
@@ -42,7 +43,7 @@ class PrintfOp(IRDLOperation):
         super().__init__(operands=[args], properties={"text": StringAttr(text)})
 
 
-@irdl_op_definition
+@operation_definition
 class AssertOp(IRDLOperation):
     """Stops the launch with an error where `condition` is false; the location says where it stands."""
 

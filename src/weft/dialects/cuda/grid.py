@@ -12,13 +12,14 @@ from typing import Final
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.definition import operation_definition
 
 DIMENSIONS: Final = ("x", "y", "z")
 
@@ -39,28 +40,28 @@ class CoordinateOp(IRDLOperation):
             raise VerifyException(f"dimension {self.dimension.data!r} is none of {DIMENSIONS}")
 
 
-@irdl_op_definition
+@operation_definition
 class ThreadIdxOp(CoordinateOp):
     """Index of the thread in its block, 0 ≤ value < block_dim."""
 
     name = "cuda.thread_idx"
 
 
-@irdl_op_definition
+@operation_definition
 class BlockIdxOp(CoordinateOp):
     """Index of the block in the grid, 0 ≤ value < grid_dim."""
 
     name = "cuda.block_idx"
 
 
-@irdl_op_definition
+@operation_definition
 class BlockDimOp(CoordinateOp):
     """Threads of a block in one dimension."""
 
     name = "cuda.block_dim"
 
 
-@irdl_op_definition
+@operation_definition
 class GridDimOp(CoordinateOp):
     """Blocks of the grid in one dimension."""
 

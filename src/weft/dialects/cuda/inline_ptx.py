@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     prop_def,
     traits_def,
     var_operand_def,
@@ -19,13 +18,15 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from weft.dialects.definition import operation_definition
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Attribute, SSAValue
 
 
-@irdl_op_definition
+@operation_definition
 class InlinePtxOp(IRDLOperation):
     """PTX as it stands in the source. `$0`, `$1`, … are the results, then the operands; a tensor is its address.
 

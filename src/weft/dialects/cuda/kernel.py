@@ -26,7 +26,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -43,6 +42,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import StreamType
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ PROFILE_ARGUMENT: Final = "weft.profile_argument"
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
-@irdl_op_definition
+@operation_definition
 class KernelOp(IRDLOperation):
     """A kernel: the code of one thread.
 
@@ -162,7 +162,7 @@ class KernelOp(IRDLOperation):
             raise VerifyException("the kernel's type and its block arguments differ")
 
 
-@irdl_op_definition
+@operation_definition
 class ReturnOp(IRDLOperation):
     """The end of a kernel's body: the thread exits. See `EXIT` for a return before it."""
 
@@ -171,7 +171,7 @@ class ReturnOp(IRDLOperation):
     traits = traits_def(IsTerminator(), HasParent(KernelOp))
 
 
-@irdl_op_definition
+@operation_definition
 class LaunchExOp(IRDLOperation):
     """Launches a kernel; stands in a host function.
 

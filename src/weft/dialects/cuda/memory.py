@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -23,6 +22,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import TensorType
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
     return tensor_type
 
 
-@irdl_op_definition
+@operation_definition
 class LoadOp(IRDLOperation):
     """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true."""
 
@@ -76,7 +76,7 @@ class LoadOp(IRDLOperation):
             raise VerifyException("the result has another type than the elements")
 
 
-@irdl_op_definition
+@operation_definition
 class StoreOp(IRDLOperation):
     """Writes one element; a bool is stored as the byte 0 or 1."""
 
@@ -113,7 +113,7 @@ class _TensorFactOp(IRDLOperation):
             raise VerifyException(f"dimension {dimension} of a tensor of rank {rank}")
 
 
-@irdl_op_definition
+@operation_definition
 class DimOp(_TensorFactOp):
     """One dimension of a tensor, in elements; as wide as the tensor type says (`dims 32`)."""
 
@@ -132,7 +132,7 @@ class DimOp(_TensorFactOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class StrideOp(_TensorFactOp):
     """One stride of a tensor, in elements; i64, may be zero or negative."""
 
@@ -150,7 +150,7 @@ class StrideOp(_TensorFactOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class AllocaOp(IRDLOperation):
     """A tensor of static shape in the thread's own memory, uninitialised."""
 
@@ -175,7 +175,7 @@ def _check_order_and_scope(order: str, scope: str) -> None:
         raise VerifyException(f"memory scope {scope!r} is none of {MEMORY_SCOPES}")
 
 
-@irdl_op_definition
+@operation_definition
 class AtomicRmwOp(IRDLOperation):
     """Reads an element, combines it with `value`, writes it back as one step; yields the old element.
 
@@ -225,7 +225,7 @@ class AtomicRmwOp(IRDLOperation):
             raise VerifyException("value, elements and result have one type")
 
 
-@irdl_op_definition
+@operation_definition
 class AtomicCasOp(IRDLOperation):
     """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
 

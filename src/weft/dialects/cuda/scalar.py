@@ -13,12 +13,13 @@ from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
+
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -38,14 +39,14 @@ class _FloorOp(IRDLOperation):
         super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
 
 
-@irdl_op_definition
+@operation_definition
 class FloorDivOp(_FloorOp):
     """Python's `//`: the quotient rounded toward minus infinity."""
 
     name = "cuda.floor_div"
 
 
-@irdl_op_definition
+@operation_definition
 class FloorModOp(_FloorOp):
     """Python's `%`: the remainder has the sign of the divisor."""
 

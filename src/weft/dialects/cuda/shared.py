@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -24,6 +23,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import DYNAMIC, TensorType
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _check_shared(value: SSAValue) -> TensorType:
     return tensor_type
 
 
-@irdl_op_definition
+@operation_definition
 class SharedOp(IRDLOperation):
     """An array of static shape that the block's threads share, uninitialised.
 
@@ -64,7 +64,7 @@ class SharedOp(IRDLOperation):
             raise VerifyException("cuda.shared makes an array of static shape")
 
 
-@irdl_op_definition
+@operation_definition
 class DynamicSharedOp(IRDLOperation):
     """A view of the bytes that the launch asked for with `shared_memory_bytes`.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -21,6 +20,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import TensorType
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TIMERS: Final = {"globaltimer": i64, "clock64": i64, "clock32": i32}
 
 
-@irdl_op_definition
+@operation_definition
 class TimerOp(IRDLOperation):
     """Reads a clock: `globaltimer` in nanoseconds, `clock64` and `clock32` in cycles.
 
@@ -53,7 +53,7 @@ class TimerOp(IRDLOperation):
             raise VerifyException(f"{self.kind.data} yields {TIMERS[self.kind.data]}")
 
 
-@irdl_op_definition
+@operation_definition
 class SmIdOp(IRDLOperation):
     """The multiprocessor that runs the thread; on the CPU, the number of the worker."""
 
@@ -67,7 +67,7 @@ class SmIdOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
 
-@irdl_op_definition
+@operation_definition
 class RecordOp(IRDLOperation):
     """Where a condition holds: reads a clock, and writes its low 32 bits above a tag into an element.
 

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -26,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.memory import check_indices
 from weft.dialects.cuda.types import DYNAMIC, TensorType
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ VECTOR_BYTES = 16
 """Most bytes of one access."""
 
 
-@irdl_op_definition
+@operation_definition
 class ViewOp(IRDLOperation):
     """A tensor over part of another one's memory; nothing is read.
 
@@ -123,7 +123,7 @@ def _check_vector(
         raise VerifyException("a vector lies along a last dimension of stride 1")
 
 
-@irdl_op_definition
+@operation_definition
 class LoadVectorOp(IRDLOperation):
     """Reads neighbours along the last dimension in one access, whose address is a multiple of its size."""
 
@@ -144,7 +144,7 @@ class LoadVectorOp(IRDLOperation):
         _check_vector(self.tensor, self.indices, self.elements)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreVectorOp(IRDLOperation):
     """Writes neighbours along the last dimension in one access, whose address is a multiple of its size."""
 

@@ -15,7 +15,6 @@ from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -23,6 +22,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -39,7 +40,7 @@ def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
         raise VerifyException(f"kind {kind!r} is none of {kinds}")
 
 
-@irdl_op_definition
+@operation_definition
 class LaneIdOp(IRDLOperation):
     """The thread's lane in its warp, 0 to 31: its number in the block modulo 32."""
 
@@ -53,7 +54,7 @@ class LaneIdOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
 
-@irdl_op_definition
+@operation_definition
 class WarpIdOp(IRDLOperation):
     """The thread's warp in its block: its number in the block divided by 32."""
 
@@ -67,7 +68,7 @@ class WarpIdOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
 
-@irdl_op_definition
+@operation_definition
 class ShuffleOp(IRDLOperation):
     """The value of another lane, or the lane's own.
 
@@ -112,7 +113,7 @@ class ShuffleOp(IRDLOperation):
             raise VerifyException(f"width {width} is no power of two from 1 to {WARP_SIZE}")
 
 
-@irdl_op_definition
+@operation_definition
 class VoteOp(IRDLOperation):
     """The lanes' predicates together: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
 
@@ -139,7 +140,7 @@ class VoteOp(IRDLOperation):
             raise VerifyException("ballot yields an i32, any and all yield an i1")
 
 
-@irdl_op_definition
+@operation_definition
 class MatchOp(IRDLOperation):
     """Which lanes of `mask` hold the same bits.
 
@@ -165,7 +166,7 @@ class MatchOp(IRDLOperation):
         _check_kind(self.kind.data, MATCH_KINDS)
 
 
-@irdl_op_definition
+@operation_definition
 class WarpReduceOp(IRDLOperation):
     """The lanes' values combined; every lane of `mask` gets the result.
 

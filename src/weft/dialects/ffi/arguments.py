@@ -11,11 +11,12 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import irdl_op_definition, opt_operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import opt_operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import StreamType
 from weft.dialects.cuda.types import TensorType as KernelTensorType
+from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
 from weft.dialects.ffi.types import ArrayType, TensorType
 from weft.types.dtype import DTYPES, DType, dtype_named
@@ -80,7 +81,7 @@ class Position(NamedTuple):
         return {"position": IntegerAttr(self.number, i64), "argument": StringAttr(self.name)}
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeTensorOp(DecodeOp):
     """The argument is a tensor, given as an object or as a `DLTensor*`. Nothing else is checked."""
 
@@ -98,7 +99,7 @@ class DecodeTensorOp(DecodeOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeShapeOp(DecodeOp):
     """The argument is `rank` integers, given as a shape, an array or a list. It has dims, and no memory."""
 
@@ -117,7 +118,7 @@ class DecodeShapeOp(DecodeOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeScalarOp(DecodeOp):
     """The argument is a number that `dtype` holds."""
 
@@ -146,7 +147,7 @@ class DecodeScalarOp(DecodeOp):
             raise VerifyException(f"no element type {self.dtype.data!r}")
 
 
-@irdl_op_definition
+@operation_definition
 class DecodePointerOp(DecodeOp):
     """The argument is an address, an integer or None, divisible by the type's alignment."""
 
@@ -165,7 +166,7 @@ class DecodePointerOp(DecodeOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeStreamOp(DecodeOp):
     """The argument is a stream: a handle, an integer or None."""
 
@@ -183,7 +184,7 @@ class DecodeStreamOp(DecodeOp):
         )
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeNoneOp(DecodeOp):
     """The argument is None."""
 
@@ -196,7 +197,7 @@ class DecodeNoneOp(DecodeOp):
         super().__init__(operands=[position.within], properties=position.properties)
 
 
-@irdl_op_definition
+@operation_definition
 class DecodeArrayOp(DecodeOp):
     """The argument is an array or a list of `size` items, which other operations decode.
 

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import SymbolRefAttr, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_operand_def,
     prop_def,
     result_def,
@@ -21,6 +20,7 @@ from xdsl.irdl import (
 )
 
 from weft.dialects.cuda.types import StreamType
+from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.function import InFunctionOp
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
 
-@irdl_op_definition
+@operation_definition
 class EnvironmentStreamOp(InFunctionOp):
     """The stream that the caller's library works on, for the call's device."""
 
@@ -43,7 +43,7 @@ class EnvironmentStreamOp(InFunctionOp):
         super().__init__(operands=[device], result_types=[StreamType()])
 
 
-@irdl_op_definition
+@operation_definition
 class DeviceGuardOp(InFunctionOp):
     """Calls the host function with the kernels loaded and the device current, and restores the caller's.
 

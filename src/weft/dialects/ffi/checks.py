@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -21,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.cuda.types import MAX_RANK
 from weft.dialects.cuda.types import TensorType as KernelTensorType
+from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.arguments import DecodeShapeOp, DecodeTensorOp
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
 from weft.dialects.ffi.types import TensorType
@@ -50,7 +50,7 @@ class _TensorOp(InFunctionOp):
         self.decoded  # noqa: B018  raises
 
 
-@irdl_op_definition
+@operation_definition
 class CheckOp(_TensorOp):
     """One property of a tensor is what it was compiled for.
 
@@ -159,7 +159,7 @@ class _MatchOp(_DimensionOp):
             raise VerifyException(f"{self.name} compares with a bound symbol or with a constant")
 
 
-@irdl_op_definition
+@operation_definition
 class BindDimOp(_BindOp):
     """A dimension gives its symbol a value; it is not negative and has `width` bits."""
 
@@ -171,14 +171,14 @@ class BindDimOp(_BindOp):
         return self._source("shape")
 
 
-@irdl_op_definition
+@operation_definition
 class CheckDimOp(_MatchOp):
     """A dimension has the value of a symbol, or a constant one."""
 
     name = "ffi.check_dim"
 
 
-@irdl_op_definition
+@operation_definition
 class BindStrideOp(_BindOp):
     """A stride gives its symbol a value, unless no element is reached by it (a dim of 1, no elements)."""
 
@@ -190,14 +190,14 @@ class BindStrideOp(_BindOp):
         return self._source("strides")
 
 
-@irdl_op_definition
+@operation_definition
 class CheckStrideOp(_MatchOp):
     """A stride has the value of a symbol, or a constant one, unless no element is reached by it."""
 
     name = "ffi.check_stride"
 
 
-@irdl_op_definition
+@operation_definition
 class CheckLayoutOp(_TensorOp):
     """The strides are those of a layout class; null strides mean contiguous.
 
@@ -223,7 +223,7 @@ class CheckLayoutOp(_TensorOp):
             raise VerifyException(f"layout {self.layout.data!r} promises nothing")
 
 
-@irdl_op_definition
+@operation_definition
 class BindDeviceOp(_TensorOp):
     """The device that the call runs on: that of its first CUDA tensor."""
 
@@ -236,7 +236,7 @@ class BindDeviceOp(_TensorOp):
         super().__init__(operands=[tensor], result_types=[i32])
 
 
-@irdl_op_definition
+@operation_definition
 class CheckDeviceOp(_TensorOp):
     """The tensor is on the call's device, or on the one that the signature names."""
 
@@ -260,7 +260,7 @@ class CheckDeviceOp(_TensorOp):
             raise VerifyException("ffi.check_device compares with a device or with an ordinal")
 
 
-@irdl_op_definition
+@operation_definition
 class AsTensorOp(_TensorOp):
     """The tensor as the host function takes it, after its checks: pointer (with byte_offset), dims, strides."""
 
@@ -273,7 +273,7 @@ class AsTensorOp(_TensorOp):
         super().__init__(operands=[tensor], result_types=[tensor_type])
 
 
-@irdl_op_definition
+@operation_definition
 class AsDimOp(_DimensionOp):
     """A dimension that was checked, as an integer of the host function."""
 

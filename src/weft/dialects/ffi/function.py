@@ -13,7 +13,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.results import check_result
 from weft.dialects.ffi.types import TensorType
 from weft.types.device import DEVICE_TYPES
@@ -38,7 +38,7 @@ ENTRY_PREFIX: Final = "__tvm_ffi_"
 I64Attr: Final = IntegerAttr.constr(i64)
 
 
-@irdl_op_definition
+@operation_definition
 class FuncOp(IRDLOperation):
     """A function with the ABI of `TVMFFISafeCallType`: 0 is success, -1 an error that is set.
 
@@ -78,7 +78,7 @@ class InFunctionOp(IRDLOperation):
     traits = traits_def(HasParent(FuncOp))
 
 
-@irdl_op_definition
+@operation_definition
 class CheckCountOp(InFunctionOp):
     """As many arguments were passed as the function takes."""
 
@@ -91,7 +91,7 @@ class CheckCountOp(InFunctionOp):
         super().__init__(properties={"count": IntegerAttr(count, i64)})
 
 
-@irdl_op_definition
+@operation_definition
 class ReturnOp(IRDLOperation):
     """Success: stores what `result` describes, made of the host function's results and of arguments."""
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an operation of weft's dialects is defined: as xDSL's IRDL does, but its text form is read on first use.
+
+In: a class of operations with an `assembly_format`. Out: the same class. Reading the formats of all operations took
+a seventh of the time from the start of a process to its first result, and compiling prints and parses none.
+Next: cuda, ffi.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from xdsl.irdl import IRDLOperation, irdl_op_definition
+
+if TYPE_CHECKING:
+    from xdsl.irdl.declarative_assembly_format import FormatProgram
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
+
+    Defined = TypeVar("Defined", bound=type[IRDLOperation])
+
+
+def operation_definition(cls: Defined) -> Defined:
+    """Decorator of an operation's class, in place of `irdl_op_definition`.
+
+    Raises:
+        xdsl.utils.exceptions.PyRDLOpDefinitionError: if the definition is wrong. A wrong format is found when an
+            operation is first printed or parsed.
+    """
+    text = cls.assembly_format
+    if text is None:
+        return irdl_op_definition(cls)
+    cls.assembly_format = None
+    defined = irdl_op_definition(cls)
+    defined.assembly_format = text
+
+    @functools.cache
+    def program() -> FormatProgram:
+        from xdsl.irdl.declarative_assembly_format import FormatProgram
+
+        return FormatProgram.from_str(text, defined.get_irdl_definition())
+
+    def parse(kind: type[IRDLOperation], parser: Parser) -> IRDLOperation:
+        return program().parse(parser, kind)
+
+    def print_text(operation: IRDLOperation, printer: Printer) -> None:
+        program().print(printer, operation)
+
+    members: dict[str, Any] = {"parse": classmethod(parse), "print": print_text}
+    for name, member in members.items():
+        setattr(defined, name, member)
+    return defined
