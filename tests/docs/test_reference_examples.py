@@ -19,8 +19,6 @@ ENTRIES = entries()
 EXAMPLES = {name: example(name, value) for name, value in ENTRIES.items()}
 SESSIONS = {name: text for name, text in EXAMPLES.items() if ">>> " in text}
 FRAGMENTS = {name: text for name, text in EXAMPLES.items() if text and ">>> " not in text}
-# Launches on a GPU cannot allocate it in this version; docs/language.md says so.
-CPU_ONLY = {"global_scratch"}
 
 
 def test_the_reference_lists_every_public_name():
@@ -47,7 +45,7 @@ def test_the_fragment_runs_on_the_cpu(name: str):
         fragment.compiled("--target cpu")(*fragment.arguments())
 
 
-@pytest.mark.parametrize("name", [name for name in FRAGMENTS if name not in CPU_ONLY])
+@pytest.mark.parametrize("name", FRAGMENTS)
 def test_the_fragment_compiles_for_a_gpu(name: str):
     fragment = Fragment(name, FRAGMENTS[name])
     assert fragment.compiled("--gpu-arch sm_90a").cubin
