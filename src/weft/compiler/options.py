@@ -133,6 +133,8 @@ class CompileTarget(_TextOption):
 class GPUArch(_TextOption):
     """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``.
 
+    Without an installed assembler for it the function holds PTX, which the driver assembles when it loads it.
+
     Example:
         >>> weft.compile[weft.GPUArch('sm_90a')]
         weft.compile[weft.GPUArch('sm_90a')]
