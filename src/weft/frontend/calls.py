@@ -220,7 +220,7 @@ def _of_class(visitor: Expressions, node: ast.AST, callee: Any, value: Any) -> A
     return methods.call(visitor.frame, value, names) if names else methods.NONE
 
 
-def _builtin(callee: Any) -> Operation | None:
+def _builtin(callee: Any) -> Operation[...] | None:
     return BUILTINS.get(callee) if _is_hashable(callee) else None
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.ir import BlockArgument
+
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend import calls, constants, for_loops, matching, short_circuit, while_loops
 from weft.frontend.attributes import item, refuse_elements
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     from weft.frontend.context import Frame
     from weft.frontend.names import Names
     from weft.frontend.source import FunctionNode
+
+
+# What an array is called until it is assigned to a variable.
+_NAMES_OF_NEW_ARRAYS: Final = ("shared", "local", "dynamic_shared", "global_scratch")
 
 
 class Statements:
@@ -297,6 +303,9 @@ class Statements:
             frame.scope.assign(target.id, value, frame.locate(target))
             if isinstance(value, Scalar) and value.ssa.name_hint is None:
                 name_value(value.ssa, target.id)
+            if isinstance(value, Tensor) and value.name in _NAMES_OF_NEW_ARRAYS:
+                is_parameter = isinstance(value.ssa, BlockArgument)
+                value.name = value.name if is_parameter else target.id
             return
         try:
             if isinstance(target, ast.Tuple | ast.List):
@@ -326,7 +335,8 @@ class Statements:
             if contains_staged(index):
                 raise TypeMismatchError(
                     "NOT_CONSTANT",
-                    f"an index of a {type(cast('object', owner)).__name__} must be known at compile time, got {constants.kind(index)}",
+                    f"an index of a {type(cast('object', owner)).__name__} must be known at compile time, "
+                    f"got {constants.kind(index)}",
                     hint="keep the values in a weft.local array, or unroll with weft.static_range",
                 )
             calls.refuse_mutation(frame, owner, "an assignment")
