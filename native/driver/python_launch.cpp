@@ -19,7 +19,9 @@ namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
 constexpr int64_t kWarp = 32;
-constexpr size_t kInlineParameters = 32;  // more than these are kept on the heap
+constexpr uintptr_t kLeastHandle = 4096;
+constexpr uintptr_t kMostHandle = (uintptr_t{1} << 56) - 1;  // of user space
+constexpr size_t kInlineParameters = 32;                     // more than these are kept on the heap
 
 // One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
 struct PythonLaunch {
@@ -174,8 +176,12 @@ void call_exit_hook_after_error(const PythonLaunch& launch) {
 
 // Finds the function's device and makes its context current; `foreign` describes functions of others.
 Binary* enter_function(const PythonLaunch& launch, Binary* foreign, ContextGuard* guard, DriverError* error) {
-  if (launch.function == nullptr) {
-    error->value("the function handle is 0");
+  // The driver follows a handle without looking; what cannot be an object's address never gets there.
+  const auto address = reinterpret_cast<uintptr_t>(launch.function);
+  if (address < kLeastHandle || address > kMostHandle || address % alignof(void*) != 0) {
+    char text[32];
+    snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(address));
+    error->value(std::string("the function handle ") + text + " is none that load_binary gave");
     return nullptr;
   }
   if (!ensure_driver(error)) return nullptr;

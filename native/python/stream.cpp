@@ -113,7 +113,9 @@ int encode_stream(PyObject* object, TVMFFIAny* value) {
   value->type_index = kTVMFFIOpaquePtr;
   if (PyLong_Check(object) && !PyBool_Check(object)) {
     value->v_ptr = PyLong_AsVoidPtr(object);
-    return value->v_ptr == nullptr && PyErr_Occurred() ? -1 : 0;
+    if (value->v_ptr == nullptr && PyErr_Occurred()) return -1;
+    if (value->v_int64 >= 0) return 0;
+    return refuse(PyExc_ValueError, "expected a stream's address, received %S", object);
   }
   bool found = false;
   if (protocol_stream(object, &value->v_ptr, &found) != 0) return -1;

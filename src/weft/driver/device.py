@@ -90,13 +90,15 @@ def ordinal_of(device: object) -> int:
 
     Raises:
         TypeError: it names no device.
-        ValueError: it names a device that is not CUDA's.
+        ValueError: it names a device that is not CUDA's, or is negative.
 
     Example:
         >>> ordinal_of(1), ordinal_of("cuda:2"), ordinal_of("cuda")
         (1, 2, 0)
     """
     if isinstance(device, int) and not isinstance(device, bool):
+        if device < 0:
+            raise ValueError(f"device is {device}, expected an ordinal of 0 or more")
         return device
     if isinstance(device, str):
         kind, _, number = device.partition(":")

@@ -103,6 +103,8 @@ def as_triple(value: int | Sequence[int], name: str) -> tuple[int, int, int]:
         >>> as_triple(4, "grid"), as_triple((4, 2), "grid")
         ((4, 1, 1), (4, 2, 1))
     """
+    if not isinstance(value, (int, tuple, list)):
+        raise TypeError(f"{name} is {value!r}, expected an int or one to three of them")
     sizes = (value,) if isinstance(value, int) else tuple(value)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) for size in sizes):
         raise TypeError(f"{name} is {brief(value)}, expected an int or one to three of them")
@@ -161,7 +163,11 @@ def launch_ex(
         )
     sizes = as_triple(grid, "grid"), as_triple(block, "block")
     shape = LaunchShape(*sizes, attributes=tuple(attributes))
-    for attribute in shape.attributes:
+    for index, attribute in enumerate(shape.attributes):
+        if not isinstance(attribute, LaunchAttribute):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"attributes[{index}] is {attribute!r}, expected one of weft.driver.launch_attributes"
+            )
         attribute.check(shape, device)
     _native.launch_ex(
         function,

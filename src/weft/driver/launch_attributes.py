@@ -61,12 +61,16 @@ class LaunchAttribute(ABC):
 
 
 def _within(name: str, value: int, least: int, most: int) -> int:
+    if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{name} is {value!r}, expected an int")
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}, expected {least} to {most}")
     return value
 
 
 def _sizes(name: str, sizes: int | Sequence[int]) -> tuple[int, int, int]:
+    if not isinstance(sizes, (int, tuple, list)):
+        raise TypeError(f"{name} is {sizes!r}, expected an int or one to three of them")
     values = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if not 1 <= len(values) <= 3:
         raise ValueError(f"{name} is {sizes!r}, expected an int or one to three of them")
@@ -429,6 +433,8 @@ class Raw(LaunchAttribute):
     __slots__ = ("id", "value")
 
     def __init__(self, id: int, value: bytes) -> None:
+        if not isinstance(value, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"value is {value!r}, expected bytes")
         if len(value) > 64:
             raise ValueError(f"the value has {len(value)} bytes, expected at most 64")
         self.id = _within("id", id, 0, 2**32 - 1)
