@@ -30,7 +30,7 @@ def profile_pipeline_kernel(
     stage, lane = weft.warp_id(), weft.lane_id()
     p.init(stage)
     n = source.shape[0]
-    for step in range(tiles + len(STAGES) - 1):
+    for _step in range(tiles + len(STAGES) - 1):
         tile = step - stage
         has_tile = 0 <= tile < tiles
         if has_tile:
@@ -107,7 +107,7 @@ def reference(source: np.ndarray, **_: object) -> Arrays:
     padded[: len(source)] = source
     x = padded.reshape(-1, WARP) * np.float32(0.25) + np.float32(1)
     total = np.zeros_like(x)
-    for _ in range(TERMS):
+    for _step in range(TERMS):
         total = total * x * np.float32(0.5) + np.float32(1)
     scaled = total / np.sqrt((total * total).sum(axis=1, keepdims=True))
     return {"out": (np.floor(scaled * 64 + 0.5) / 64).reshape(-1)[: len(source)]}

@@ -105,7 +105,7 @@ def fake_arguments():
 def reference(source: np.ndarray, **_: object) -> Arrays:
     """The series that the loop sums up."""
     total = np.zeros_like(source)
-    for _ in range(ROUNDS):
+    for _step in range(ROUNDS):
         total = total * np.float32(0.5) + source
     return {"out": total}
 

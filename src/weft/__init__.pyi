@@ -1,17 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """What type checkers see of weft: the names that __init__.py resolves when they are asked for."""
 
+from typing import Annotated, Any, TypeAlias, TypeVar
+
 from weft import profiler as profiler
+from weft.annotation_names import bf16 as bf16
+from weft.annotation_names import bool_ as bool_
+from weft.annotation_names import f8e4m3 as f8e4m3
+from weft.annotation_names import f8e5m2 as f8e5m2
+from weft.annotation_names import f16 as f16
+from weft.annotation_names import f32 as f32
+from weft.annotation_names import f64 as f64
+from weft.annotation_names import i8 as i8
+from weft.annotation_names import i16 as i16
+from weft.annotation_names import i32 as i32
+from weft.annotation_names import i64 as i64
+from weft.annotation_names import u8 as u8
+from weft.annotation_names import u16 as u16
+from weft.annotation_names import u32 as u32
+from weft.annotation_names import u64 as u64
 from weft.api import compile as compile
 from weft.api import jit as jit
 from weft.api import kernel as kernel
-from weft.arguments.constant import Constexpr as Constexpr
 from weft.arguments.pointer import Pointer as Pointer
 from weft.arguments.registered import register_argument as register_argument
 from weft.arguments.shape import Shape as Shape
 from weft.arguments.stream import Stream as Stream
 from weft.arguments.stream import environment_stream as environment_stream
-from weft.arguments.tensor_spec import Tensor as Tensor
 from weft.arguments.tensor_spec import fake_tensor as fake_tensor
 from weft.compiler.options import CompileOption as CompileOption
 from weft.compiler.options import CompileTarget as CompileTarget
@@ -106,22 +121,16 @@ from weft.language.warp import warp_sum as warp_sum
 from weft.language.warp import warp_xor as warp_xor
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
-from weft.types.dtype import bf16 as bf16
-from weft.types.dtype import bool_ as bool_
-from weft.types.dtype import f8e4m3 as f8e4m3
-from weft.types.dtype import f8e5m2 as f8e5m2
-from weft.types.dtype import f16 as f16
-from weft.types.dtype import f32 as f32
-from weft.types.dtype import f64 as f64
-from weft.types.dtype import i8 as i8
-from weft.types.dtype import i16 as i16
-from weft.types.dtype import i32 as i32
-from weft.types.dtype import i64 as i64
-from weft.types.dtype import u8 as u8
-from weft.types.dtype import u16 as u16
-from weft.types.dtype import u32 as u32
-from weft.types.dtype import u64 as u64
 
 from weft.language import math as math  # isort: skip
+
+_Value = TypeVar("_Value")
+
+# What is given for a Constexpr is the very value.
+Constexpr: TypeAlias = Annotated[_Value, "compile time"]
+
+# A staged tensor; what an index, an attribute or an operator gives depends on its element type and on the frame.
+class Tensor(Any):
+    def __class_getitem__(cls, items: Any) -> type[Tensor]: ...
 
 __version__: str

@@ -29,7 +29,7 @@ def stub_names() -> set[str]:
             names |= {alias.asname for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_":
             names.add(node.name)
     return names
 

@@ -71,6 +71,16 @@ def test_using_a_name_outside_a_kernel_says_where_it_has_a_meaning(use):
     assert "has a meaning only in code that weft compiles" in caught.value.message
 
 
+def test_sizes_of_grids_are_computed_in_python_too():
+    ceil_div = language_name("ceil_div")
+    assert [ceil_div(n, 4) for n in (0, 1, 4, 5, -5)] == [0, 1, 1, 2, -1]
+    assert ceil_div(dividend=1 << 70, divisor=3) == ((1 << 70) + 2) // 3
+    with pytest.raises(TypeError, match="float"):
+        ceil_div(1.5, 2)
+    with pytest.raises(ZeroDivisionError):
+        ceil_div(1, 0)
+
+
 def test_names_are_compared_by_what_they_name_and_survive_copies():
     name = language_name("atomic_add")
     assert repr(name) == "weft.atomic_add"

@@ -8,7 +8,7 @@ front end, the object that it stands for. Next: operation, then one file per fam
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from weft.errors import NameResolutionError, UnavailableError
 
@@ -158,7 +158,7 @@ class LanguageName:
             return language_name(f"{self.name}.{attribute}")
         raise self._outside(f"{self.name}.{attribute}")
 
-    def __call__(self, *arguments: object, **keywords: object) -> object:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """What Python itself can compute of the language, such as the size of a grid.
 
         Raises:

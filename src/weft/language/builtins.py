@@ -227,7 +227,7 @@ def range_(builder: Builder, *arguments: Any) -> range | StagedRange:
     return make_range(builder, *arguments)
 
 
-BUILTINS: Final[dict[object, Operation]] = {
+BUILTINS: Final[dict[object, Operation[...]]] = {
     builtins.abs: abs_,
     builtins.min: min_,
     builtins.max: max_,

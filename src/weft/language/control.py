@@ -163,7 +163,7 @@ def ceil_div(builder: Builder, dividend: object, divisor: object) -> Scalar | in
     """The quotient of two integers rounded up: how many pieces of `divisor` cover `dividend`.
 
     Exact for every sign and up to the type's limits, but for the smallest negative dividend, which wraps.
-    Two constants give a constant.
+    Two constants give a constant. Where Python runs, as for the grid of a bare launch, it takes and gives ints.
 
     Args:
         builder: where operations go; users leave it out.

@@ -7,7 +7,7 @@ In: operands and the IR operation. Out: a scalar, or of constants alone a Python
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
 from weft.errors import ValueRangeError
 from weft.language.convert import expect_scalar, to_common
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation as IROperation
 
     from weft.dialects.builder import Builder
-    from weft.language.operation import Operation
+    from weft.language.operation import Operation, Parameters
     from weft.language.promotion import Operand
     from weft.types.dtype import DType
 
     PythonFunction = Callable[..., float | int | bool]
 
 
-def math_operation(function: Callable[..., Any]) -> Operation:
+def math_operation(
+    function: Callable[Concatenate[Builder, Parameters], Any],
+) -> Operation[Parameters]:
     """`@operation` for a name under ``weft.math``; a trailing underscore avoids Python's builtin."""
     name = f"math.{function.__name__.rstrip('_')}"
     return operation(name=name, on_host=True)(function)

@@ -6,7 +6,7 @@ In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.dialects.cuda.grid import (
     DIMENSIONS,
@@ -31,6 +31,11 @@ class Coordinate(StagedNamespace):
         name: as users write it after ``weft.``.
         on_host: False: a host function is not a thread.
     """
+
+    if TYPE_CHECKING:  # what the front end answers by `attribute`
+        x: Any
+        y: Any
+        z: Any
 
     def __init__(self, name: str, operation: type[CoordinateOp], text: str) -> None:
         self.name = name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, overload
 
 from weft.errors import TypeMismatchError
 from weft.language import outside_kernel
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 
+# What users pass. Staged values have no types that a checker could follow, so a call's value is Any.
+Parameters = ParamSpec("Parameters")
+
 # The builder's line in the Args of a docstring: users do not pass one.
 _BUILDER_LINE: Final = re.compile(r"\n +builder: .*")
 
 
-class Operation:
+class Operation(Generic[Parameters]):
     """An operation of the kernel language.
 
     Attributes:
@@ -41,7 +44,7 @@ class Operation:
     def __repr__(self) -> str:
         return f"weft.{self.name}"
 
-    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
+    def __call__(self, *arguments: Parameters.args, **keywords: Parameters.kwargs) -> Any:
         """Raises UnavailableError: it has a meaning only in code that weft compiles."""
         del arguments, keywords
         raise outside_kernel(f"{self.name}(...)")
@@ -84,18 +87,24 @@ class Operation:
 
 
 @overload
-def operation(function: Callable[..., Any], /) -> Operation: ...
+def operation(
+    function: Callable[Concatenate[Builder, Parameters], Any], /
+) -> Operation[Parameters]: ...
 
 
 @overload
 def operation(
     *, name: str | None = None, on_host: bool = False
-) -> Callable[[Callable[..., Any]], Operation]: ...
+) -> Callable[[Callable[Concatenate[Builder, Parameters], Any]], Operation[Parameters]]: ...
 
 
 def operation(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, on_host: bool = False
-) -> Operation | Callable[[Callable[..., Any]], Operation]:
+    function: Callable[Concatenate[Builder, Parameters], Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    on_host: bool = False,
+) -> Any:
     """Makes an `Operation` of a function; its docstring becomes the user's documentation.
 
     Args:
@@ -104,7 +113,7 @@ def operation(
         on_host: whether host functions may use it.
     """
 
-    def decorate(decorated: Callable[..., Any]) -> Operation:
+    def decorate(decorated: Callable[..., Any]) -> Operation[...]:
         return Operation(decorated, name or decorated.__name__, on_host=on_host)
 
     return decorate if function is None else decorate(function)

@@ -11,6 +11,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.language import LanguageName
+    from weft.language.profiler import CudaProfiler as CudaProfiler
+    from weft.language.profiler import Profiler as Profiler
+    from weft.profiler.buffers import buffer as buffer
+    from weft.profiler.buffers import prepare as prepare
+    from weft.profiler.calibration import Calibration as Calibration
+    from weft.profiler.calibration import calibrate as calibrate
+    from weft.profiler.calibration import inflation as inflation
+    from weft.profiler.capturing import capture as capture
+    from weft.profiler.lane import decode_lane as decode_lane
+    from weft.profiler.records import Recording as Recording
+    from weft.profiler.tirx import decode_tag as decode_tag
+    from weft.profiler.tirx import decode_tirx as decode_tirx
+    from weft.profiler.tirx import export_to_perfetto_trace as export_to_perfetto_trace
+    from weft.profiler.trace import Launch as Launch
+    from weft.profiler.trace import Trace as Trace
 
 _PUBLIC = {
     "weft.profiler.buffers": ("buffer", "prepare"),

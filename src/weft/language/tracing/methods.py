@@ -224,7 +224,7 @@ class Range(StagedContext):
         self._close(builder)
 
 
-def method(owner: object, names: tuple[str, ...], name: str, what: str) -> Operation:
+def method(owner: object, names: tuple[str, ...], name: str, what: str) -> Operation[...]:
     """A method of a compile-time object as an operation that a kernel can call.
 
     Raises:
