@@ -29,6 +29,10 @@ class Kernel(KernelFunction):
     def __repr__(self) -> str:
         return f"<weft kernel {self.function.__qualname__}>"
 
+    def __reduce__(self) -> str:
+        # As Python's own functions: by name, so that copies are the same object and other processes find it.
+        return self.function.__qualname__
+
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Refused outside a host function: a kernel has no meaning without a launch."""
         raise UnavailableError(
@@ -74,6 +78,9 @@ class JitFunction(HostFunction):
 
     def __repr__(self) -> str:
         return f"<weft host function {self.function.__qualname__}>"
+
+    def __reduce__(self) -> str:
+        return self.function.__qualname__  # as a kernel's
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Runs the function on these arguments, compiling it first for types not seen before.

@@ -95,6 +95,8 @@ def test_a_signature_is_a_frozen_value():
     assert signature.for_device(CPU) != signature.for_device(CUDA)
     with pytest.raises(AttributeError, match=r"Signature\.name cannot be changed"):
         signature.name = "g"
+    with pytest.raises(AttributeError, match=r"Signature\.name cannot be deleted"):
+        del signature.name
 
 
 def test_no_address_and_no_value_is_in_the_key():

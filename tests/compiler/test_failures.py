@@ -91,6 +91,29 @@ def test_after_a_failure_in_any_stage_the_same_function_compiles(stage, monkeypa
     assert (a == 4).all()
 
 
+@pytest.mark.parametrize("make", [lambda: nested(400), lambda: looped([])])
+def test_arguments_that_are_nested_without_end_are_the_programs_error(make):
+    @weft.jit
+    def take(a):
+        return None
+
+    for call in (take, lambda value: weft.compile(take, value)):
+        with pytest.raises(weft.CompileError, match="TOO_DEEP"):
+            call(make())
+
+
+def nested(depth: int):
+    value: tuple = ()
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def looped(items: list):
+    items.append(items)
+    return items
+
+
 def test_an_error_of_the_users_program_leaves_nothing_behind_either():
     double = make_double()
     with pytest.raises(weft.CompileError):

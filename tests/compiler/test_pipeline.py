@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main path: what compile takes, where it runs, what can be asked of the result."""
 
+import copy
 import gc
 import logging
+import pickle
 import zlib
 
 import numpy as np
@@ -161,6 +163,13 @@ def test_decorated_functions_keep_name_and_documentation():
     assert documented.__name__ == "documented"
     assert documented.__doc__ == "What it does."
     assert repr(scale_kernel) == "<weft kernel scale_kernel>"
+
+
+def test_kernels_and_host_functions_are_copied_and_pickled_by_name_as_functions_are():
+    for function in (scale, scale_kernel):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.copy(function) is function
+        assert copy.deepcopy([function])[0] is function
 
 
 # ---- where it runs

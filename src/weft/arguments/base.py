@@ -49,6 +49,9 @@ class Frozen:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Frozen) and self.key == other.key
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from weft.errors import REPORT_HINT, InternalCompilerError, WeftError
+from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,12 +32,20 @@ def reported(
         source: the function that is compiled; an error that knows no better place stands at its first line.
         runs_user_code: whether the stage calls functions of users, whose exceptions are theirs.
     Raises:
-        InternalCompilerError: for any other exception.
+        CompileError: for what is nested too deeply.
+        InternalCompilerError: for any other exception that is not weft's own.
     """
     try:
         yield
     except _NOT_OURS:
         raise
+    except RecursionError as error:
+        raise CompileError(
+            "TOO_DEEP",
+            f"{stage} of '{source.name}' is nested too deeply for the compiler",
+            hint="nest tuples and expressions less deeply",
+            location=source.locate(source.tree),
+        ) from error
     except Exception as error:
         if runs_user_code and not _is_raised_here(error):
             raise

@@ -37,6 +37,9 @@ class Dim:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a symbolic dimension cannot be changed")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("a symbolic dimension cannot be changed")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.facts == other.facts
 

@@ -48,6 +48,9 @@ class DType:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"weft.{self.name} cannot be changed")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"weft.{self.name} cannot be changed")
+
     def __repr__(self) -> str:
         return f"weft.{self.name}"
 
