@@ -171,6 +171,39 @@ def shift(operator: str, left: Tree, count: int) -> Tree:
     return Tree(f"({left.text} {operator} {count})", dtype, values)
 
 
+def shift_by(operator: str, left: Tree, count: Tree) -> Tree:
+    """A shift whose count is only known at run time; a negative one counts as a large one."""
+    for tree in (left, count):
+        assume(tree.dtype is not None and not tree.dtype.is_float)
+    dtype = arithmetic_type(left.dtype)
+    numpy_type = NUMPY_TYPES[dtype]
+    counts = [int(number) if 0 <= int(number) < 64 else 64 for number in count.values]
+    values = [
+        numpy_type.type(integer_operator(operator, int(value), number, dtype))
+        for value, number in zip(converted(left, dtype), counts, strict=True)
+    ]
+    return Tree(f"({left.text} {operator} {count.text})", dtype, values)
+
+
+def extreme(function: str, left: Tree, right: Tree) -> Tree:
+    """`min` or `max`; of a NaN and a number the number, and of two zeros either."""
+    dtype = meet(left, right)
+    assume(dtype is not None)
+    a, b = converted(left, dtype), converted(right, dtype)
+    assume(all(x != 0 or y != 0 or str(x) == str(y) for x, y in zip(a, b, strict=True)))
+    choose = {"min": np.fmin, "max": np.fmax}[function]
+    return Tree(f"{function}({left.text}, {right.text})", dtype, list(map(choose, a, b)))
+
+
+def absolute(tree: Tree) -> Tree:
+    assume(tree.dtype is not None and not tree.dtype.is_bool)
+    numpy_type = NUMPY_TYPES[tree.dtype]
+    with np.errstate(all="ignore"):
+        return Tree(
+            f"abs({tree.text})", tree.dtype, [numpy_type.type(np.abs(v)) for v in tree.values]
+        )
+
+
 def negated(operator: str, tree: Tree) -> Tree:
     assume(tree.dtype is not None)
     dtype = arithmetic_type(tree.dtype)
@@ -232,6 +265,9 @@ def branches(children: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         st.builds(arithmetic, sample(("+", "-", "*", "/")), literals, children),
         st.builds(bitwise, sample("&|^"), children, children),
         st.builds(shift, sample(("<<", ">>")), children, st.integers(0, 70)),
+        st.builds(shift_by, sample(("<<", ">>")), children, children),
+        st.builds(extreme, sample(("min", "max")), children, operand),
+        st.builds(absolute, children),
         st.builds(comparison, sample(sorted(COMPARISONS)), children, operand),
         st.builds(negated, sample("-+~"), children),
         st.builds(conversion, sample(list(VARIABLES.values())), children),
