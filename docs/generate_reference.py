@@ -7,7 +7,10 @@ In: `weft.__all__` and the table of the kernel language. Out: one page per group
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
+import itertools
 import re
 import textwrap
 from pathlib import Path
@@ -211,6 +214,44 @@ def profiler_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def ffi_documentation(name: str) -> str:
+    """The docstring of a public name of `weft.ffi`.
+
+    A class of the extension is documented where its module gives it the public name.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    module = importlib.import_module(weft.ffi._MODULE_OF[name])
+    body = ast.parse(inspect.getsource(module)).body
+    for node, following in itertools.pairwise(body):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(following, ast.Expr):
+            continue
+        if ast.unparse(node.target) == name and isinstance(following.value, ast.Constant):
+            return inspect.cleandoc(str(following.value.value))
+    text = getattr(weft.ffi, name).__doc__
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"weft.ffi.{name} has no docstring")
+    return inspect.cleandoc(text)
+
+
+def ffi_page() -> str:
+    """`weft.ffi`, by module."""
+    lines = [
+        "# The TVM-FFI ABI\n",
+        "`weft.ffi`: functions, values, objects, tensors and errors that other languages share. [The guide](../ffi.md) "
+        "says who owns what; [calls](../calling.md) says what a call does. In the examples the names of `weft.ffi` are "
+        "imported, and `np` is NumPy. A test runs each.\n",
+    ]
+    for names in weft.ffi._PUBLIC.values():
+        for name in names:
+            value = getattr(weft.ffi, name)
+            heading = signature(f"weft.ffi.{name}", value)
+            lines.append(f"## `{heading}`\n\n{markdown(ffi_documentation(name))}\n")
+            lines += methods(f"ffi.{name}", value)
+    return "\n".join(lines) + FOOT
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -272,6 +313,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "language.md": language_page(),
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
+        FOLDER / "ffi.md": ffi_page(),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
@@ -281,6 +323,7 @@ def pages() -> dict[Path, str]:
         ("language.md", "The kernel language"),
         ("compiled-function.md", "The compiled function"),
         ("profiler.md", "The profiler"),
+        ("ffi.md", "The TVM-FFI ABI"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests on an extension built with the address and undefined-behaviour sanitizers.
 
-In: arguments for pytest (default: the tests of the driver, the pool, threads that cooperate, and the native
+In: arguments for pytest (default: the tests of the driver, the FFI, the pool, threads that cooperate, and the native
 half). Out: pytest's status.
 The package is copied beside the instrumented extension, so that the environment's own stays as it is.
 """
@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "sanitized"
 DEFAULT_TESTS = [
     "tests/driver",
+    "tests/ffi",
     "tests/native",
     "tests/runtime/test_cpu_pool.py",
     "tests/conformance/test_cooperation.py",

@@ -11,7 +11,13 @@ from typing import Final
 
 
 class TypeIndex:
-    """What the `type_index` of a value or object says (enum TVMFFITypeIndex)."""
+    """What the `type_index` of a value or object says (enum TVMFFITypeIndex).
+
+    Example:
+        >>> from weft.ffi import Any
+        >>> Any(1.5).type_index == TypeIndex.FLOAT, Any((1, 2)).type_index == TypeIndex.ARRAY
+        (True, True)
+    """
 
     ANY: Final = -1
     NONE: Final = 0

@@ -69,6 +69,11 @@ def to_error(exception: BaseException) -> Error:
 
     Raises:
         TypeError: if it is no exception.
+
+    Example:
+        >>> error = to_error(KeyError("no such name"))
+        >>> error.kind, error.message
+        ('KeyError', "'no such name'")
     """
     open_ffi_library()
     return _native.error_of_exception(exception)  # type: ignore[return-value]

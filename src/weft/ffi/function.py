@@ -25,6 +25,13 @@ Attributes:
         tensor argument, and `weft.ffi.Tensor` where there is none.
     objects: ``"values"`` returns arrays and maps as tuples and dicts, ``"objects"`` all containers as
         classes of weft.ffi, ``"tvm_ffi"`` objects as classes of that package, which must be imported.
+    __name__: what errors call it; of a function with a signature it is that one's.
+
+Example:
+    >>> shape = get_global("ffi.Shape")
+    >>> isinstance(shape, Function), shape.release_gil, shape(2, 3)
+    (True, True, Shape((2, 3)))
+    >>> shape.release_gil = False
 """
 
 
@@ -72,6 +79,13 @@ def function_at(
 
     Raises:
         ValueError: if the address is null.
+        TypeError: if it is no int.
+
+    Example:
+        >>> double = wrap_function(lambda x: 2 * x)
+        >>> again = function_at(double.safe_call_address, double.handle_address, keep=double)
+        >>> again(21)
+        42
     """
     return _native.Function.from_address(safe_call, handle, keep)
 

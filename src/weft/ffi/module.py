@@ -19,6 +19,15 @@ class Module(Object):
     """A loaded library. A function that it exports as ``__tvm_ffi_<name>`` is ``module.<name>``.
 
     A function keeps its module loaded. Objects that the library made do not: see `load_module`.
+
+    Example:
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> library = load_module(path)
+        >>> library.kind, library.has_function("testing_dll_schema_id_int")
+        ('library', True)
+        >>> library.testing_dll_schema_id_int(5), library["testing_dll_schema_id_int"](6)
+        (5, 6)
     """
 
     __slots__ = ()
@@ -110,6 +119,12 @@ def load_module(path: str | PathLike[str], *, keep_loaded: bool = True) -> Modul
     Raises:
         RuntimeError: if the library cannot be loaded; the message is the loader's.
         FileNotFoundError: if there is no such file.
+
+    Example:
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> load_module(path).testing_dll_schema_id_int(42)
+        42
     """
     text = fspath(path)
     try:
@@ -126,5 +141,10 @@ def load_module(path: str | PathLike[str], *, keep_loaded: bool = True) -> Modul
 
 
 def system_library(prefix: str = "") -> Module:
-    """The functions that were linked into the program and registered with the library, by prefix."""
+    """The functions that were linked into the program and registered with the library, by prefix.
+
+    Example:
+        >>> system_library().has_function("a_function_that_nobody_linked")
+        False
+    """
     return standard_function("ffi.SystemLib")(prefix)

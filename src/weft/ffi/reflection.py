@@ -72,7 +72,22 @@ class Method:
 
 
 class TypeInfo:
-    """A type of the ABI, as it is registered now."""
+    """A type of the ABI, as it is registered now; `type_info` gives it.
+
+    Attributes:
+        index: its type index in this process.
+        key: its name.
+        ancestors: the type indices of its bases, the root first.
+        fields: its own, each with `name`, `doc`, `is_writable` and `has_default`.
+        methods: its own, each with `name`, `doc` and `is_static`.
+        doc: its text.
+        size: bytes of an object.
+
+    Example:
+        >>> info = type_info("ffi.Module")
+        >>> info.key, [type_info(index).key for index in info.ancestors]
+        ('ffi.Module', ['ffi.Object'])
+    """
 
     __slots__ = ("ancestors", "doc", "fields", "index", "key", "methods", "size")
 
@@ -97,6 +112,7 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
 
     Raises:
         KeyError: if no type has that key.
+        TypeError: if it is nothing of the above.
 
     Example:
         >>> type_info("ffi.Array").index
@@ -107,6 +123,8 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
         if index is None:
             raise KeyError(f"no FFI type is registered as {type!r}")
         return TypeInfo(_native.type_info(index))
+    if not isinstance(type, int | _native.Object):
+        raise TypeError(f"type_info: expected a type's key, index or object, received {type!r}")
     return TypeInfo(_native.type_info(type if isinstance(type, int) else type.type_index))
 
 
@@ -121,6 +139,15 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
     Raises:
         KeyError: if no type has that key.
         TypeError: if the type has no constructor, or it takes other arguments.
+
+    Example:
+        >>> from weft.ffi import load_module
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> library = load_module(path)  # registers its types
+        >>> pair = create_object("testing.TestIntPair", 3, 4)
+        >>> pair.a, pair.b, pair.sum()
+        (3, 4, 7)
     """
     info = type_info(type_key)
     for method in info.methods:

@@ -73,7 +73,12 @@ def register_global(
 
 
 def list_global() -> list[str]:
-    """The names of all global functions, in order."""
+    """The names of all global functions, in order.
+
+    Example:
+        >>> "ffi.Array" in list_global()
+        True
+    """
     names = standard_function("ffi.FunctionListGlobalNamesFunctor")()
     return sorted(names(index) for index in range(names(-1)))
 
@@ -83,6 +88,12 @@ def remove_global(name: str) -> None:
 
     Raises:
         KeyError: if there is none of that name.
+
+    Example:
+        >>> _ = register_global("example.temporary", lambda: 1, override=True)
+        >>> remove_global("example.temporary")
+        >>> "example.temporary" in list_global()
+        False
     """
     if not standard_function("ffi.FunctionRemoveGlobal")(name):
         raise KeyError(f"no global function {name!r}")
@@ -93,6 +104,10 @@ def global_metadata(name: str) -> dict[str, Any]:
 
     Raises:
         KeyError: if there is none of that name.
+
+    Example:
+        >>> global_metadata("ffi.Shape")
+        {'type_schema': '{"type":"ffi.Function"}'}
     """
     get_global(name)
     text = standard_function("ffi.GetGlobalFuncMetadata")(name)

@@ -43,4 +43,12 @@ TensorView: Final = _native.TensorView
 
 Callbacks are given views of tensors that are only lent to them. Such a view ends when the callback
 returns: using it afterwards raises, and so does the callback if an array made of it is still there.
+
+Example:
+    >>> array = np.zeros((2, 3), np.float32)
+    >>> view = TensorView(array)
+    >>> view.shape, view.dtype, np.from_dlpack(view).shape
+    ((2, 3), DataType('float32'), (2, 3))
+    >>> wrap_function(lambda given: given.type_key, views=True)(view)
+    'DLTensor*'
 """
