@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
-from weft.profiler import Trace, decode_lane, decode_tag, decode_tirx
+from weft.profiler import Trace, decode_lane, decode_tag, decode_tirx, inflation, prepare
 from weft.profiler.perfetto import encode
 from weft.profiler.spans import find_spans
 from weft.types import trace_format as wire
@@ -276,6 +276,31 @@ def test_words_come_as_bytes_lists_of_torch_or_signed_integers():
     words = tirx_buffer(lanes, 1, start_ns=5)
     for form in (words.tobytes(), words.view(np.int64), bytearray(words.tobytes())):
         assert decode_tirx(form).records["event"].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: prepare([0] * 64), "a list is no memory"),
+        (lambda: prepare(np.frombuffer(bytes(512), np.uint64)), "read-only"),
+        (lambda: prepare(np.zeros((8, 8), np.uint64)), "rank 2"),
+        (lambda: prepare(np.zeros(8, np.uint64)), "8 words; expected 16 at least"),
+        (lambda: prepare(np.zeros(64, np.float64)), "other elements"),
+        (lambda: decode_tag(-1, 1), "the tag is -1"),
+        (lambda: decode_tag(1 << 32, 1), "expected 32 bits"),
+        (lambda: decode_tag(0, 0), "num_groups is 0"),
+        (lambda: inflation(int, int, rounds=0), "rounds is 0"),
+    ],
+)
+def test_what_a_function_cannot_use_is_a_clear_error(call, text):
+    with pytest.raises(weft.WeftError, match=text):
+        call()
+
+
+def test_memory_of_weft_on_the_cpu_is_prepared_and_read():
+    records = weft.empty(64, weft.u64)
+    prepare(records)
+    assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
 
 
 def test_tags_are_taken_apart_as_the_page_says():

@@ -393,7 +393,7 @@ def test_a_disabled_profiler_leaves_nothing():
         ("p.start('a', anchor=1)", "PROFILER_TYPE", "the anchor is the constant 1"),
         ("p.range_pop()", "PROFILER_PAIR", "range_pop() without a range_push()"),
         ("p.record(1)", "UNKNOWN_ATTRIBUTE", "Profiler has no method 'record'"),
-        ("q = Profiler(buffer=rec); q.mark(0)", "PROFILER_INIT", "never calls its init()"),
+        ("q = Profiler(); q.mark(0)", "PROFILER_INIT", "never calls its init()"),
         ("q = Profiler(3)", "PROFILER_EVENT", "events is the constant 3"),
         ("q = Profiler(groups=0)", "PROFILER_GROUPS", "0 groups; expected 1 to 1024"),
         ("q = Profiler(groups=1.5)", "PROFILER_GROUPS", "groups is the constant 1.5"),
@@ -405,6 +405,11 @@ def test_a_disabled_profiler_leaves_nothing():
         ("q = Profiler(blocks=range(3, 3))", "PROFILER_RANGE", "holds no block"),
         ("q = Profiler(buffer=out)", "PROFILER_BUFFER", "the buffer is Tensor[f32"),
         ("if n > 0: q = Profiler()", "PROFILER_PLACE", "in a branch or a loop"),
+        ("q = Profiler(('a', 'a'))", "PROFILER_EVENT", "the event 'a' stands in events twice"),
+        ("q = Profiler(('a',) * 0); q.mark('a')", "PROFILER_EVENT", "events, which is empty"),
+        ("q = Profiler(groups=('a', 'a'))", "PROFILER_GROUPS", "a name stands twice"),
+        ("q = Profiler(buffer=rec)", "PROFILER_BUFFER_SHARED", "records into the same buffer"),
+        ("q = Profiler(); q = Profiler()", "PROFILER_BUFFER_SHARED", "weft.profiler.capture"),
     ],
 )
 def test_what_can_be_known_at_compile_time_is_an_error_there(line, code, text):

@@ -154,8 +154,8 @@ def Profiler(
 
     Raises:
         TypeMismatchError, ValueRangeError: for arguments of other types or out of range.
-        CompileError: if it is made in a branch or loop; if the kernel never calls ``init``; for an ``end``
-            without a ``start``.
+        CompileError: if it is made in a branch or loop; if another one of the kernel has the same buffer; if the
+            kernel never calls ``init``; for an ``end`` without a ``start``.
 
     Example:
         ``p = weft.profiler.Profiler(events=("load", "compute"), groups=("producer", "consumer"))``
@@ -206,6 +206,10 @@ def _group_names(groups: object) -> list[str]:
         raise TypeMismatchError(
             "PROFILER_GROUPS",
             f"Profiler: groups is {describe(cast('object', groups))}; expected a number, names or an Enum",
+        )
+    if len(set(names)) < len(names):
+        raise ValueRangeError(
+            "PROFILER_GROUPS", f"Profiler: a name stands twice in the groups {', '.join(names)}"
         )
     if not 1 <= len(names) <= _MOST_GROUPS:
         raise ValueRangeError(

@@ -162,7 +162,7 @@ def prepare(words: Any) -> None:
     """
     tensor = device_tensor(words)
     if tensor is None:
-        array = np.asarray(words)
+        array = _shared_array(words)
         _check(array.ndim, array.dtype.kind in "iu" and array.dtype.itemsize == 8, array.size)
         array.view(np.uint64)[: wire.PROLOGUE_WORDS] = prologue()
         return
@@ -171,6 +171,20 @@ def prepare(words: Any) -> None:
     start, ordinal = prologue(), tensor.device[1]
     _native.copy_to_device(tensor.data + tensor.byte_offset, start, ordinal)
     _native.synchronize(ordinal, 0)
+
+
+def _shared_array(words: Any) -> NDArray[Any]:
+    """An array of any library as NumPy's over the same memory, which can be written."""
+    if hasattr(words, "__dlpack__") and not hasattr(words, "__array__"):
+        words = np.from_dlpack(words)
+    array = np.asarray(words)
+    if array.base is None and array is not words:
+        raise ArgumentValueError(
+            "PROFILER_BUFFER", f"a {type(words).__name__} is no memory that a kernel can write"
+        )
+    if not array.flags.writeable:
+        raise ArgumentValueError("PROFILER_BUFFER", "the buffer is read-only")
+    return array
 
 
 def device_tensor(value: object) -> _native.Tensor | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 import weft
-from weft.errors import brief
+from weft.errors import ArgumentValueError, brief
 from weft.language import LanguageName
 from weft.profiler.capturing import capture
 
@@ -89,12 +89,18 @@ def inflation(
     Args:
         marked: the program, inside a `capture` or not.
         unmarked: the same with ``enabled=False``.
-        rounds: calls of each.
+        rounds: calls of each, 1 or more.
+
+    Raises:
+        ArgumentValueError: for fewer.
+        TypeError: for what cannot be called.
 
     Example:
         >>> weft.profiler.inflation(lambda: run(a, True), lambda: run(a, False), rounds=3) > 0
         True
     """
+    if rounds < 1:
+        raise ArgumentValueError("PROFILER_RANGE", f"rounds is {rounds}; expected 1 or more")
     times: tuple[list[float], list[float]] = ([], [])
     for call in (marked, unmarked):
         if not callable(call):

@@ -33,7 +33,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
         num_groups: groups per block, as the profiler was made with.
 
     Raises:
-        ArgumentValueError: if `num_groups` is below 1.
+        ArgumentValueError: if `num_groups` is below 1, or `tag` has no 32 bits.
         TypeError: if `tag` is no integer.
 
     Example:
@@ -45,6 +45,8 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
             "PROFILER_GROUPS", f"num_groups is {num_groups}; expected at least 1"
         )
     tag = operator.index(tag)
+    if not 0 <= tag <= _LOW:
+        raise ArgumentValueError("PROFILER_BUFFER", f"the tag is {tag}; expected 32 bits")
     lane = tag >> wire.TIRX_LANE_SHIFT
     event = tag >> wire.TIRX_EVENT_SHIFT & wire.TIRX_MOST_EVENTS - 1
     return lane // num_groups, lane % num_groups, event, tag & 3

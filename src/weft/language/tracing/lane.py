@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
+from weft.dialects.cuda.kernel import PROFILE_NAME
 from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.errors import CompileError
 from weft.language import atomics, grid, memory, warp
 from weft.language.convert import truth
 from weft.language.tracing import marks
@@ -62,6 +64,7 @@ class LaneRecorder:
     def __init__(
         self, builder: Builder, buffer: Tensor, options: LaneOptions, events: dict[str, int]
     ) -> None:
+        _check_alone(builder, buffer)
         self._buffer = buffer
         self._options = options
         self._events = events
@@ -72,7 +75,7 @@ class LaneRecorder:
         self._place: Tensor = memory.local.emit(builder, 1, types.i64 if wide else types.i32)
         self._layout = LaneLayout(buffer, options)
         self._description = b""
-        self.add(builder, Mark(SETUP))
+        self.add(builder, Mark(SETUP, memory=buffer))
 
     def add(self, builder: Builder, mark: Mark) -> Scalar | None:
         """Leaves a marker; the value is that of its anchor."""
@@ -362,6 +365,25 @@ class LaneRecorder:
             emitter.store(self._state, _LIMIT, 0)
 
         emitter.when(leads, end)
+
+
+def _check_alone(builder: Builder, buffer: Tensor) -> None:
+    """Raises if another profiler of the kernel has the buffer: each would write over the other's prologue.
+
+    Raises:
+        CompileError: naming where the other was made.
+    """
+    for op in builder.entry.walk():
+        if not isinstance(op, MarkOp) or op.mark.memory is None:
+            continue
+        if op.mark.memory.ssa is buffer.ssa:
+            hidden = buffer.name == PROFILE_NAME
+            raise CompileError(
+                "PROFILER_BUFFER_SHARED",
+                f"another Profiler of this kernel, made in line {op.place.line}, records into the same buffer"
+                + (": the one of weft.profiler.capture" if hidden else ""),
+                hint="give one Profiler more events and groups, or the second a buffer= of its own",
+            )
 
 
 _PLACES: Final = (grid.block_idx, grid.thread_idx)

@@ -48,7 +48,14 @@ class EventTable:
                 "PROFILER_EVENT",
                 f"Profiler: events is {describe(cast('object', declared))}; expected an Enum or a sequence of names",
             )
+        twice = [name for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            raise ValueRangeError(
+                "PROFILER_EVENT", f"Profiler: the event {twice[0]!r} stands in events twice"
+            )
         self.numbers = {name: number for number, name in enumerate(names)}
+        if names:
+            _checked_number(len(names) - 1, names[-1])
 
     def number(self, event: object) -> int:
         """The number of an event: a name, an Enum member or an int.
@@ -63,9 +70,12 @@ class EventTable:
                 found = max(self.numbers.values(), default=-1) + 1
                 self.numbers[event] = _checked_number(found, event)
             if found is None:
+                known = ", ".join(map(repr, self.numbers))
                 raise TypeMismatchError(
                     "PROFILER_EVENT",
-                    f"the event {event!r} is none of {', '.join(map(repr, self.numbers))}",
+                    f"the event {event!r} is none of {known}"
+                    if known
+                    else f"the event {event!r} is not in events, which is empty",
                 )
             return found
         if isinstance(event, Enum):

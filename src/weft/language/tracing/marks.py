@@ -23,7 +23,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from weft.errors import CompileError, ValueRangeError
 from weft.language.tracing.emit import Emitter
-from weft.language.values import Scalar
+from weft.language.values import Scalar, Tensor
 from weft.types.trace_format import END, START
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ class Mark:
         payload: what is recorded beside the event, or None.
         group: of an `INIT`, the lane's group.
         anchor: a 32-bit value whose computation the record separates from what follows or precedes.
+        memory: where a profiler is made, what it records into; else None.
     """
 
-    __slots__ = ("anchor", "event", "group", "kind", "leader", "payload")
+    __slots__ = ("anchor", "event", "group", "kind", "leader", "memory", "payload")
 
     def __init__(
         self,
@@ -61,8 +62,10 @@ class Mark:
         payload: Scalar | int | None = None,
         group: Scalar | int = 0,
         anchor: Scalar | None = None,
+        memory: Tensor | None = None,
     ) -> None:
         self.anchor = anchor
+        self.memory = memory
         self.kind = kind
         self.event = event
         self.leader = leader
