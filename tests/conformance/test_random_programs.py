@@ -100,7 +100,7 @@ def guarded(word: str) -> st.SearchStrategy[list[str]]:
 
 @st.composite
 def for_loop(draw: st.DrawFn, place: Place) -> list[str]:
-    variable = f"k{place.loops}"
+    variable = f"k{place.depth}"
     bound = draw(st.one_of(st.integers(-2, 4).map(str), names.map(lambda n: f"({n} % 5)")))
     start = draw(st.sampled_from(("0", "-1", "2", "b")))
     step = draw(st.sampled_from(("1", "2", "-1", "-2", "3")))
@@ -117,7 +117,7 @@ def for_loop(draw: st.DrawFn, place: Place) -> list[str]:
 
 @st.composite
 def while_loop(draw: st.DrawFn, place: Place) -> list[str]:
-    counter = f"w{place.loops}"
+    counter = f"w{place.depth}"
     condition = draw(conditions)
     limit = draw(st.integers(1, 5))
     lines = [
@@ -154,7 +154,9 @@ def search(draw: st.DrawFn, place: Place) -> list[str]:
         f"    if {draw(conditions)}:",
         f"        {found} = ({counter} + {draw(atoms)}) % {MODULUS}",
         "        break",
-        *draw(block(place.inside(loop=True))),
+        *draw(
+            block(Place(place.depth + 1))
+        ),  # without a break of its own, which would not assign it
         "else:",
         f"    {found} = {draw(atoms)}",
     ]
@@ -164,13 +166,15 @@ def search(draw: st.DrawFn, place: Place) -> list[str]:
 @st.composite
 def endless(draw: st.DrawFn, place: Place) -> list[str]:
     """`while True` with a counter that ends it, and perhaps something else before."""
-    counter = f"e{place.loops}"
+    counter = f"e{place.depth}"
     return [
         f"{counter} = 0",
         "while True:",
         f"    {counter} += 1",
+        f"    if {counter} > 4:",  # in front of any continue
+        "        break",
         *draw(block(place.inside(loop=True))),
-        f"    if {counter} > 3 or {draw(conditions)}:",
+        f"    if {draw(conditions)}:",
         f"        {draw(st.sampled_from(('break', 'break', 'return x - 5')))}",
         f"y = (y + {counter}) % {MODULUS}",
     ]
