@@ -32,7 +32,7 @@ int64_t coarse_nanoseconds() {
 // With the GIL, which others may have in between: only then can a Python thread send a signal.
 bool ask_with_gil() {
   PyThreadState* state = PyEval_SaveThread();
-  PyEval_RestoreThread(state);
+  restore_thread(state);
   return PyErr_CheckSignals() != 0;
 }
 
@@ -40,7 +40,7 @@ bool ask_with_gil() {
 bool ask_without_gil() {
   PyThreadState* state = t_released;
   t_released = nullptr;
-  PyEval_RestoreThread(state);
+  restore_thread(state);
   const bool raised = PyErr_CheckSignals() != 0;
   t_released = PyEval_SaveThread();
   return raised;
@@ -65,7 +65,7 @@ CpuCall::~CpuCall() {
   if (!released_) return;
   PyThreadState* state = t_released;
   t_released = nullptr;
-  PyEval_RestoreThread(state);
+  restore_thread(state);
 }
 
 void CpuCall::release_gil() {

@@ -85,16 +85,12 @@ int32_t run_grid(const CpuGrid& grid) {
   if (++t_launches % kLaunchesPerQuestion == 0 && this_worker() == 0 && signal_raised()) {
     return raise_error("EnvErrorAlreadySet", "a signal's handler has raised");
   }
-  void* scratch = nullptr;
-  if (grid.scratch_bytes > 0) {
-    scratch = reserve_scratch(grid.scratch_bytes);
-    if (scratch == nullptr) throw std::bad_alloc();
-  }
-  if (grid.blocks > 1 && !grid.whole) return run_many(grid, scratch, call);
+  Scratch scratch(grid.scratch_bytes);
+  if (scratch.failed()) throw std::bad_alloc();
+  if (grid.blocks > 1 && !grid.whole) return run_many(grid, scratch.memory(), call);
+  if (grid.whole) scratch.release_at_end();
   g_inline_grids.fetch_add(1, std::memory_order_relaxed);
-  const int32_t code = run_blocks(grid, 0, grid.blocks, scratch);
-  if (grid.whole) release_scratch();
-  return code;
+  return run_blocks(grid, 0, grid.blocks, scratch.memory());
 }
 
 void set_cpu_threads(int32_t count) {

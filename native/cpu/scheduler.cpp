@@ -89,7 +89,9 @@ class Block {
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_) return Pass::kWaits;
       if (seen_.exited + seen_.at_barrier != threads_) {
-        return stuck("threads wait for each other and none can go on");
+        return stuck(collectives_differ()
+                         ? "lanes of one mask call different warp collectives, or with different masks"
+                         : "threads wait for each other and none can go on");
       }
       if (seen_.different_barriers) return stuck("threads wait at different barriers");
       open_barrier();
@@ -215,13 +217,46 @@ class Block {
         const int lane = __builtin_ctz(left);
         const uint32_t mask = slot(first + lane).mask & present;
         if (!check_mask(lane, mask, exited)) return false;
-        left &= ~mask;
-        if ((mask & waiting) != mask) continue;
-        if (!compute(first, mask)) return false;
+        // A lane of the mask that waits elsewhere, under another mask, may come here later.
+        const uint32_t together = waiting_with(first, lane, mask & waiting, present);
+        left &= ~together;
+        if (together != mask) continue;
+        const Warp warp(slots_ + first * stride_, stride_);
+        compute_collective(warp, mask, kernel_.sites[slot(first + lane).site]);
         runnable |= mask;
       }
       if (runnable == 0) return true;
     }
+  }
+
+  // The lanes among `lanes` that wait at the same collective as `lane`, under the same mask.
+  uint32_t waiting_with(int32_t first, int lane, uint32_t lanes, uint32_t present) const {
+    const weft_thread_slot& one = slot(first + lane);
+    uint32_t found = 0;
+    for (uint32_t left = lanes; left != 0; left &= left - 1) {
+      const int index = __builtin_ctz(left);
+      const weft_thread_slot& other = slot(first + index);
+      const bool same = ((other.mask ^ one.mask) & present) == 0 &&
+                        (other.site == one.site || alike(kernel_.sites[other.site], kernel_.sites[one.site]));
+      found |= uint32_t{same} << index;
+    }
+    return found;
+  }
+
+  // When nobody can run: whether some lanes wait for lanes that all wait in collectives too, but other ones.
+  bool collectives_differ() const {
+    for (int32_t first = 0; first < threads_; first += kWarpSize) {
+      const int32_t lanes = std::min(threads_ - first, kWarpSize);
+      const uint32_t present = lanes == kWarpSize ? ~0U : (1U << lanes) - 1;
+      uint32_t waiting = 0;
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        waiting |= uint32_t{slot(first + lane).state == WEFT_THREAD_COLLECTIVE} << lane;
+      }
+      for (uint32_t left = waiting; left != 0; left &= left - 1) {
+        if ((slot(first + __builtin_ctz(left)).mask & present & ~waiting) == 0) return true;
+      }
+    }
+    return false;
   }
 
   bool check_mask(int lane, uint32_t mask, uint32_t exited) {
@@ -233,22 +268,6 @@ class Block {
       stuck("a warp collective waits for a lane that has exited");
       return false;
     }
-    return true;
-  }
-
-  // All lanes of `mask` wait at a collective; it must be the same one.
-  bool compute(int32_t first, uint32_t mask) {
-    const Warp warp(slots_ + first * stride_, stride_);
-    const weft_thread_slot& lowest = warp[__builtin_ctz(mask)];
-    const weft_cooperative_site& site = kernel_.sites[lowest.site];
-    for (uint32_t left = mask; left != 0; left &= left - 1) {
-      const weft_thread_slot& own = warp[__builtin_ctz(left)];
-      if (own.mask == lowest.mask && (own.site == lowest.site || alike(kernel_.sites[own.site], site)))
-        continue;
-      stuck("lanes of one mask call different warp collectives, or with different masks");
-      return false;
-    }
-    compute_collective(warp, mask, site);
     return true;
   }
 

@@ -83,30 +83,19 @@ void wake_all(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-class Scratch {
- public:
-  ~Scratch() { std::free(memory_); }
-  void* reserve(int64_t bytes) {
-    const auto wanted = (static_cast<size_t>(bytes) + kScratchAlignment - 1) & ~(kScratchAlignment - 1);
-    if (wanted > size_) {
-      std::free(memory_);
-      memory_ = std::aligned_alloc(kScratchAlignment, wanted);
-      size_ = memory_ == nullptr ? 0 : wanted;
-    }
-    return memory_;
-  }
-  void release() {
-    std::free(memory_);
-    memory_ = nullptr;
-    size_ = 0;
-  }
-
- private:
-  void* memory_ = nullptr;
-  size_t size_ = 0;
+// A thread's scratch memory; freed with the thread.
+struct ThreadScratch {
+  ~ThreadScratch() { std::free(memory); }
+  void* memory = nullptr;
+  size_t size = 0;
+  bool taken = false;
 };
 
-thread_local Scratch t_scratch;
+size_t scratch_size(int64_t bytes) {
+  return (static_cast<size_t>(bytes) + kScratchAlignment - 1) & ~(kScratchAlignment - 1);
+}
+
+thread_local ThreadScratch t_scratch;
 thread_local int32_t t_worker = 0;
 std::atomic<Pool*> g_pool{nullptr};
 
@@ -173,8 +162,9 @@ void join_grid(Pool& pool, int32_t self, uint64_t seen) {
     if (range.joined || range.epoch != epoch) return;
     range.joined = true;
   } while (!order.range.compare_exchange_weak(seen, range.pack(), std::memory_order_acq_rel));
-  if (bytes > 0) part.scratch = reserve_scratch(bytes);
-  if (bytes > 0 && part.scratch == nullptr) {
+  const Scratch scratch(bytes);
+  part.scratch = scratch.memory();
+  if (scratch.failed()) {
     // Others may wait in their blocks for one of this worker's, so it cannot leave them lying.
     raise_error("MemoryError", "no memory for a launch");
     pool.open.load(std::memory_order_acquire)->record_failure(part.blocks);
@@ -327,9 +317,35 @@ int32_t Run::finish(const CpuCall& call) {
   return call.interrupted() ? raise_error("EnvErrorAlreadySet", "a signal's handler has raised") : -1;
 }
 
-void* reserve_scratch(int64_t bytes) { return t_scratch.reserve(bytes); }
+Scratch::Scratch(int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const size_t size = scratch_size(bytes);
+  own_ = t_scratch.taken;
+  if (own_) {
+    memory_ = std::aligned_alloc(kScratchAlignment, size);
+    return;
+  }
+  if (size > t_scratch.size) {
+    std::free(t_scratch.memory);
+    t_scratch.memory = std::aligned_alloc(kScratchAlignment, size);
+    t_scratch.size = t_scratch.memory == nullptr ? 0 : size;
+  }
+  memory_ = t_scratch.memory;
+  t_scratch.taken = memory_ != nullptr;
+}
 
-void release_scratch() { t_scratch.release(); }
+Scratch::~Scratch() {
+  if (memory_ == nullptr) return;
+  if (own_) {
+    std::free(memory_);
+    return;
+  }
+  t_scratch.taken = false;
+  if (!release_) return;
+  std::free(memory_);
+  t_scratch.memory = nullptr;
+  t_scratch.size = 0;
+}
 
 Pool* the_pool() {
   Pool* pool = g_pool.load(std::memory_order_acquire);

@@ -43,10 +43,28 @@ struct Run {
   TVMFFIObjectHandle error_ = nullptr;  // owned; of the lowest failed block
 };
 
-// A thread's scratch memory: grows, is used again by the next grid, and is freed with the thread.
-void* reserve_scratch(int64_t bytes);
-// Memory of a whole grid may be much more than the next grid needs.
-void release_scratch();
+// Scratch memory for one grid on one thread: the thread's own, which grows and is used again by the next
+// grid, or, while a grid of this thread has that already (a signal's handler launched another), some of its
+// own.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* memory() const { return memory_; }
+  // Whether there was not so much memory.
+  bool failed() const { return memory_ == nullptr && bytes_ > 0; }
+  // Gives the memory back at the end: that of a whole grid may be much more than the next grid needs.
+  void release_at_end() { release_ = true; }
+
+ private:
+  int64_t bytes_;
+  void* memory_ = nullptr;
+  bool own_ = false;
+  bool release_ = false;
+};
 
 struct Pool;
 

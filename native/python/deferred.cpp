@@ -3,6 +3,9 @@
 // A lock-free list that any thread pushes to and the holder of the GIL takes whole.
 #include "python/deferred.h"
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <cstdlib>
 
 namespace weft {
@@ -15,6 +18,15 @@ bool interpreter_is_usable() {
 #else
   return Py_IsInitialized() && !_Py_IsFinalizing();
 #endif
+}
+
+void restore_thread(PyThreadState* state) {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (abi::__forced_unwind&) {
+    // Before 3.14 Python ends such a thread by pthread_exit.
+    for (;;) pause();
+  }
 }
 
 void drop_deferred() {

@@ -32,6 +32,11 @@ inline void drain_deferred() {
 // Whether the running interpreter can be used: it has started and has not begun to end.
 bool interpreter_is_usable();
 
+// As PyEval_RestoreThread; but where the interpreter ends before this thread has the GIL, the thread waits
+// for ever instead of being unwound: it has generated code on its stack, and destructors that end the
+// process.
+void restore_thread(PyThreadState* state);
+
 }  // namespace weft
 
 #endif  // WEFT_PYTHON_DEFERRED_H_

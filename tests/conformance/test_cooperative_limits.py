@@ -181,11 +181,19 @@ def test_a_mask_without_the_own_lane_is_an_error(mask):
 
 def test_masks_that_overlap_and_differ_are_an_error():
     with pytest.raises(RuntimeError, match="with different masks") as caught:
-        masked("weft.u32(0xFFFFF) if t < 4 else weft.u32(0xFFFF0)")
+        masked("weft.u32(0xFFFFF) if t < 4 else weft.u32(0xFFFF1)")
     first, second = str(caught.value).splitlines()[1:]
     assert first.startswith("  threads 0..3 at warp_sum at ")
     assert first.endswith("(mask 0x000fffff)")
-    assert second.endswith("(mask 0x000ffff0)")
+    assert second.endswith("(mask 0x000ffff1)")
+
+
+def test_a_mask_that_names_lanes_that_did_without_the_own_one_is_an_error():
+    with pytest.raises(RuntimeError, match="waits for a lane that has exited") as caught:
+        masked("weft.u32(0xFFFFF) if t < 4 else weft.u32(0xFFFF0)")
+    first, second = str(caught.value).splitlines()[1:]
+    assert first.endswith("(mask 0x000fffff)")
+    assert second == "  threads 4..19 exited"
 
 
 NAMES = {

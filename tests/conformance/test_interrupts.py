@@ -7,6 +7,8 @@ In: kernels that would run for hours. Out: the handler's exception, soon. Next: 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -226,3 +228,87 @@ def test_a_caller_without_the_gil_is_stopped_as_well(alarm):
     compiled = weft.compile(host_of(LONG["one loop"][0], 1, 1), a, 1)
     function = compiled.as_tvm_ffi()
     assert_stops(lambda: function(tvm_ffi.from_dlpack(a), (1 << 31) - 1), alarm)
+
+
+@weft.kernel
+def slow_reverse_kernel(a: weft.Tensor, turns: weft.Tensor, n: weft.i32):
+    tile = weft.shared(256, weft.i32)
+    t = weft.thread_idx.x
+    tile[t] = 3 * t
+    weft.sync_threads()
+    while weft.atomic_add(turns, t, 1) < n:
+        pass
+    weft.sync_threads()
+    a[t] = tile[255 - t]
+
+
+@weft.jit
+def slow_reverse(a: weft.Tensor, turns: weft.Tensor, n: weft.i32):
+    slow_reverse_kernel(a, turns, n).launch(grid=1, block=256)
+
+
+@weft.kernel
+def large_kernel(a: weft.Tensor):
+    tile = weft.shared(16384, weft.i32)
+    t = weft.thread_idx.x
+    for j in range(16):
+        tile[t + 1024 * j] = -7
+    weft.sync_threads()
+    a[t] = tile[1023 - t]
+
+
+def test_a_handler_that_launches_leaves_the_memory_of_the_kernel_it_interrupts_alone():
+    inner = np.zeros(1024, np.int32)
+    launch = large_kernel[1, 1024]
+    launch(inner)
+    a, turns = np.zeros(256, np.int32), np.zeros(256, np.int32)
+    compiled = weft.compile(slow_reverse, a, turns, 1)
+    handled = []
+
+    def handle(_number, _frame):
+        launch(inner)
+        handled.append(inner[0])
+        turns[:] = 1 << 30  # the interrupted kernel ends
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    alarm = Alarm()
+    alarm.ring_soon()
+    try:
+        compiled(a, turns, 1 << 30)
+    finally:
+        alarm.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert handled == [-7]
+    np.testing.assert_array_equal(a, 3 * (255 - np.arange(256)))
+
+
+ENDING = """
+import threading, time
+import numpy as np, weft
+
+@weft.kernel
+def busy_kernel(a: weft.Tensor, n: weft.i32):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    x = a[i]
+    for _ in range(n):
+        x = x * 0.5 + 1.0
+    a[i] = x
+
+def launch_for_ever():
+    a = np.zeros(25600, np.float32)
+    launch = busy_kernel[100, 256]
+    while True:
+        launch(a, 300)
+        begun.set()
+
+begun = threading.Event()
+threading.Thread(target=launch_for_ever, daemon=True).start()
+begun.wait()
+time.sleep(0.15)
+"""
+
+
+def test_a_process_ends_while_a_daemon_thread_is_in_a_launch():
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")

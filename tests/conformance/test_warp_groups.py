@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes of one warp that part and meet again: each group has its own mask, and then all have one.
+
+In: kernels with collectives in branches and behind them. Out: what NumPy makes of the groups. Next: test_stuck_threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+WARP = 32
+
+
+@weft.kernel
+def group_then_all_kernel(a: weft.Tensor, sums: weft.Tensor, largest: weft.Tensor):
+    i = weft.thread_idx.x
+    positive = weft.ballot(a[i] > 0)
+    mine = 0
+    if a[i] > 0:
+        mine = weft.warp_sum(a[i], positive)
+    sums[i] = mine
+    largest[i] = weft.warp_max(mine + i)
+
+
+@pytest.mark.parametrize("n", [8, 32, 45, 96])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_group_sums_in_its_branch_and_then_all_go_on(n, seed):
+    a = np.random.default_rng(seed).integers(-9, 10, n).astype(np.int32)
+    sums, largest = np.zeros(n, np.int32), np.zeros(n, np.int32)
+    group_then_all_kernel[1, n](a, sums, largest)
+    for first in range(0, n, WARP):
+        part = a[first : first + WARP]
+        total = part[part > 0].sum()
+        expected = np.where(part > 0, total, 0)
+        here = slice(first, first + WARP)
+        np.testing.assert_array_equal(sums[here], expected)
+        assert (largest[here] == (expected + np.arange(first, first + len(part))).max()).all()
+
+
+@weft.kernel
+def alone_then_all_kernel(out: weft.Tensor):
+    i = weft.thread_idx.x
+    if i == 0:
+        weft.sync_warp(1)
+        weft.sync_warp(1)
+    weft.sync_warp()
+    if i < 3:
+        weft.sync_warp(7)
+    out[i] = weft.shfl_idx(i, 31) + weft.warp_sum(1)
+
+
+def test_one_lane_waits_for_itself_and_then_for_all():
+    out = np.zeros(WARP, np.int32)
+    alone_then_all_kernel[1, WARP](out)
+    assert (out == 31 + WARP).all()
+
+
+@weft.kernel
+def groups_of_rounds_kernel(rounds: weft.Tensor, out: weft.Tensor):
+    """Each group of eight lanes has rounds of its own; the warp meets at the end."""
+    i = weft.thread_idx.x
+    group = weft.u32(255) << (i // 8 * 8)
+    value = i
+    for _ in range(rounds[i // 8]):
+        value += weft.shfl_xor(value, 1, mask=group)
+    out[i] = weft.warp_sum(value)
+
+
+def test_groups_take_different_numbers_of_rounds_before_they_meet():
+    rounds = np.array([3, 0, 7, 1], np.int32)
+    out = np.zeros(WARP, np.int32)
+    groups_of_rounds_kernel[1, WARP](rounds, out)
+    value = np.arange(WARP)
+    for group, count in enumerate(rounds):
+        for _ in range(count):
+            part = value[8 * group : 8 * group + 8]
+            value[8 * group : 8 * group + 8] = part + part[np.arange(8) ^ 1]
+    assert (out == value.sum()).all()
+
+
+@weft.kernel
+def never_together_kernel(out: weft.Tensor):
+    i = weft.thread_idx.x
+    if i < 16:
+        out[i] = weft.warp_sum(i)
+    else:
+        weft.sync_warp()
+
+
+def test_groups_that_never_meet_are_an_error_that_names_both():
+    with pytest.raises(RuntimeError) as caught:
+        never_together_kernel[1, WARP](np.zeros(WARP, np.int32))
+    lines = str(caught.value).splitlines()
+    assert "lanes of one mask call different warp collectives" in lines[0]
+    assert lines[1].startswith("  threads 0..15 at warp_sum")
+    assert lines[2].startswith("  threads 16..31 at warp barrier at ")
