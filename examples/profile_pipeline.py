@@ -30,7 +30,7 @@ def profile_pipeline_kernel(
     stage, lane = weft.warp_id(), weft.lane_id()
     p.init(stage)
     n = source.shape[0]
-    for _step in range(tiles + len(STAGES) - 1):
+    for step in range(tiles + len(STAGES) - 1):
         tile = step - stage
         has_tile = 0 <= tile < tiles
         if has_tile:
