@@ -4,10 +4,13 @@
 Shapes: `source` and `out` have n float32 elements. Each tile of 32 elements passes from warp to warp
 through shared memory: it is read, shifted, bent by a polynomial, divided by the tile's sum of squares,
 rounded to steps, and written. While one warp works on a tile, the next works on the one before it. Each
-warp is a group of the profiler with its own leader. Run this file for a table, a picture and a trace.
+warp is a group of the profiler with its own leader. Run this file for a table, a picture and a trace; with the argument
+``cuda`` on a GPU, with arrays of torch.
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -128,15 +131,28 @@ EXAMPLE = Example(
 )
 
 
-def main() -> None:
-    """Run, check, and show a captured run."""
-    show(EXAMPLE)
+def captured(device: str = "cpu", n: int = 16 * WARP):
+    """What a second run of the pipeline records; the first one compiles and loads."""
     from weft.profiler import calibrate, capture
 
-    arguments = make_arguments(16 * WARP)
+    arguments = make_arguments(n)
+    if device != "cpu":
+        import torch
+
+        arguments = {name: torch.from_numpy(a).to(device) for name, a in arguments.items()}
+    profile_pipeline(**arguments)
     with capture() as trace, trace.span("profile_pipeline"):
         profile_pipeline(**arguments)
-    trace.cost_ns = calibrate().cost_ns
+    trace.cost_ns = calibrate("" if device == "cpu" else "--target cuda").cost_ns
+    return trace
+
+
+def main() -> None:
+    """Run, check, and show a captured run."""
+    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    if device == "cpu":
+        show(EXAMPLE)
+    trace = captured(device)
     print(trace.summary())
     trace.to_perfetto("pipeline.perfetto-trace")
     trace.plot("pipeline.png")
