@@ -11,6 +11,7 @@ warp is a group of the profiler with its own leader. Run this file for a table, 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -137,8 +138,9 @@ def captured(device: str = "cpu", n: int = 16 * WARP):
 
     arguments = make_arguments(n)
     if device != "cpu":
-        import torch
+        from importlib import import_module
 
+        torch: Any = import_module("torch")
         arguments = {name: torch.from_numpy(a).to(device) for name, a in arguments.items()}
     profile_pipeline(**arguments)
     with capture() as trace, trace.span("profile_pipeline"):
