@@ -365,3 +365,22 @@ def test_types_are_compile_time_values():
         out[i] = weft.i32(kind(i) * 3) + zero
         """
     assert run_one(body) == [0, 3, 6, 9]
+
+
+def test_containers_that_operators_and_slices_make_can_be_changed():
+    body = """
+    tile = [0] * 3 + [1]
+    part = tile[1:]
+    tid = weft.thread_idx.x
+    tile[0] = tid
+    part[2] += 10
+    named = {"a": 1} | {"b": 2}
+    named["b"] = tid + 5
+    out[tid] = tile[0] * 1000 + tile[3] * 100 + part[2] + named["b"]
+    """
+    assert run_one(body) == [116, 1117, 2118, 3119]
+
+
+def test_a_lambda_is_a_kernel():
+    kernel = weft.kernel(lambda out, value: None)
+    kernel[1, 1](np.zeros(1, np.float32), 1)

@@ -11,7 +11,7 @@ import linecache
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import ArgumentValueError, SignatureError, brief
-from weft.runtime.specialisations import make_binder
+from weft.runtime.specialisations import identifier, make_binder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +84,10 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     parameters = [*positional, "*", *keyword_only, grid, block]
     if code.co_posonlyargcount:
         parameters.insert(code.co_posonlyargcount, "/")
+    name = identifier(function.__name__)
     passed = ", ".join([*positional, *(f"{name}={name}" for name in keyword_only)])
     text = (
-        f"def {function.__name__}({', '.join(parameters)}):\n"
+        f"def {name}({', '.join(parameters)}):\n"
         f"    _kernel({passed}).launch(grid={grid}, block={block})\n"
     )
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
@@ -95,7 +96,7 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     namespace = dict(function.__globals__)
     namespace["_kernel"] = kernel
     exec(compile(text, file, "exec"), namespace)
-    host = namespace[function.__name__]
+    host = namespace[name]
     host.__annotations__ = {**function.__annotations__, **_size_annotations(grid, block)}
     host.__defaults__ = function.__defaults__
     host.__kwdefaults__ = function.__kwdefaults__

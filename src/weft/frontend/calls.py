@@ -14,7 +14,7 @@ import inspect
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import TypeMismatchError, UnavailableError, UnsupportedSyntaxError
+from weft.errors import CompileError, TypeMismatchError, UnavailableError, UnsupportedSyntaxError
 from weft.frontend import constants, folds, methods
 from weft.frontend.attributes import is_mover, refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
@@ -168,7 +168,14 @@ def _python_function(
     staged = staged or any(isinstance(value, StagedNamespace) for value in arguments)
     if isinstance(function, FunctionType) and (staged or uses_language(function)):
         return frame.context.session.inline(frame, function, arguments, keywords)
-    value = constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+    try:
+        value = constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+    except RecursionError as error:
+        raise CompileError(
+            "RECURSION",
+            f"'{callee.__name__}' calls itself without end",
+            hint="this part runs in Python when the function is compiled",
+        ) from error
     if isinstance(function, FunctionType):
         frame.context.session.captures.read_function(function)
     return value

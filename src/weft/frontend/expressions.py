@@ -133,7 +133,13 @@ class Expressions:
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
         if is_staged(left) or is_staged(right):
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
-        return constants.binary(_BINARY[operator], left, right)
+        result = constants.binary(_BINARY[operator], left, right)
+        return result if in_place else self._container(result, left, right)
+
+    def _container(self, result: Any, *sources: Any) -> Any:
+        """A list, dict or set that Python has just made is the program's own, and may be changed."""
+        is_new = type(result) in (list, dict, set) and all(result is not part for part in sources)
+        return self.frame.context.note_created(result) if is_new else result
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
@@ -166,7 +172,8 @@ class Expressions:
         return attributes.attribute(self.frame, self.evaluate(node.value), node)
 
     def _subscript(self, node: ast.Subscript) -> Any:
-        return attributes.subscript(self, node)
+        value = attributes.subscript(self, node)
+        return self._container(value) if isinstance(node.slice, ast.Slice) else value
 
     def _slice(self, node: ast.Slice) -> slice:
         parts = (node.lower, node.upper, node.step)

@@ -233,14 +233,15 @@ def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
         parameters.insert(code.co_posonlyargcount, "/")
     if keyword_only:
         parameters += ["*", *keyword_only]
-    text = f"def {_identifier(function.__name__)}({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
+    text = f"def {identifier(function.__name__)}({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
     namespace: dict[str, Any] = {}
     exec(text, namespace)
-    binder = namespace[_identifier(function.__name__)]
+    binder = namespace[identifier(function.__name__)]
     binder.__defaults__ = function.__defaults__
     binder.__kwdefaults__ = function.__kwdefaults__
     return binder
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A function's name as one that a `def` can have: a lambda's is none."""
     return name if name.isidentifier() else "function"
