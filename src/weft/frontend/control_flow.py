@@ -17,7 +17,7 @@ from xdsl.traits import Pure
 from weft.dialects.cuda.kernel import EXIT, UNIT
 from weft.frontend.joins import Join, Mismatch, conflict
 from weft.frontend.names import ACTIVE, LIVE, LOOPING, RESULT
-from weft.frontend.scope import Conflict, LeftEarly, Undefined
+from weft.frontend.scope import Conflict, LeftEarly, Undefined, WhenDecided
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -44,9 +44,19 @@ class _Side:
 
     __slots__ = ("block", "places", "region", "values")
 
-    def __init__(self, values: dict[str, Any], places: dict[str, SourceLocation]) -> None:
+    def __init__(
+        self,
+        values: dict[str, Any],
+        places: dict[str, SourceLocation],
+        decided: tuple[Scalar, bool],
+    ) -> None:
         self.block = Block()
         self.values = dict(values)
+        condition, holds = decided
+        for name, value in values.items():
+            if isinstance(value, WhenDecided) and value.holds is holds:
+                if value.condition is condition.ssa:
+                    self.values[name] = value.value
         self.places = dict(places)
         self.region = object()
 
@@ -73,7 +83,10 @@ class Fork:
         self._condition = condition
         self._location = frame.builder.location
         scope = frame.scope
-        self._sides = (_Side(scope.values, scope.places), _Side(scope.values, scope.places))
+        self._sides = (
+            _Side(scope.values, scope.places, (condition, True)),
+            _Side(scope.values, scope.places, (condition, False)),
+        )
 
     def trace(self, side: int, body: Callable[[], Any]) -> Any:
         """Traces `body` at the end of region 0 or 1, with that region's variables."""
@@ -92,12 +105,20 @@ class Fork:
         """A variable as a region leaves it."""
         return self._sides[side].values.get(name)
 
-    def finish(self, names: Collection[str], pair: tuple[Any, Any] | None = None) -> Any:
+    def finish(
+        self,
+        names: Collection[str],
+        pair: tuple[Any, Any] | None = None,
+        *,
+        evaluated: int | None = None,
+    ) -> Any:
         """Emits the operation and gives each of `names` its joined value; the others are dead.
 
         Args:
             names: variables that may be read behind the operation.
             pair: what the two regions evaluated to, for an expression.
+            evaluated: for ``and`` and ``or``: the region with the part that may be skipped. What it is the first
+                to assign has a value where the result says that it was evaluated.
         Returns:
             One value for the pair.
         Raises:
@@ -110,17 +131,41 @@ class Fork:
         joined: dict[str, Any] = {}
         for name in self._changed(before):
             joined[name] = self._join(join, name, before) if name in names else _DEAD
+            if evaluated is not None and isinstance(joined[name], Undefined) and pair is not None:
+                joined[name] = self._when_decided(join, joined[name], name, pair, evaluated)
         results = self._emit(join)
         first, second = self._sides
         for name, found in joined.items():
-            if isinstance(found, LeftEarly):
+            if isinstance(found, LeftEarly) or (
+                isinstance(found, WhenDecided) and found.condition is None
+            ):
                 found.value = join.finish(found.value, results)
             is_marker = isinstance(found, Undefined | Conflict)
             before[name] = found if is_marker else join.finish(found, results)
             place = first.places.get(name) or second.places.get(name)
             if place is not None:
                 scope.places[name] = place
-        return join.finish(value, results)
+        value = join.finish(value, results)
+        for name, found in joined.items():
+            if isinstance(found, WhenDecided) and found.condition is None:
+                is_bool = isinstance(value, Scalar) and value.dtype.is_bool
+                found.condition = value.ssa if is_bool else None
+                if not is_bool:
+                    before[name] = Undefined(found.reason, found.hint)
+        return value
+
+    def _when_decided(
+        self, join: Join, undefined: Undefined, name: str, pair: tuple[Any, Any], side: int
+    ) -> Undefined:
+        """A variable that a part of a condition assigns: it has a value where that part was evaluated."""
+        value = self._sides[side].values.get(name, _ABSENT)
+        if isinstance(value, WhenDecided):
+            later = pair[side]
+            is_same = isinstance(later, Scalar) and later.ssa is value.condition
+            value = value.value if is_same and value.holds is (side == 0) else _ABSENT
+        if value is _ABSENT or isinstance(value, Undefined | Conflict):
+            return undefined
+        return WhenDecided(undefined, join.add_beside_nothing(value, side), holds=side == 0)
 
     def _changed(self, before: dict[str, Any]) -> list[str]:
         """Variables that a region assigned or deleted, in the order of their assignment."""

@@ -15,6 +15,8 @@ from weft.frontend.structure import contains_staged
 from weft.language import LanguageName, other_name, resolve
 
 if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
     from weft.frontend.captured import Captures
     from weft.frontend.names import Names
     from weft.frontend.source import FunctionSource
@@ -62,6 +64,26 @@ class LeftEarly(Undefined):
         )
         self.value = value
         self.loop = loop
+
+
+class WhenDecided(Undefined):
+    """What a variable holds that a condition assigns in a part which is not always evaluated.
+
+    Behind ``if a and (t := f()) > 0:`` it has its value, since the condition holds only where all of it was.
+
+    Attributes:
+        value: the value there; elsewhere nobody looks at it.
+        holds: the truth of the condition that tells that it was evaluated: true for ``and``, false for ``or``.
+        condition: the condition's value; None until it is known.
+    """
+
+    __slots__ = ("condition", "holds", "value")
+
+    def __init__(self, undefined: Undefined, value: Any, *, holds: bool) -> None:
+        super().__init__(undefined.reason, undefined.hint)
+        self.value = value
+        self.holds = holds
+        self.condition: SSAValue | None = None
 
 
 class Conflict:

@@ -105,7 +105,7 @@ def _both(
             return Scalar(builder.emit(kind(value.ssa, operand.ssa)).result, bool_)
     pair = (later, value) if is_and else (value, later)
     try:
-        return fork.finish(names, pair)
+        return fork.finish(names, pair, evaluated=taken)
     except Mismatch as mismatch:
         word = "and" if is_and else "or"
         raise TypeMismatchError(

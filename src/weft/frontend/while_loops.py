@@ -17,7 +17,7 @@ from weft.frontend.carried import MOST_ROUNDS, Carried
 from weft.frontend.control_flow import discard
 from weft.frontend.loop import Loop, live_flag
 from weft.frontend.names import ACTIVE, LIVE, LOOPING
-from weft.frontend.scope import Undefined
+from weft.frontend.scope import Undefined, WhenDecided
 from weft.frontend.structure import flatten, rebuild
 from weft.language.convert import constant
 from weft.language.values import Scalar
@@ -86,24 +86,38 @@ def _staged_while(loop: Loop) -> None:
     carried.remember()
     count = len(carried.types())
     loop.finish(carried, operation.results[:count])
-    forwarded.bind(loop.frame.scope.values, operation.results[count:])
+    forwarded.bind_behind(loop.frame.scope.values, operation.results[count:])
 
 
 class _Forwarded:
     """Variables that the condition assigns anew in each round, such as by a walrus."""
 
-    __slots__ = ("_found", "operands")
+    __slots__ = ("_found", "_only_in_body", "operands")
 
-    def __init__(self, names: Sequence[str], values: dict[str, Any]) -> None:
+    def __init__(self, names: Sequence[str], values: dict[str, Any], condition: SSAValue) -> None:
+        self._only_in_body: list[str] = []
         self._found: list[tuple[str, Any, list[Any]]] = []
         self.operands: list[SSAValue] = []
         for name in names:
-            if name not in values or isinstance(values[name], Undefined):
+            value = values.get(name)
+            # What only a part of the condition assigns has a value in the body, and none behind the loop.
+            if isinstance(value, WhenDecided) and value.holds and value.condition is condition:
+                self._only_in_body.append(name)
+                value = value.value
+            if name not in values or isinstance(value, Undefined):
                 continue
             leaves: list[Any] = []
-            shape = flatten(values[name], leaves)
+            shape = flatten(value, leaves)
             self._found.append((name, shape, leaves))
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
+
+    def bind_behind(self, values: dict[str, Any], results: Sequence[SSAValue]) -> None:
+        """Gives the variables their values behind the loop."""
+        self.bind(values, results)
+        for name in self._only_in_body:
+            values[name] = Undefined(
+                "is assigned only in a part of the loop's condition", "assign it before the loop"
+            )
 
     def bind(self, values: dict[str, Any], arguments: Sequence[SSAValue]) -> None:
         """Gives the variables the values of block arguments or results."""
@@ -124,7 +138,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     tested, places = loop.trace_in(before, lambda: _test(loop, carried, before))
     condition = tested.pop(_CONDITION)
     extra = frame.source.analysis.assigned([node.test]) - set(carried.names)
-    forwarded = _Forwarded(sorted(extra), tested)
+    forwarded = _Forwarded(sorted(extra), tested, condition)
     if carried.update(tested, places):
         discard(before)
         return None, forwarded
