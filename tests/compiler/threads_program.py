@@ -69,6 +69,9 @@ def work(number: int, start: threading.Barrier, wrong: list[str]) -> None:
         weft.compile(OWN[number], a, b)(a, b)
         if not (b == a * number).all():
             wrong.append(f"compiled {number}")
+        fake = weft.fake_tensor(weft.f32, ("n",))
+        if not weft.compile(OWN[number], fake, fake, options="--gpu-arch sm_90a").cubin:
+            wrong.append(f"for a GPU {number}")
     except BaseException as error:  # reported by the parent
         wrong.append(f"{number}: {type(error).__name__}: {error}")
 
