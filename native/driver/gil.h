@@ -7,17 +7,18 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "python/deferred.h"
+
 namespace weft {
 
-// Releases the GIL for the guard's life where this thread holds it; callers also come without Python. (The
-// CPU pool has a GilRelease of its own, which polls for signals.)
+// Releases the GIL for the guard's life where this thread holds it; callers also come without Python.
 class WithoutGil {
  public:
   WithoutGil() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
   ~WithoutGil() {
-    if (saved_ != nullptr) PyEval_RestoreThread(saved_);
+    if (saved_ != nullptr) restore_thread(saved_);
   }
 
  private:

@@ -158,12 +158,16 @@ PyObject* make_metadata(const LaunchFacts& facts) {
 
 // ---- calling them
 
-// After a launch that failed: the hook's own exception, and errors it meets, must not hide the launch's.
+// After a launch that failed: the hook's own exception, and errors it meets, must not hide the launch's, be
+// it an FFI error or an exception that is pending, as after Ctrl-C.
 void call_exit_after_failure(PyObject* hook, PyObject* metadata) {
   TVMFFIObjectHandle error = nullptr;
   ffi().error_move_from_raised(&error);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
   Reference result(PyObject_CallOneArg(hook, metadata));
   if (!result) PyErr_WriteUnraisable(hook);
+  if (type != nullptr) PyErr_Restore(type, value, traceback);
   if (error == nullptr) return;
   ffi().error_set_raised(error);
   ffi().object_dec_ref(error);
@@ -236,7 +240,8 @@ int32_t launch_between_hooks(const LaunchFacts& facts, int32_t (*perform)(void* 
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   const int32_t code = call_hooks(facts, perform, data);
-  PyErr_Restore(type, value, traceback);
+  // What the launch left pending itself, such as a KeyboardInterrupt, stays.
+  if (type != nullptr) PyErr_Restore(type, value, traceback);
   return code;
 }
 

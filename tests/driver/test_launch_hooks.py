@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import signal
 import threading
 import weakref
 from collections.abc import Iterator
@@ -183,6 +184,48 @@ def test_launches_on_the_cpu_have_hooks_too():
     function(values)
     assert seen == [("cpu", (2, 1, 1)), ("cpu", (4, 1, 1))]
     assert values.tolist() == [2] * 100
+
+
+@weft.kernel
+def spin_kernel(flag: weft.Tensor):
+    while weft.atomic_add(flag, 0, 0) == 0:
+        pass
+
+
+@weft.jit
+def spin(flag: weft.Tensor[weft.i32, (1,)]):
+    spin_kernel(flag).launch(grid=1, block=1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("hooks", ["enter", "exit", "raising exit"])
+def test_an_interrupt_is_what_the_caller_gets_whatever_hooks_are_set(
+    hooks: str,
+):
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    def fail(launch: LaunchMetadata) -> None:
+        raise ValueError("the hook's own")
+
+    calls: list[str] = []
+    function = weft.compile(spin, np.zeros(1, np.int32), options="--target cpu")
+    if hooks == "raising exit":
+        set_launch_hooks(exit=fail)
+    else:
+        set_launch_hooks(**{hooks: lambda launch: calls.append(launch.kernel)})
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Interrupt):
+            function(np.zeros(1, np.int32))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert calls == ([] if hooks == "raising exit" else ["spin_kernel"])
 
 
 def test_a_hook_may_replace_the_hooks_while_it_runs():
