@@ -178,6 +178,15 @@ def test_an_error_of_whoever_gives_memory_reaches_the_caller_of_the_launch():
     spin(np.zeros(8, np.float32), 1)
 
 
+def test_a_launch_that_did_not_run_is_in_the_trace_and_says_so():
+    with capture(words=4096) as trace:
+        spin_kernel[0, 8](np.zeros(8, np.float32), 1, True)
+        spin_kernel[1, 8](np.zeros(8, np.float32), 1, True)
+    assert [launch.recording.kernel for launch in trace.launches] == ["spin_kernel"] * 2
+    assert trace.problems == ["launch 0: it did not run: its grid has no blocks, or it failed"]
+    assert "launch 0: spin_kernel" in trace.summary()
+
+
 def test_an_inner_capture_takes_over():
     out = np.zeros(8, np.float32)
     with capture(words=4096) as outer:

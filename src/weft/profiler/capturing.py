@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from weft import _native
 from weft.errors import UnavailableError
 from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
-from weft.profiler.lane import decode_lane
+from weft.profiler.lane import NOT_RUN, decode_lane
 from weft.profiler.trace import Launch, Trace
 
 if TYPE_CHECKING:
@@ -31,12 +31,16 @@ _MOST_WAITING_WORDS: Final = 1 << 27
 class _NewLaunch:
     """A launch between its call and the end of the capture."""
 
-    __slots__ = ("begin_ns", "function", "memory", "ordinal", "recording", "stream", "thread")
+    __slots__ = (
+        *("begin_ns", "function", "kernel", "memory", "ordinal", "recording", "stream"),
+        "thread",
+    )
 
     def __init__(
-        self, function: str, memory: LaunchWords, ordinal: int | None, stream: int
+        self, function: str, kernel: str, memory: LaunchWords, ordinal: int | None, stream: int
     ) -> None:
         self.function = function
+        self.kernel = kernel
         self.memory: LaunchWords | None = memory
         self.ordinal = ordinal
         self.stream = stream
@@ -50,6 +54,9 @@ class _NewLaunch:
             assert self.memory is not None
             self.recording = decode_lane(self.memory.read())
             self.memory = None
+            if self.recording.problems == [NOT_RUN]:
+                self.recording.kernel = self.kernel
+                self.recording.problems = ["it did not run: its grid has no blocks, or it failed"]
         return self.recording
 
 
@@ -130,7 +137,7 @@ class Capture:
             waiting = self._read_ended(ordinal)
         memory = LaunchWords(self._words, ordinal, stream)
         self._waiting[ordinal] = waiting + self._words
-        self._launches.append(_NewLaunch(function, memory, ordinal, stream))
+        self._launches.append(_NewLaunch(function, kernel, memory, ordinal, stream))
         return memory.address, memory.words
 
     def _read_ended(self, ordinal: int | None) -> int:

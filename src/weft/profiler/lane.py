@@ -26,6 +26,7 @@ from weft.types import trace_format as wire
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+NOT_RUN: Final = "no kernel has recorded into this buffer"
 _LOW: Final = 0xFFFFFFFF
 _GPU_TICK_NS: Final = 32.0
 _TRUSTED_TICKS: Final = 1000
@@ -128,7 +129,7 @@ def decode_lane(buffer: object) -> Recording:
     prologue = Prologue(words)
     nothing = Recording(np.zeros(0, RECORD), np.zeros(0, LANE))
     if not prologue.has_run:
-        nothing.problems.append("no kernel has recorded into this buffer")
+        nothing.problems.append(NOT_RUN)
         return nothing
     description = prologue.description
     nothing.kernel = str(description.get("kernel", ""))
