@@ -353,8 +353,10 @@ def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
         if item is None:
             raise TypeError(f"{name} is an int or a tuple of ints, received {brief(value)}")  # pyright: ignore[reportUnknownArgumentType]
         check_bound(name, item, 1, most)
-    x, y, z = (*items, 1, 1)[:3]
-    return x, y, z  # pyright: ignore[reportReturnType]
+    x, y, z = cast("tuple[int, int, int]", (*items, 1, 1)[:3])
+    if x * y * z > most:
+        raise ValueError(f"{name} is {x} x {y} x {z} = {x * y * z} blocks, expected at most {most}")
+    return x, y, z
 
 
 def _check_function(function: object, decorator: str) -> None:

@@ -134,6 +134,7 @@ def test_a_wrong_launch_configuration_is_refused(configuration):
         ({"cluster": (1, 2, 3, 4)}, ValueError),
         ({"cluster": (2, None)}, TypeError),
         ({"cluster": 0}, ValueError),
+        ({"cluster": (16, 16, 16)}, ValueError),
     ],
 )
 def test_a_kernel_decorator_refuses_bounds_out_of_range(arguments, error):
@@ -450,3 +451,21 @@ def test_the_compilers_frames_are_shown_when_asked_for():
     with override(full_tracebacks=True), pytest.raises(weft.NameResolutionError) as caught:
         weft.compile(wrong, np.zeros(1, np.float32))
     assert frames_of(caught.value) != []
+
+
+def test_clusters_are_refused_for_architectures_that_have_none():
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        a[0] = 1.0
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, ("n",)]):
+        kernel(a).launch(grid=4, block=32, cluster=2)
+
+    fake = weft.fake_tensor(weft.f32, (weft.sym("n"),))
+    with pytest.raises(
+        weft.UnavailableError, match=r"needs sm_90 or later.*compiled for sm_80"
+    ) as caught:
+        weft.compile(host, fake, options="--gpu-arch sm_80")
+    assert "cluster=2" in str(caught.value)
+    assert weft.compile(host, fake, options="--gpu-arch sm_90").kernels["kernel"].registers > 0

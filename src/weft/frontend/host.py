@@ -200,6 +200,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             hint="annotate a parameter with weft.Stream and pass it on",
         )
     attributes = _flags(kernel, options)
+    _check_grid(kernel, grid, options["cluster"])
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
     builder.emit(
@@ -275,6 +276,22 @@ def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, 
             hint="use a smaller block and a larger grid",
         )
     return tuple(sizes)
+
+
+def _check_grid(kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: Any) -> None:
+    """What is constant of a grid must be whole clusters.
+
+    Raises:
+        ValueRangeError: with both.
+    """
+    sizes = _cluster(kernel, cluster)
+    for axis, blocks, size in zip(_AXES, grid, sizes or (), strict=False):
+        if isinstance(blocks, int) and blocks % size:
+            raise ValueRangeError(
+                "LAUNCH_CLUSTER",
+                f"grid.{axis} is {blocks}; expected a multiple of {size}, the blocks of a cluster along {axis}",
+                hint="grid counts blocks, not clusters: round it up, and let the blocks beyond the end do nothing",
+            )
 
 
 def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attribute]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.base import Job, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
 from weft.backends.cuda.lowering.kernel import block_size, entry_name, integers
+from weft.backends.cuda.lowering.launch import refuse_clusters
 from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, machine_of
 from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
@@ -54,6 +55,7 @@ class CudaBackend:
         """
         job = Job(module, architecture, options, artifacts)
         machine = machine_of(job)
+        refuse_clusters(module, machine.number, machine.architecture)
         kernels = kernels_of(module)
         assembly: Assembly | None = None
         if kernels:
@@ -101,7 +103,7 @@ def record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes:
 
 
 def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
-    """Logs what the assembler warned of, with source lines."""
+    """Logs what the assembler warned of and what it only tells, with source lines."""
     if assembly is None:
         return []
     if assembly.missing is not None:
@@ -111,7 +113,7 @@ def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[R
     ptx = artifacts.data("ptx") or b""
     found = read_diagnostics(assembly.log, ptx.decode())
     for diagnostic in found:
-        _log.warning("%s", diagnostic)
+        _log.log(logging.WARNING if diagnostic.is_warning else logging.INFO, "%s", diagnostic)
     return found
 
 

@@ -20,11 +20,14 @@ from weft.codegen.launch import (
 )
 from weft.codegen.module_printer import quoted_bytes
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
+from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
+from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
     from weft.codegen.function_printer import FunctionPrinter
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 _COOPERATIVE: Final = 2
 _CLUSTER_DIMENSION: Final = 4
 _PROGRAMMATIC_STREAM_SERIALIZATION: Final = 6
+
+_FIRST_WITH_CLUSTERS: Final = 90
 
 _GLOBAL_SCRATCH: Final = 0  # enum weft_scratch_kind
 _SCRATCH_ALIGNMENT: Final = (
@@ -59,6 +64,29 @@ def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
     for row in others.data if others is not None else ():
         found.append((row.data["id"].value.data, bytes.fromhex(row.data["value"].data)))
     return found
+
+
+def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
+    """Checks that no launch forms clusters where the architecture has none.
+
+    Args:
+        module: with the launches.
+        number: compute capability of the architecture, such as 80.
+        name: of the architecture.
+    Raises:
+        UnavailableError: with the place of the first such launch.
+    """
+    if number >= _FIRST_WITH_CLUSTERS:
+        return
+    for op in module.walk():
+        if isinstance(op, LaunchExOp) and "weft.cluster" in op.attributes:
+            raise UnavailableError(
+                "ARCHITECTURE",
+                f"a launch with a cluster needs sm_{_FIRST_WITH_CLUSTERS} or later, "
+                f"and this is compiled for {name}",
+                hint="choose the architecture with --gpu-arch, or launch without cluster",
+                location=source_location(op.location),
+            )
 
 
 def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, bytes]]) -> str:
