@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,8 +12,10 @@ import threading
 import pytest
 
 from tests.native.fake_cuda.code import ADD_ONE, EMPTY, SHARED, assemble
-from tests.native.fake_cuda.fake import FakeCuda, in_child, on_fake
+from tests.native.fake_cuda.fake import ROOT, FakeCuda, in_child, on_fake, start
 from weft import _native
+from weft.driver.binary import load_binary, unload
+from weft.driver.kernel_launch import launch_ex
 from weft.driver.library import driver_is_open, driver_version, open_driver
 from weft.errors import CudaError
 
@@ -55,6 +58,43 @@ def test_the_oldest_supported_driver_loads_without_the_newer_functions(fake: Fak
     assert set(handles) == {"add_one_kernel"}
     assert fake.count("cuFuncLoad") == 0
     assert driver_version() == (12, 0)
+
+
+def functions(optional: bool) -> list[str]:
+    """The rows of the table of driver functions that an older driver may lack, or the others."""
+    rows = re.findall(
+        r"ROW\((cu\w+), (\d+)", (ROOT / "native/driver/driver_functions.h").read_text()
+    )
+    return [name for name, version in rows if (int(version) > 12000) == optional]
+
+
+@on_fake()
+@pytest.mark.parametrize("function", functions(optional=True))
+def test_each_function_that_is_optional_may_be_missing(fake: FakeCuda, function: str):
+    fake.lack(function)
+    assert set(program().preload(0)) == {"add_one_kernel"}
+    module, kernel, *_ = load_binary("empty_kernel", assemble(EMPTY))
+    launch_ex(kernel, 1, 32, b"", ())
+    fake.fail("cuLaunchKernelEx", 1)
+    with pytest.raises(CudaError, match="launching empty_kernel"):
+        launch_ex(kernel, 1, 32, b"", ())
+    unload(module)
+    assert fake.count(function) == 0
+
+
+@pytest.mark.parametrize("function", functions(optional=False))
+def test_each_function_that_is_needed_is_named_where_it_is_missing(function: str):
+    def run() -> None:
+        fake = start()
+        fake.lack(function)
+        with pytest.raises(
+            CudaError, match=f"has no function {function}; reinstall the NVIDIA driver"
+        ):
+            open_driver()
+        assert not driver_is_open()
+        assert fake.calls() == []
+
+    in_child(run)
 
 
 @on_fake()
