@@ -13,6 +13,7 @@ import pytest
 
 import weft
 from tests.profiler.trace_processor import query
+from tests.profiler.writing import Entry, lane_buffer
 from weft import _native
 from weft.profiler import (
     Launch,
@@ -21,6 +22,7 @@ from weft.profiler import (
     Trace,
     calibrate,
     capture,
+    decode_lane,
     inflation,
 )
 from weft.profiler.records import LANE, RECORD
@@ -329,6 +331,15 @@ def test_a_picture_has_a_row_per_lane_and_a_bar_per_event(tmp_path):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["outer", "inner"]
     with pytest.raises(weft.WeftError, match="launch 3 of a trace with 1 launches"):
         trace.plot(launch=3)
+
+
+def test_a_picture_shows_regions_that_end_in_another_lane():
+    lanes = [[Entry(1, 5, 0, 3), Entry(4, 5, 0, 4)], [Entry(9, 6, 0, 3), Entry(12, 6, 0, 4)]]
+    trace = Trace([decode_lane(lane_buffer(lanes, 2, names=["copy"], capacity=9))])
+    axes = trace.plot().axes[0]
+    (lines,) = axes.collections
+    assert [segment[:, 0].tolist() for segment in lines.get_segments()] == [[1, 9], [4, 12]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["copy"]
 
 
 def test_a_notebook_shows_the_table_and_the_picture():

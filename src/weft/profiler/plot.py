@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of one launch, drawn with matplotlib.
 
-In: a trace. Out: a figure, and a file. One bar per lane, blocks below each other, nested regions narrower.
+In: a trace. Out: a figure, and a file. One row per lane, blocks below each other; regions are bars, nested ones
+narrower, asynchronous ones lines, and instants ticks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _COLOURS: Final = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2"),
     *("#eeca3b", "#ff9da6", "#9d755d", "#6b8e23", "#1f6f8b", "#a0a0a0"),
 )
+_ASYNC_LINES: Final = 8
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
@@ -63,10 +65,11 @@ def plot(
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")
     axes = figure.add_subplot()
     spans = find_spans(recording)
-    spans = spans[(spans["lane"] < shown) & ~spans["is_async"]]
+    spans = spans[spans["lane"] < shown]
     longest = float(recording.records["time"].max(initial=0.0))
     scale, unit = next((size, name) for size, name in _UNITS if longest >= size or size == 1.0)
-    _draw_spans(axes, recording, spans, scale)
+    _draw_spans(axes, recording, spans[~spans["is_async"]], scale)
+    _draw_async(axes, recording, spans[spans["is_async"]], scale)
     _draw_instants(axes, recording, shown, scale)
     axes.set_yticks(range(shown), [_lane_label(recording, index) for index in range(shown)])
     axes.set_ylim(shown - 0.4, -0.6)
@@ -116,6 +119,22 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
             linewidth=0.6,
             label=recording.event_name(event),
             zorder=2 + int(chosen["depth"].max()),
+        )
+
+
+def _draw_async(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
+    """Lines along the row of the lane that began them; those that overlap lie below each other."""
+    for event in np.unique(spans["event"]).tolist():
+        chosen = spans[spans["event"] == event]
+        steps = np.arange(len(chosen)) % _ASYNC_LINES
+        axes.hlines(
+            chosen["lane"] + 0.38 - 0.055 * steps,
+            chosen["begin"] / scale,
+            chosen["end"] / scale,
+            color=_COLOURS[int(event) % len(_COLOURS)],
+            linewidth=1.4,
+            label=recording.event_name(int(event)),
+            zorder=8,
         )
 
 
