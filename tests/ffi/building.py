@@ -40,7 +40,8 @@ def build(source: str, *flags: str, program: bool = False) -> Path:
     command += [str(library), f"-Wl,-rpath,{library.parent}", *flags]
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / target.name
-        subprocess.run([*command, "-o", str(made)], check=True)
+        plain = {**os.environ, "LD_PRELOAD": ""}  # the compiler itself needs no sanitizer
+        subprocess.run([*command, "-o", str(made)], check=True, env=plain)
         staged = target.with_suffix(f".{os.getpid()}")
         shutil.copy(made, staged)
     staged.replace(target)

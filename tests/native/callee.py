@@ -78,7 +78,9 @@ def build() -> Path:
     command += [f"-I{ffi.parent.parent / 'include'}", str(source), str(ffi)]
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / name
-        subprocess.run([*command, f"-Wl,-rpath,{ffi.parent}", "-o", str(made)], check=True)
+        plain = {**os.environ, "LD_PRELOAD": ""}  # the compiler itself needs no sanitizer
+        command += [f"-Wl,-rpath,{ffi.parent}", "-o", str(made)]
+        subprocess.run(command, check=True, env=plain)
         staged = target.with_suffix(f".{os.getpid()}")
         shutil.copy(made, staged)
     staged.replace(target)

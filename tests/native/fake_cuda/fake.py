@@ -48,6 +48,7 @@ def build() -> Path:
             subprocess.run(
                 [os.environ.get("CXX", "c++"), *flags, *map(str, sources), "-o", file.name],
                 check=True,
+                env={**os.environ, "LD_PRELOAD": ""},  # the compiler itself needs no sanitizer
             )
             Path(file.name).replace(target)
     return target
