@@ -9,13 +9,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
 from tests.native.fake_cuda.code import assemble, parameter_kernel
+from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft import _native
-from weft.driver.memory import set_allocator, set_profile_allocator
+from weft.driver.memory import empty, set_allocator, set_profile_allocator
 from weft.errors import CudaError
 from weft.ffi.library import open_ffi_library
 
@@ -74,6 +76,26 @@ def nothing():
     nothing_kernel().launch(grid=1, block=1)
 
 
+@weft.kernel
+def reverse_kernel(a: weft.Tensor):
+    """Reverse the part of each block through memory of the block's own."""
+    kept = weft.global_scratch(32, weft.i32)
+    i = weft.block_idx.x * 32 + weft.thread_idx.x
+    kept[weft.thread_idx.x] = a[i]
+    weft.sync_threads()
+    a[i] = kept[31 - weft.thread_idx.x]
+
+
+@weft.jit
+def reverse(a: weft.Tensor[weft.i32, ("n",)], stream: weft.Stream):
+    reverse_kernel(a).launch(grid=a.shape[0] // 32, block=32, stream=stream)
+
+
+@functools.cache
+def reversing() -> Compiled:
+    return Compiled(reverse, weft.fake_tensor(weft.i32, ("n",)), weft.Stream(0))
+
+
 @functools.cache
 def table() -> int:
     """The process's runtime table, as every image's state holds it."""
@@ -96,6 +118,7 @@ def everything_is_made_before_the_first_fork():
     assemble(KERNEL)
     open_ffi_library()
     table()
+    reversing()
 
 
 class Call:
@@ -327,3 +350,66 @@ def test_what_an_allocator_raises_is_raised_by_the_call(fake: FakeCuda):
     within(inside)
     assert order(fake) == []
     assert fake.current() is None
+
+
+def numbers(count: int) -> tuple[_native.Object, np.ndarray, list[int]]:
+    """A device tensor, its memory, and what reversing each 32 of it gives."""
+    tensor = empty(count, weft.i32, 0)
+    info = _native.tensor_info(tensor)
+    assert info is not None
+    memory = np.frombuffer((ctypes.c_char * (4 * count)).from_address(info.data), np.int32)
+    memory[:] = np.arange(count)
+    return tensor, memory, np.arange(count).reshape(-1, 32)[:, ::-1].ravel().tolist()
+
+
+@on_fake()
+def test_a_compiled_kernel_computes_with_its_scratch_which_is_given_back(fake: FakeCuda):
+    function = reversing().register(fake)
+    tensor, memory, expected = numbers(96)
+    function(tensor, 0)
+    assert memory.tolist() == expected
+    assert fake.calls("cuMemAllocAsync")[0].startswith("cuMemAllocAsync(384, ")
+    assert fake.live("allocation") == 1  # the tensor
+    prepared = function.prepare(tensor, 0)
+    prepared()
+    assert memory.tolist() == list(range(96))
+    assert fake.count("cuMemFreeAsync") == 2
+
+
+@on_fake()
+def test_a_captured_kernel_has_scratch_of_the_graphs_own_in_each_replay(fake: FakeCuda):
+    function = reversing().register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    function.preload(0)
+    tensor, memory, expected = numbers(64)
+    fake.begin_capture(stream)
+    function(tensor, stream)
+    graph = fake.end_capture(stream)
+    assert memory.tolist() == list(range(64))
+    executable = fake.instantiate(graph)
+    fake.destroy_graph(graph)
+    fake.launch_graph(executable, stream)
+    assert memory.tolist() == expected
+    fake.launch_graph(executable, stream)
+    assert memory.tolist() == list(range(64))
+    fake.destroy_executable(executable)
+    assert fake.live("allocation") == 1
+
+
+@on_fake()
+def test_a_compiled_kernel_uses_the_memory_that_the_users_allocator_gives(fake: FakeCuda):
+    function = reversing().register(fake)
+    tensor, memory, expected = numbers(64)
+    given: list[_native.Object] = []
+
+    def allocate(size: int, alignment: int, stream: int) -> object:
+        given.append(empty(size, weft.u8, 0))
+        return given[-1]
+
+    def inside() -> None:
+        set_allocator(allocate)
+        function(tensor, 0)
+
+    within(inside)
+    assert memory.tolist() == expected
+    assert len(given) == 1 and fake.count("cuMemAllocAsync") == 0
