@@ -53,13 +53,10 @@ def by_tvm_ffi(example: Example, arguments: dict[str, Any]) -> None:
 
 
 WAYS = (direct, by_library, by_context, prepared, by_tvm_ffi)
-# Their last argument is the active capture of a profiler, which Python fills in.
-CAPTURED = ("profile_matmul", "profile_pipeline")
 CASES = [
     pytest.param(example, way, id=f"{example.name}-{way.__name__}")
     for example in EXAMPLES
     for way in WAYS
-    if way is not by_tvm_ffi or example.name not in CAPTURED
 ]
 
 
