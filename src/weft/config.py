@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _overrides: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
 
 
+class EnvironmentVariableError(ValueError):
+    """An environment variable has a value that it cannot have; the message names it, and what is allowed."""
+
+
 class Variable:
     """One environment variable: its name and its meaning. The kinds below say what it holds.
 
@@ -70,7 +74,7 @@ class Switch(Variable):
             return overridden
         value = self.texts.get(self.text().lower())
         if value is None:
-            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+            raise EnvironmentVariableError(f"{self.name} is {self.text()!r}, expected {self.kind}")
         return value
 
     def accepts(self, value: object) -> bool:
@@ -113,7 +117,7 @@ class Count(Variable):
             return overridden
         text = self.text() or "0"
         if not text.isdecimal() or not self.accepts(int(text)):
-            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+            raise EnvironmentVariableError(f"{self.name} is {self.text()!r}, expected {self.kind}")
         return int(text)
 
     def accepts(self, value: object) -> bool:
@@ -146,7 +150,7 @@ class Choice(Variable):
             return overridden
         text = self.text().lower()
         if text and not self.accepts(text):
-            raise ValueError(f"{self.name} is {self.text()!r}, expected {self.kind}")
+            raise EnvironmentVariableError(f"{self.name} is {self.text()!r}, expected {self.kind}")
         return text or None
 
     def accepts(self, value: object) -> bool:

@@ -196,26 +196,157 @@ def test_launches_leave_nothing_behind(compiled):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000  # kB
 
 
-@pytest.mark.parametrize(("value", "printed"), [("3", "3"), ("1", "1"), ("0", None)])
-def test_the_environment_chooses_the_number_of_threads(value, printed):
-    program = (
-        "import numpy as np, weft\n"
-        "from weft import _native\n"
-        "from tests.runtime.test_cpu_pool import work\n"
-        "a = np.ones(8, np.float32); work(a, a)\n"
-        "print(_native.cpu_threads())\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"WEFT_NUM_THREADS": value},
+LAUNCH = """
+import os
+import numpy as np, weft
+from weft import _native
+from tests.runtime.test_cpu_pool import expected, work
+"""
+
+
+def run_python(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", LAUNCH + program],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
-        check=True,
     )
-    assert ran.stdout.strip() == (printed or str(len(os.sched_getaffinity(0))))
+
+
+@pytest.mark.parametrize(("value", "printed"), [("3", "3"), ("1", "1"), ("0", None), ("", None)])
+def test_the_environment_chooses_the_number_of_threads(value, printed):
+    program = "a = np.ones(8, np.float32); work(a, a); print(_native.cpu_threads())"
+    ran = run_python(program, WEFT_NUM_THREADS=value)
+    assert ran.stdout.strip() == (printed or str(len(os.sched_getaffinity(0)))), ran.stderr
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "1025", "1.5", "0x2"])
+def test_a_wrong_number_of_threads_in_the_environment_is_an_error_that_names_the_variable(value):
+    ran = run_python("a = np.ones(8, np.float32); work(a, a)", WEFT_NUM_THREADS=value)
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last == (
+        "weft.config.EnvironmentVariableError: "
+        f"WEFT_NUM_THREADS is '{value}', expected an integer from 0 to 1024"
+    )
+
+
+def test_a_process_on_one_cpu_shares_nothing():
+    program = (
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "a = np.ones(1_000_000, np.float32); b = np.zeros_like(a); work(a, b)\n"
+        "assert (b == expected(a)).all()\n"
+        "print(_native.cpu_threads(), _native.pool_counts()[1:])"
+    )
+    ran = run_python(program, WEFT_NUM_THREADS="0")
+    assert ran.stdout.strip() == "1 (0, 0)", ran.stderr
+
+
+def test_fork_before_the_first_launch():
+    program = (
+        "a = np.ones(1_000_000, np.float32); b = np.zeros_like(a)\n"
+        "child = os.fork()\n"
+        "work(a, b)\n"
+        "assert (b == expected(a)).all()\n"
+        "assert _native.pool_counts()[2] == 1\n"
+        "if child: assert os.waitpid(child, 0)[1] == 0"
+    )
+    ran = run_python(program, WEFT_NUM_THREADS="2")
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("count", [-1, 1025])
 def test_a_count_out_of_range_is_refused(count):
     with pytest.raises(ValueError, match=f"is {count}, expected 0 to 1024"):
         _native.set_cpu_threads(count)
+
+
+def test_fewer_threads_than_before_work_alone(compiled, threads):
+    threads(4)
+    a = np.ones(1_000_000, np.float32)
+    b = np.zeros_like(a)
+    compiled(a, b)
+    assert _native.pool_counts()[2] >= 3
+    for count in (2, 3, 1, 4):
+        threads(count)
+        b[:] = 0
+        compiled(a, b)
+        np.testing.assert_array_equal(b, expected(a))
+
+
+@weft.kernel
+def uneven_kernel(out: weft.Tensor, n: weft.i32):
+    """Block b does b rounds, so that whoever has the first blocks is done long before the others."""
+    x = 0
+    for i in range(weft.block_idx.x * n):
+        x = x * 3 + i
+    weft.atomic_add(out, weft.block_idx.x, x | 1)
+
+
+@weft.jit
+def uneven(out: weft.Tensor[weft.i32, ("n",)], n: weft.i32):
+    uneven_kernel(out, n).launch(grid=out.shape[0], block=1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("blocks", [2, 3, 65, 1000, 70_001])
+def test_every_block_runs_once_however_long_the_others_take(threads, count, blocks):
+    rounds = 2_000_000 // blocks**2 + 1
+    one, many = np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
+    fn = weft.compile(uneven, one, 1)
+    threads(1)
+    fn(one, rounds)
+    threads(count)
+    fn(np.zeros_like(many), rounds)
+    fn(many, rounds)
+    np.testing.assert_array_equal(many, one)
+    assert (many & 1).all()
+
+
+@weft.kernel
+def chained_kernel(a: weft.Tensor, sums: weft.Tensor, ready: weft.Tensor):
+    """Each block waits for the one before, as a scan in one pass does."""
+    block = weft.block_idx.x
+    if block > 0:
+        while weft.atomic_add(ready, block - 1, 0, order="acquire") == 0:
+            pass
+        sums[block] = sums[block - 1] + a[block]
+    else:
+        sums[block] = a[block]
+    weft.atomic_exchange(ready, block, 1, order="release")
+
+
+@weft.jit
+def chained(a: weft.Tensor, sums: weft.Tensor, ready: weft.Tensor):
+    chained_kernel(a, sums, ready).launch(grid=a.shape[0], block=1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_block_may_wait_for_the_one_before(threads, count):
+    threads(count)
+    a = np.arange(5000, dtype=np.int64)
+    fn = weft.compile(chained, a, a, np.zeros(5000, np.int32))
+    for _ in range(5):
+        sums = np.zeros_like(a)
+        fn(a, sums, np.zeros(5000, np.int32))
+        np.testing.assert_array_equal(sums, a.cumsum())
+
+
+@weft.kernel
+def meeting_kernel(a: weft.Tensor):
+    tile = weft.shared(32, weft.f32)
+    t = weft.thread_idx.x
+    tile[t] = a[t]
+    weft.sync_threads()
+    a[t] = weft.shfl_xor(tile[31 - t], 1)
+
+
+def test_launches_of_threads_that_wait_leave_nothing_behind():
+    launch = meeting_kernel[2, 32]
+    a = np.ones(32, np.float32)
+    for _ in range(1000):
+        launch(a)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(30_000):
+        launch(a)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000  # kB

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from weft.config import EnvironmentVariableError
 from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from weft.frontend.source import FunctionSource
 
-# A library that is missing is the machine's matter, and no memory is everybody's.
-_NOT_OURS: Final = (WeftError, ImportError, MemoryError)
+# A library that is missing is the machine's matter, a variable's value the user's, and no memory everybody's.
+_NOT_OURS: Final = (WeftError, EnvironmentVariableError, ImportError, MemoryError)
 
 
 @contextlib.contextmanager
