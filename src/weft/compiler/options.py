@@ -176,7 +176,7 @@ class OptLevel(CompileOption):
 
 
 class _KeepOption(CompileOption):
-    """Writes one stage's text into the dump directory."""
+    """Writes one stage's text into the directory of ``--dump-dir``."""
 
     __slots__ = ()
     field = "keep"
@@ -184,7 +184,7 @@ class _KeepOption(CompileOption):
 
 
 class KeepIR(_KeepOption):
-    """Writes the module before lowering, host function, kernels and wrapper, into the dump directory.
+    """Writes the module before lowering, host function, kernels and wrapper, into the directory of ``--dump-dir``.
 
     Example:
         >>> weft.compile[weft.KeepIR]
@@ -196,7 +196,7 @@ class KeepIR(_KeepOption):
 
 
 class KeepLLVM(_KeepOption):
-    """Writes the LLVM texts into the dump directory.
+    """Writes the LLVM texts into the directory of ``--dump-dir``.
 
     Example:
         >>> weft.compile[weft.KeepLLVM]
@@ -208,7 +208,7 @@ class KeepLLVM(_KeepOption):
 
 
 class KeepPTX(_KeepOption):
-    """Writes the PTX text into the dump directory.
+    """Writes the PTX text into the directory of ``--dump-dir``.
 
     Example:
         >>> weft.compile[weft.KeepPTX]
@@ -220,7 +220,7 @@ class KeepPTX(_KeepOption):
 
 
 class KeepCUBIN(_KeepOption):
-    """Writes the cubin into the dump directory.
+    """Writes the cubin into the directory of ``--dump-dir``.
 
     Example:
         >>> weft.compile[weft.KeepCUBIN]
@@ -232,7 +232,7 @@ class KeepCUBIN(_KeepOption):
 
 
 class KeepSASS(_KeepOption):
-    """Writes the disassembled cubin into the dump directory; needs nvdisasm.
+    """Writes the disassembled cubin into the directory of ``--dump-dir``; needs nvdisasm.
 
     Example:
         >>> weft.compile[weft.KeepSASS]
@@ -244,7 +244,9 @@ class KeepSASS(_KeepOption):
 
 
 class DumpDir(_TextOption):
-    """Where kept stages are written; alone, every stage is. Made if missing.
+    """Where kept stages are written, ``weft-dump`` in the working directory unless said; made if missing.
+
+    Alone, without a ``--keep`` option, it keeps every stage that the machine can make.
 
     Example:
         >>> weft.compile[weft.DumpDir('stages')]
@@ -280,11 +282,14 @@ class EnableAssertions(CompileOption):
 
 
 class PtxasOptions(_TextOption):
-    """More options for the assembler, as one string: ``"-maxrregcount=64"``.
+    """More options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
+
+    ``-maxrregcount``, 16 to 255, becomes a limit in the PTX, since the assembler ignores it where the block is
+    constant. ``max_registers=`` of a kernel goes before it. What ``-v`` would print is in ``fn.kernels``.
 
     Example:
-        >>> weft.compile[weft.PtxasOptions("-maxrregcount=64 -v")]
-        weft.compile[weft.PtxasOptions(('-maxrregcount=64', '-v'))]
+        >>> weft.compile[weft.PtxasOptions("-dlcm=cg -maxrregcount=64")]
+        weft.compile[weft.PtxasOptions(('-dlcm=cg', '-maxrregcount=64'))]
     """
 
     __slots__ = ()

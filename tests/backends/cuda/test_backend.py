@@ -139,7 +139,7 @@ def test_an_architecture_that_the_assembler_dropped_leaves_ptx_for_the_driver(to
 
 def test_options_for_an_assembler_that_there_is_not_are_an_error():
     with pytest.raises(ToolchainError, match="makes no code for sm_50"):
-        compiled(kernel_text(), "sm_50", ptxas_options=("-maxrregcount=32",))
+        compiled(kernel_text(), "sm_50", ptxas_options=("-dlcm=cg",))
 
 
 def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
@@ -175,6 +175,48 @@ def test_options_for_ptxas_reach_it():
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
     with pytest.raises(ToolchainError, match="no-such-option"):
         compiled(kernel_text(), ptxas_options=("--no-such-option",))
+
+
+MANY_REGISTERS = f"%w = math.powf %value, %value : f32\n  cuda.store %w, %a[%i : i32] : f32, {F32}"
+BLOCK_OF_64 = " attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-maxrregcount=24",),
+        ("--maxrregcount", "24", "-dlcm=cg"),
+        ("-maxrregcount=99", "-maxrregcount=24"),
+    ],
+)
+def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(words: tuple[str, ...]):
+    free, _ = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64))
+    bound, artifacts = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64), ptxas_options=words)
+    assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
+    assert b".maxnreg 24" in artifacts.contents["ptx"]
+
+
+def test_a_kernels_own_register_limit_goes_before_that_of_the_options():
+    text = kernel_text(attributes=" attributes {weft.max_registers = 40 : i32}")
+    _, artifacts = compiled(text, ptxas_options=("-maxrregcount=64",))
+    assert b".maxnreg 40" in artifacts.contents["ptx"]
+
+
+def test_a_register_limit_needs_no_assembler():
+    code, _ = compiled(kernel_text(), "sm_50", ptxas_options=("-maxrregcount=32",))
+    assert b".maxnreg 32" in code.device_code
+
+
+@pytest.mark.parametrize("word", ["-maxrregcount=8", "-maxrregcount=archmax", "-maxrregcount"])
+def test_a_register_limit_that_is_no_number_of_registers_is_refused(word: str):
+    with pytest.raises(OptionError, match=r"-maxrregcount .* takes an integer from 16 to 255"):
+        compiled(kernel_text(), ptxas_options=(word,))
+
+
+def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark():
+    text = kernel_text(attributes=" attributes {weft.max_registers = 40 : i32}")
+    code, _ = compiled(text, ptxas_options=("-maxrregcount=64",))
+    assert code.remarks == ()
 
 
 @pytest.mark.parametrize(

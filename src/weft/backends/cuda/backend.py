@@ -103,7 +103,7 @@ def record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes:
 
 
 def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
-    """Logs what the assembler warned of and what it only tells, with source lines."""
+    """Logs what the assembler warned of, with source lines."""
     if assembly is None:
         return []
     if assembly.missing is not None:
@@ -113,7 +113,7 @@ def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[R
     ptx = artifacts.data("ptx") or b""
     found = read_diagnostics(assembly.log, ptx.decode())
     for diagnostic in found:
-        _log.log(logging.WARNING if diagnostic.is_warning else logging.INFO, "%s", diagnostic)
+        _log.warning("%s", diagnostic)
     return found
 
 

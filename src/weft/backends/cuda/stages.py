@@ -13,6 +13,7 @@ from weft.backends.base import Stage
 from weft.backends.cuda.lowering.kernel import print_kernel
 from weft.backends.cuda.lowering.shared import check_shared_memory
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
+from weft.backends.cuda.register_limit import take_register_limit
 from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
 from weft.backends.cuda.toolchain import Assembly, assemble
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
@@ -35,9 +36,19 @@ _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 
 
-def print_kernels(module: ModuleOp, machine: CudaMachine, enable_assertions: bool = False) -> str:
+def print_kernels(
+    module: ModuleOp,
+    machine: CudaMachine,
+    enable_assertions: bool = False,
+    max_registers: int | None = None,
+) -> str:
     """LLVM text of a module's kernels.
 
+    Args:
+        module: with the kernels.
+        machine: the architecture.
+        enable_assertions: whether ``assert`` stays.
+        max_registers: per thread, for kernels without a limit of their own.
     Raises:
         ValueRangeError: if a kernel has more shared memory than the architecture.
         UnavailableError: if it uses what the architecture lacks.
@@ -47,7 +58,7 @@ def print_kernels(module: ModuleOp, machine: CudaMachine, enable_assertions: boo
     )
     for kernel in kernels_of(module):
         check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)
-        print_kernel(printer, kernel)
+        print_kernel(printer, kernel, max_registers)
     return printer.text()
 
 
@@ -76,14 +87,15 @@ def _emit_ptx(job: Job, text: str) -> str:
 
 def _assemble(job: Job, ptx: str) -> Assembly:
     """The cubin; without an assembler for the architecture, why there is none: the PTX has to serve."""
-    options = list(job.options.ptxas_options)
+    others = take_register_limit(job.options.ptxas_options)[1]
+    options = list(others)
     if job.options.opt_level < 3 and not any(option.startswith("-O") for option in options):
         options.append(f"-O{job.options.opt_level}")
     architecture = machine_of(job).architecture
     try:
         return assemble(ptx, architecture, options, line_info=job.options.generate_line_info)
     except ToolchainError as error:
-        if error.code not in _NO_ASSEMBLER or job.options.ptxas_options:
+        if error.code not in _NO_ASSEMBLER or others:
             raise
         return Assembly(b"", "", error)
 
@@ -93,7 +105,8 @@ def _emit_host(job: Job, text: str) -> bytes:
 
 
 def _print_kernels(job: Job, _value: None) -> str:
-    return print_kernels(job.module, machine_of(job), job.options.enable_assertions)
+    limit, _ = take_register_limit(job.options.ptxas_options)
+    return print_kernels(job.module, machine_of(job), job.options.enable_assertions, limit)
 
 
 def _print_host(job: Job, _value: None) -> str:

@@ -51,8 +51,8 @@ def entry_name(name: str) -> str:
     )
 
 
-def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
-    """Prints one kernel."""
+def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | None = None) -> None:
+    """Prints one kernel; `max_registers` is the limit where it has none of its own."""
     name = entry_name(kernel.sym_name.data)
     scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
     printer = FunctionPrinter(module, scope)
@@ -61,7 +61,8 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
         printer.coordinates[f"block_dim.{axis}"] = str(size)
     printer.exit_label = "exit"
     printer.print_block(kernel.body.block)
-    attributes = "".join(f' "{key}"="{value}"' for key, value in launch_bounds(kernel).items())
+    bounds = launch_bounds(kernel, max_registers)
+    attributes = "".join(f' "{key}"="{value}"' for key, value in bounds.items())
     module.add_function(
         f"define ptx_kernel void @{name}({', '.join(listed)}) convergent nounwind{attributes}"
         f"{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
@@ -131,8 +132,13 @@ def block_size(kernel: KernelOp) -> tuple[int, int, int] | None:
     return None if sizes is None else (*sizes, 1, 1)[:3]  # pyright: ignore
 
 
-def launch_bounds(kernel: KernelOp) -> dict[str, str]:
-    """LLVM attributes for what a launch of the kernel promises and demands."""
+def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[str, str]:
+    """LLVM attributes for what a launch of the kernel promises and demands.
+
+    Args:
+        kernel: its attributes are what the user asked for.
+        max_registers: registers per thread, where the kernel itself has no limit.
+    """
     bounds: dict[str, str] = {}
     fixed, most = block_size(kernel), integers(kernel, "weft.max_threads")
     if fixed is not None:
@@ -147,6 +153,8 @@ def launch_bounds(kernel: KernelOp) -> dict[str, str]:
         values = integers(kernel, name)
         if values is not None:
             bounds[attribute] = ",".join(map(str, values))
+    if max_registers is not None:
+        bounds.setdefault("nvvm.maxnreg", str(max_registers))
     return bounds
 
 
