@@ -18,7 +18,7 @@ import tvm_ffi
 from tests.native.callee import CPU, CUDA
 from tests.native.callee import library as callee
 from tests.native.test_tensor_protocols import Producer, new_capsule
-from weft import ffi
+from weft import _native, ffi
 
 
 def layouts():
@@ -343,3 +343,32 @@ def test_an_exchange_api_without_managed_tensors_is_still_kept(library):
     library.forget_value()
     assert sys.getrefcount(argument) == references
     assert new_capsule is not None
+
+
+NO_TENSORS = {
+    "masked": (lambda: np.ma.masked_array([1.0, 2.0], [0, 1]), "masked array"),
+    "byte-swapped": (lambda: np.zeros(2, ">f4"), "byte.order|'>f'"),
+    "records": (lambda: np.zeros(2, [("a", "i4"), ("b", "i4")]), "dtype|format"),
+    "a field between others": (lambda: np.zeros(4, [("a", "i4"), ("b", "i2")])["a"], "strides"),
+    "dates": (lambda: np.zeros(2, "M8[s]"), "dtype"),
+    "objects": (lambda: np.array([object()]), "dtype|format"),
+    "texts": (lambda: np.array(["a"]), "dtype|format"),
+    "long doubles": (lambda: np.zeros(2, np.longdouble), "float128|longdouble|'g'"),
+}
+
+
+@pytest.mark.parametrize("rung", [2, 8, 32, 63], ids=["structure", "dlpack", "buffer", "all"])
+@pytest.mark.parametrize("kind", NO_TENSORS)
+def test_what_numpy_holds_that_no_element_type_describes_is_refused_on_every_rung(
+    library, kind, rung
+):
+    make, message = NO_TENSORS[kind]
+    _native.set_reader_rungs(rung)
+    try:
+        for value, where in ((make(), ""), ((1, [make()]), r"\[1\]\[0\]")):
+            with pytest.raises(
+                (TypeError, ValueError), match=rf"^echo: argument #0{where}: .*({message})"
+            ):
+                library.echo(value)
+    finally:
+        _native.set_reader_rungs(63)
