@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from tests.profiler.trace_processor import query
-from tests.profiler.writing import Entry, lane_buffer
+from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
 from weft import _native
 from weft.profiler import (
     Launch,
@@ -23,6 +23,7 @@ from weft.profiler import (
     calibrate,
     capture,
     decode_lane,
+    decode_tirx,
     inflation,
 )
 from weft.profiler.records import LANE, RECORD
@@ -266,6 +267,16 @@ def test_the_summary_is_a_table_of_groups_and_events():
         for group in ("even", "odd")
         for event, count in (("outer", "3"), ("inner", "9"))
     }
+
+
+def test_times_within_a_lane_are_shown_to_the_cycle_and_those_of_the_timer_to_its_tick():
+    lanes = [[Entry(100, 0, 0), Entry(120, 1, 0)]]
+    cycles = lane_buffer(lanes, 1, names=["x"], capacity=9, flags=0, ratio=2)
+    text = Trace([decode_lane(cycles)]).summary()
+    assert "lanes aligned to 32 ns" in text
+    assert text.splitlines()[2].split()[2:5] == ["1", "20", "ns"]
+    ticks = tirx_buffer([[*lanes[0], Entry(130, 3, 0)]], 1)
+    assert "<64 ns" in Trace([decode_tirx(ticks, ["x"])]).summary()
 
 
 def test_what_was_lost_stands_in_the_summary():

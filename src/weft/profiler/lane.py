@@ -137,6 +137,8 @@ def decode_lane(buffer: object) -> Recording:
     nothing.grid, nothing.block = prologue.grid, prologue.block
     nothing.words_needed = prologue.needed
     nothing.tick_ns = 1.0 if prologue.is_nanoseconds else _GPU_TICK_NS
+    # A lane's records hold cycles, which are shorter than a nanosecond.
+    nothing.step_ns = 1.0
     if prologue.refusal:
         nothing.problems.append(
             f"the buffer has {len(words)} words and this launch needs {prologue.needed}: nothing was recorded"

@@ -53,7 +53,8 @@ class Recording:
         groups: names by number.
         origin_ns: nanoseconds on the clock of the machine that recorded; times count from there.
         grid, block: of the launch; None where the format does not say.
-        tick_ns: how exact the times are.
+        tick_ns: how exact times of different lanes are to each other.
+        step_ns: how exact times within a lane are.
         problems: sentences about what is missing or wrong.
         words_needed: of a buffer that holds every record; 0 where the format does not say.
 
@@ -73,6 +74,7 @@ class Recording:
         "origin_ns",
         "problems",
         "records",
+        "step_ns",
         "tick_ns",
         "words_needed",
     )
@@ -95,7 +97,7 @@ class Recording:
         self.groups = list(groups)
         self.kernel = kernel
         self.origin_ns = origin_ns
-        self.tick_ns = tick_ns
+        self.tick_ns = self.step_ns = tick_ns
         self.problems = list(problems)
         self.words_needed = 0
         self.grid: tuple[int, int, int] | None = None

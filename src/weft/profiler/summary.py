@@ -61,7 +61,7 @@ def _launch_lines(recording: Recording, number: int, cost_ns: float) -> list[str
     if len(units):
         head.append(f"{len(units)} SMs")
     head.append(f"span {duration(span)}")
-    head.append(f"tick {duration(recording.tick_ns)}")
+    head.append(f"lanes aligned to {duration(recording.tick_ns)}")
     head.append(f"{len(records)} records ({lost} lost)")
     spans = find_spans(recording)
     if cost_ns:
@@ -114,7 +114,7 @@ def _rows(recording: Recording, spans: NDArray[Any], kernel_ns: float) -> list[t
         whole = kernel_ns * int(lanes_of[group])
         share = f"{100 * times.sum() / whole:.1f}%" if whole else "-"
         shown = [
-            _measured(value, recording.tick_ns)
+            _measured(value, recording.step_ns)
             for value in (times.min(), np.median(times), np.quantile(times, 0.99), times.max())
         ]
         rows.append(
@@ -131,6 +131,6 @@ def _rows(recording: Recording, spans: NDArray[Any], kernel_ns: float) -> list[t
     return rows
 
 
-def _measured(value: float, tick_ns: float) -> str:
+def _measured(value: float, step_ns: float) -> str:
     """A time, unless it is too short to be one."""
-    return f"<{duration(2 * tick_ns)}" if value < 2 * tick_ns else duration(float(value))
+    return f"<{duration(2 * step_ns)}" if value < 2 * step_ns else duration(float(value))
