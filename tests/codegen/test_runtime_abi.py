@@ -28,6 +28,7 @@ FIELDS = {
     "weft_cpu_launch.table": abi.CPU_LAUNCH_TABLE,
     "weft_cpu_launch.grid": abi.CPU_LAUNCH_GRID,
     "weft_cpu_launch.block": abi.CPU_LAUNCH_BLOCK,
+    "weft_cpu_launch.shared_memory_bytes": abi.CPU_LAUNCH_SHARED_MEMORY,
     **{f"weft_runtime_table.{row}": offset for row, (offset, _) in abi.ROWS.items()},
 }
 

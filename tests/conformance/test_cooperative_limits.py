@@ -141,6 +141,42 @@ def test_shared_memory_beyond_the_limit_is_refused_with_the_sum(asked, total):
         large(np.zeros(4, np.int32), asked)
 
 
+@weft.kernel
+def dynamic_kernel(out: weft.Tensor, rows: weft.i32, columns: weft.i32, offset: weft.i64):
+    own = weft.shared(5, weft.f32)
+    tile = weft.dynamic_shared((rows, columns), weft.f32, offset)
+    own[0] = 1.0
+    tile[rows - 1, columns - 1] = 2.0
+    weft.sync_threads()
+    out[weft.thread_idx.x] = own[0] + tile[rows - 1, columns - 1]
+
+
+@weft.jit
+def dynamic(out: weft.Tensor, rows: weft.i32, columns: weft.i32, offset: weft.i64, asked: weft.i32):
+    dynamic_kernel(out, rows, columns, offset).launch(
+        grid=1, block=out.shape[0], shared_memory_bytes=asked
+    )
+
+
+@pytest.mark.parametrize("asked", [(8, 4, 0, 128), (8, 4, 64, 192), (1, 1, 0, 4)])
+def test_dynamic_shared_memory_up_to_what_was_asked_for_is_there(asked):
+    out = np.zeros(3, np.float32)
+    dynamic(out, *asked)
+    assert (out == 3).all()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [(8, 4, 0, 124), (8, 4, 64, 188), (1, 1, 0, 0), (-1, 4, 0, 128), (1, 1, -8, 128),
+     ((1 << 31) - 1, (1 << 31) - 1, 0, 128), (65536, 65536, 0, 128), (1, 1, 1 << 62, 128)],
+)  # fmt: skip
+def test_dynamic_shared_memory_beyond_what_was_asked_for_is_an_error(asked):
+    with pytest.raises(AssertionError, match="dynamic_shared array ends within") as caught:
+        dynamic(np.zeros(3, np.float32), *asked)
+    assert "in dynamic_kernel" in str(caught.value)
+    assert "(block (0, 0, 0), thread (0, 0, 0))" in str(caught.value)
+
+
 def masked(mask: str, lanes: int = 20) -> np.ndarray:
     """What each lane of a partial warp gets from a sum under a mask, which is an expression in `t`."""
     host = define(

@@ -32,6 +32,7 @@ LAUNCH_BYTES: Final = 88
 CPU_LAUNCH_TABLE: Final = 0
 CPU_LAUNCH_GRID: Final = 8
 CPU_LAUNCH_BLOCK: Final = 20
+CPU_LAUNCH_SHARED_MEMORY: Final = 32
 
 # name -> (offset in bytes of the function pointer in the table, LLVM function type)
 ROWS: Final = {

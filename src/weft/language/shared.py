@@ -74,7 +74,9 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
 def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: object = 0) -> Tensor:
     """A view of the shared memory that the launch asks for with ``shared_memory_bytes``.
 
-    Views may overlap. Nothing checks that the bytes are there: ask for as many as the views reach.
+    Views may overlap. Ask for as many bytes as the views reach: where shape, offset and ``shared_memory_bytes``
+    are constants, too few are refused when it is compiled, else on the CPU when it runs, like an `assert`. On a
+    GPU nothing checks the rest.
 
     Args:
         builder: where operations go; users leave it out.

@@ -34,10 +34,15 @@ def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
 
 
 def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
+    print_check(printer, op, printer.values[op.operands[0]], op.text.data)
+
+
+def print_check(printer: FunctionPrinter, op: Operation, condition: str, text: str) -> None:
+    """Where an i1 is false the launch fails, with the operation's place, the text, block and thread."""
     good, bad = printer.new_label("asserted"), printer.new_label("failed")
-    printer.branch_if(printer.values[op.operands[0]], good, bad)
+    printer.branch_if(condition, good, bad)
     printer.start(bad)
-    site = _failure_site(printer, op)
+    site = _failure_site(printer, op, text)
     table = printer.let("load ptr, ptr %launch, align 8", "table")
     call_row(
         printer,
@@ -68,7 +73,7 @@ def linear_thread(printer: FunctionPrinter) -> str:
     return printer.let(f"add i64 {rows}, {wide['thread_idx.x']}")
 
 
-def _failure_site(printer: FunctionPrinter, op: AssertOp) -> str:
+def _failure_site(printer: FunctionPrinter, op: Operation, text: str) -> str:
     """A `weft_failure_site`: the kernel's name, the place, the text, the kind, the line."""
     module = printer.module
     kernel: Operation | None = op
@@ -80,7 +85,7 @@ def _failure_site(printer: FunctionPrinter, op: AssertOp) -> str:
     line = position.line.data if position else 0
     return module.add_global(
         "private unnamed_addr constant { ptr, ptr, ptr, i32, i32 } { "
-        f"ptr {module.string(name)}, ptr {module.string(place)}, ptr {module.string(op.text.data)}, "
+        f"ptr {module.string(name)}, ptr {module.string(place)}, ptr {module.string(text)}, "
         f"i32 {FAILURE_ASSERTION}, i32 {line} }}, align 8",
         "site",
     )

@@ -6,8 +6,12 @@ In: cuda.shared, cuda.dynamic_shared. Out: tensors. The engine has named the buf
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.debug import print_check
+from weft.codegen import runtime_abi as abi
+from weft.codegen.llvm_types import f64_text, memory_type, size_in_bytes
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.function_printer import FunctionPrinter
+
+_TOO_LARGE: Final = (
+    "the dynamic_shared array ends within what the launch asks for with shared_memory_bytes"
+)
 
 
 def uses_shared_memory(kernel: KernelOp) -> bool:
@@ -37,9 +45,32 @@ def _print_dynamic_shared(printer: FunctionPrinter, op: DynamicSharedOp) -> None
         kernel = kernel.parent_op()
     own = kernel.shared_memory_bytes if kernel is not None else 0
     offset = printer.values[op.operands[0]]
+    dims = [printer.values[dim] for dim in op.operands[1:]]
+    _print_end_check(printer, op, own, offset, dims)
     if own:
         offset = printer.let(f"add i64 {offset}, {own}")
-    _define(printer, op, offset, [printer.values[dim] for dim in op.operands[1:]])
+    _define(printer, op, offset, dims)
+
+
+def _print_end_check(
+    printer: FunctionPrinter, op: DynamicSharedOp, own: int, offset: str, given: list[str]
+) -> None:
+    """The launch fails where the array ends behind the block's memory, which is memory of the process here."""
+    tensor_type: Any = op.results[0].type
+    size = float(size_in_bytes(memory_type(tensor_type.element_type)))
+    size *= math.prod(dim for dim in tensor_type.dims if dim != DYNAMIC)
+    # As double, which does not wrap; a negative dimension or offset counts as a large one.
+    end = f64_text(size)
+    for dim in given:
+        wide = printer.let(f"uitofp i32 {dim} to double")
+        end = printer.let(f"fmul double {end}, {wide}")
+    begin = printer.let(f"uitofp i64 {offset} to double")
+    end = printer.let(f"fadd double {end}, {begin}")
+    end = printer.let(f"fadd double {end}, {f64_text(float(own))}", "end")
+    place = printer.let(f"getelementptr i8, ptr %launch, i64 {abi.CPU_LAUNCH_SHARED_MEMORY}")
+    bytes_there = printer.let(f"load i32, ptr {place}, align 4")
+    there = printer.let(f"uitofp i32 {bytes_there} to double")
+    print_check(printer, op, printer.let(f"fcmp ole double {end}, {there}"), _TOO_LARGE)
 
 
 def _define(
