@@ -31,6 +31,7 @@ int add_object_classes(PyObject* module);  // python/object_class.cpp
 int add_prepared_call(PyObject* module);   // python/prepared_call.cpp
 int add_reflection(PyObject* module);      // python/reflection.cpp
 int add_registry(PyObject* module);        // python/registry.cpp
+int add_mapping_items(PyObject* module);   // python/mapping_items.cpp
 int add_tensor(PyObject* module);          // python/tensor.cpp
 int add_tensor_view(PyObject* module);     // python/tensor_view.cpp
 int add_type_table(PyObject* module);      // python/type_table.cpp

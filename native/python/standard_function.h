@@ -9,12 +9,14 @@
 
 namespace weft {
 
-#define WEFT_STANDARD_FUNCTIONS(ROW) \
-  ROW(kArray, "ffi.Array")           \
-  ROW(kMap, "ffi.Map")               \
-  ROW(kShape, "ffi.Shape")           \
-  ROW(kMapSize, "ffi.MapSize")       \
-  ROW(kMapIterator, "ffi.MapForwardIterFunctor")
+#define WEFT_STANDARD_FUNCTIONS(ROW)             \
+  ROW(kArray, "ffi.Array")                       \
+  ROW(kMap, "ffi.Map")                           \
+  ROW(kShape, "ffi.Shape")                       \
+  ROW(kMapSize, "ffi.MapSize")                   \
+  ROW(kMapIterator, "ffi.MapForwardIterFunctor") \
+  ROW(kDictSize, "ffi.DictSize")                 \
+  ROW(kDictIterator, "ffi.DictForwardIterFunctor")
 
 enum class Standard : uint8_t {
 #define WEFT_ROW(name, text) name,

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import collections
+import itertools
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 import tvm_ffi
 
-from weft import ffi
+from weft import _native, ffi
 
 SEQUENCES = [[], [1], [1, "two", None, 2.5, (3, 4)], list(range(100))]
 
@@ -178,3 +182,48 @@ def test_the_package_s_containers_are_taken_and_given(library):
     assert type(ffi.Map({"a": 1}).__tvm_ffi_object__()) is tvm_ffi.Map
     theirs = tvm_ffi.convert(len)
     assert theirs(ffi.List([1, 2, 3])) == 3
+
+
+def test_a_dict_is_read_while_other_threads_change_it():
+    shared = ffi.Dict({f"key number {number}": number for number in range(50)})
+    failures: list[BaseException] = []
+    ended = threading.Event()
+
+    def guarded(work):
+        try:
+            while not ended.is_set():
+                work()
+        except BaseException as error:
+            failures.append(error)
+
+    numbers = itertools.count(50)
+
+    def change():
+        number = next(numbers)
+        shared[f"key number {number}"] = number
+        if number % 97 == 0:
+            shared.clear()
+
+    def read():
+        assert all(isinstance(key, str) for key in shared)
+        assert repr(shared).startswith("Dict({")
+        assert (1, 2) not in shared
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (change, read, read)]
+    try:
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert failures == []
+
+
+def test_only_mappings_have_items():
+    with pytest.raises(TypeError, match=r"ffi.Map or an ffi.Dict"):
+        _native.mapping_items(ffi.Array([1]), None)

@@ -131,16 +131,6 @@ class List(Object, MutableSequence[Any]):
         return f"List({list(self)!r})"
 
 
-def _iterate(
-    mapping: Object, iterator: str, size: int, objects: str = "values"
-) -> Iterator[tuple[Any, Any]]:
-    cursor = standard_function(iterator)(mapping)
-    cursor.objects = objects
-    for _ in range(size):
-        yield cursor(0), cursor(1)
-        cursor(2)
-
-
 def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
     pairs = dict(values).items()
     return [part for pair in pairs for part in pair]
@@ -155,8 +145,7 @@ def _stored_key(mapping: Map | Dict, key: object, kind: str) -> object:
     if standard_function(f"ffi.{kind}Count")(mapping, key):
         return key
     if not isinstance(key, str | bytes | int | float | None):
-        pairs = _iterate(mapping, f"ffi.{kind}ForwardIterFunctor", len(mapping), "objects")
-        for stored, _ in pairs:
+        for stored, _ in _native.mapping_items(mapping, "objects"):
             if stored == key:
                 return stored
     raise KeyError(key)
@@ -168,6 +157,10 @@ def _contains(mapping: Map | Dict, key: object, kind: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def _as_dict(mapping: Map | Dict) -> dict[Any, Any]:
+    return dict(_native.mapping_items(mapping, None))
 
 
 class Map(Object, Mapping[Any, Any]):
@@ -194,18 +187,18 @@ class Map(Object, Mapping[Any, Any]):
         return standard_function("ffi.MapGetItem")(self, _stored_key(self, key, "Map"))
 
     def __iter__(self) -> Iterator[Any]:
-        return (key for key, _ in _iterate(self, "ffi.MapForwardIterFunctor", len(self)))
+        return (key for key, _ in _native.mapping_items(self, None))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return dict(self) == dict(cast("Mapping[Any, Any]", other))
+        return _as_dict(self) == dict(cast("Mapping[Any, Any]", other))
 
     def __hash__(self) -> int:
         return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:
-        return f"Map({dict(self)!r})"
+        return f"Map({_as_dict(self)!r})"
 
 
 class Dict(Object, MutableMapping[Any, Any]):
@@ -246,13 +239,12 @@ class Dict(Object, MutableMapping[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         # Over the keys that are there now: a change on the way must not lead into freed memory.
-        pairs = list(_iterate(self, "ffi.DictForwardIterFunctor", len(self)))
-        return (key for key, _ in pairs)
+        return (key for key, _ in _native.mapping_items(self, None))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return dict(self) == dict(cast("Mapping[Any, Any]", other))
+        return _as_dict(self) == dict(cast("Mapping[Any, Any]", other))
 
     def __repr__(self) -> str:
-        return f"Dict({dict(self)!r})"
+        return f"Dict({_as_dict(self)!r})"
