@@ -51,6 +51,23 @@ def several_breaks_with_else(x, y):
     return found * 10 + kind
 
 
+def returns_beside_the_search(x, y):
+    product = abs(6 * x)
+    for k in range(y + 3):
+        if product > 20:
+            found = k + 1
+            break
+        if y < x <= 3:
+            if x // 4 == 0:
+                if y < x <= product:
+                    return 3
+                if x == 2:
+                    return 5
+    else:
+        found = 6
+    return found + product
+
+
 def else_that_returns(x, y):
     for k in range(5):
         square = k * k
@@ -223,3 +240,46 @@ def kernel(out: weft.Tensor):
     with pytest.raises(weft.CompileError) as caught:
         weft.compile(define(source)["host"])
     assert "f32 (line 9)" in str(caught.value) and "i32 (line 6)" in str(caught.value)
+
+
+FIRST_BREAK = """\
+    for k in range(i):
+        if k == 3:
+            break
+        if k == 4:
+            found = k
+            break
+"""
+LATER_ROUND = """\
+    for k in (3, 4):
+        if k == 3:
+            if i == k:
+                found = k
+                break
+        elif i == 5:
+            break
+"""
+LATER_BREAK = """\
+    for k in range(i):
+        if k > 2:
+            if k > 3:
+                found = k
+                break
+        if k == 1:
+            break
+"""
+
+
+@pytest.mark.parametrize("loop", [FIRST_BREAK, LATER_ROUND, LATER_BREAK])
+def test_a_break_that_leaves_the_name_without_a_value_is_refused(loop):
+    source = f"""\
+@weft.kernel
+def kernel(out: weft.Tensor):
+    i = weft.thread_idx.x
+{loop}\
+    else:
+        found = -1
+    out[i] = found
+{LAUNCH}"""
+    with pytest.raises(weft.CompileError, match="'found' is assigned"):
+        weft.compile(define(source)["host"])

@@ -16,7 +16,7 @@ from xdsl.traits import Pure
 
 from weft.dialects.cuda.kernel import EXIT, UNIT
 from weft.frontend.joins import Join, Mismatch, conflict
-from weft.frontend.names import ACTIVE, LIVE, LOOPING, RESULT
+from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, RESULT
 from weft.frontend.scope import Conflict, LeftEarly, Undefined, WhenDecided
 from weft.language.values import Scalar
 
@@ -60,12 +60,9 @@ class _Side:
         self.places = dict(places)
         self.region = object()
 
-    def may_go_on(self) -> bool:
-        """Whether the innermost loop goes on behind this region, unless the function returns in it."""
-        looping, active = self.values.get(LOOPING), self.values.get(ACTIVE)
-        if isinstance(looping, Scalar) and isinstance(active, Scalar):
-            return looping.ssa is active.ssa
-        return looping is True
+    def may_break(self) -> bool:
+        """Whether the innermost loop may have been left by a break in this region."""
+        return self.values.get(BROKEN, False)
 
 
 class Fork:
@@ -129,6 +126,7 @@ class Fork:
         join = Join(self._frame.builder)
         value = None if pair is None else join.add(*pair)
         joined: dict[str, Any] = {}
+        before[BROKEN] = any(side.may_break() for side in self._sides)
         for name in self._changed(before):
             joined[name] = self._join(join, name, before) if name in names else _DEAD
             if evaluated is not None and isinstance(joined[name], Undefined) and pair is not None:
@@ -173,7 +171,8 @@ class Fork:
         return [
             name
             for name in dict.fromkeys((*first, *second, *before))
-            if not (
+            if name != BROKEN
+            and not (
                 first.get(name, _ABSENT) is second.get(name, _ABSENT) is before.get(name, _ABSENT)
             )
         ]
@@ -214,7 +213,7 @@ class Fork:
             if isinstance(value, LeftEarly) and value.loop is loop:
                 found.append(value.value)
             elif value is _ABSENT or isinstance(value, Undefined):
-                if not side.may_go_on():
+                if side.may_break():
                     return None
                 found.append(_ABSENT)
             elif isinstance(value, Conflict):
@@ -314,6 +313,8 @@ def guard(frame: Frame, body: Callable[[], Any], names: Collection[str]) -> None
         for name in _FLAGS:
             if name in values:
                 values[name] = True
+        if frame.loop is not None:
+            frame.loop.goes_on()
         body()
 
     def ended() -> None:

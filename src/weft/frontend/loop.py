@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
 from weft.frontend.scope import Conflict, LeftEarly, Undefined
 from weft.language.values import Scalar
@@ -37,6 +37,7 @@ class Loop:
     """
 
     __slots__ = (
+        "_outer_broken",
         "_outer_exit_names",
         "_outer_loop",
         "_outer_looping",
@@ -99,6 +100,7 @@ class Loop:
         self._outer_looping = frame.scope.values.get(LOOPING, _ABSENT)
         self._outer_exit_names = frame.exit_names
         self._outer_loop = frame.loop
+        self._outer_broken = frame.scope.values.get(BROKEN, False)
         frame.exit_names = self.body_live
         frame.loop = self
         frame.scope.values[LOOPING] = True
@@ -117,6 +119,7 @@ class Loop:
         values = frame.scope.values
         frame.exit_names = self._outer_exit_names
         frame.loop = self._outer_loop
+        values[BROKEN] = self._outer_broken
         looping = values.pop(LOOPING)
         if self.endless and self.exits.leave_loop:
             looping = False
@@ -134,6 +137,11 @@ class Loop:
     def left_early(self, value: Any) -> LeftEarly:
         """A variable that has this value only where the loop is left by a break."""
         return LeftEarly(value, self, self.frame.locate(self.node).line)
+
+    def goes_on(self) -> None:
+        """Where a round begins, or goes on, no break was met: what only one assigns has no value."""
+        self.frame.scope.values[BROKEN] = False
+        self._settle(was_left=False)
 
     def _settle(self, *, was_left: bool) -> None:
         """Variables that have a value only where the loop was left: it is now known whether it was."""
@@ -177,6 +185,7 @@ class Loop:
         """Traces the body once."""
         values = self.frame.scope.values
         values[LIVE] = True
+        self.goes_on()
         self.statements.block(self.node.body, self.body_live)
 
     def trace_in(self, block: Block, body: Callable[[], None]) -> tuple[dict[str, Any], Any]:

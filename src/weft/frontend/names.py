@@ -23,6 +23,8 @@ LOOPING: Final = "%looping"
 """Whether the innermost loop goes on: false once a break or return was met."""
 ACTIVE: Final = "%active"
 """Whether the function goes on: false once a return was met."""
+BROKEN: Final = "%broken"
+"""Whether a break was met on some path of this round; always a Python bool, and never joined as a value."""
 RESULT: Final = "%result"
 """What the function returns."""
 

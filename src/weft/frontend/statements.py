@@ -19,7 +19,7 @@ from weft.frontend.comprehensions import unpack
 from weft.frontend.context import HOST, KERNEL, FrontendCallable
 from weft.frontend.control_flow import Fork, guard
 from weft.frontend.expressions import Expressions
-from weft.frontend.names import ACTIVE, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
 from weft.frontend.refusals import refusal
 from weft.frontend.scope import Conflict, Undefined, return_type_error
@@ -255,6 +255,7 @@ class Statements:
     def _break(self, node: ast.Break) -> None:
         values = self.frame.scope.values
         values[LIVE] = values[LOOPING] = False
+        values[BROKEN] = True
 
     def _continue(self, node: ast.Continue) -> None:
         self.frame.scope.values[LIVE] = False
