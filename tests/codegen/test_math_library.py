@@ -110,6 +110,38 @@ def test_error_is_within_the_bound(name: str, kind: str):
         assert worst_error(kind, got, exact) <= bound_of(name, kind)
 
 
+def edges(where: str | dict[str, tuple[float, float]], kind: str) -> np.ndarray:
+    """The smallest and largest floats, subnormal and normal, and those where reductions change their way."""
+    dtype, digits, lowest = TYPES[kind]
+    information = np.finfo(dtype)
+    smallest, normal, largest = (
+        dtype(information.smallest_subnormal),
+        dtype(information.tiny),
+        dtype(information.max),
+    )
+    chosen = [smallest, smallest * dtype(3), normal - smallest, normal, normal + smallest, largest]
+    powers = (lowest // 2, -digits, -digits // 2, -12, -1, 0, 1, 15, 16, 29, 30, 31, digits, 100)
+    for power in powers:
+        value = dtype(2.0**power)
+        chosen += [np.nextafter(value, dtype(0)), value, np.nextafter(value, dtype(np.inf))]
+    both = np.array([*chosen, *(-value for value in chosen)], dtype)
+    if isinstance(where, dict):
+        return both[(both >= where[kind][0]) & (both <= where[kind][1])]
+    return both[both > 0] if where == POSITIVE else both
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_error_is_within_the_bound_for_the_smallest_and_largest_floats(name: str, kind: str):
+    reference, where, _ = FUNCTIONS[name]
+    arguments = edges(where, kind)
+    dtype, _, _ = TYPES[kind]
+    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    got = apply(kernel, dtype, arguments)
+    with mpmath.workprec(1400):  # the largest f64 modulo π takes 1024 bits before the point
+        exact = [reference(mpmath.mpf(float(argument))) for argument in arguments]
+        assert worst_error(kind, got, exact) <= bound_of(name, kind)
+
+
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_special_values_are_those_of_c(name: str, kind: str):
     dtype, _, _ = TYPES[kind]
