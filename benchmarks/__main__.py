@@ -21,6 +21,7 @@ BENCHMARKS = (
     "instructions",
     "profiler_cost",
     "gpu_launch",
+    "launch_stages",
 )
 
 

@@ -112,9 +112,17 @@ def eight(a: Vector, b: Vector, c: Vector, d: Vector, e: Vector, f: Vector, g: V
 HOSTS = {0: none, 1: one, 3: three, 8: eight}
 
 
-def time_calls(call: str, names: dict[str, Any], launches: int) -> float:
-    """Nanoseconds of one evaluation of `call`, with an empty queue before it; the loop counts in."""
-    _native.synchronize(0)
+def time_calls(call: str, names: dict[str, Any], launches: int, wait: bool = True) -> float:
+    """Nanoseconds of one evaluation of `call`, with an empty queue before it; the loop counts in.
+
+    Args:
+        call: an expression.
+        names: what it sees.
+        launches: how many times it is evaluated.
+        wait: whether to empty the queue; False where the caller has done so.
+    """
+    if wait:
+        _native.synchronize(0)
     return timeit.Timer(call, globals=names).timeit(launches) / launches * 1e9
 
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import gpu_launch
+from benchmarks import gpu_launch, launch_stages
 from benchmarks.gpu_launch import COUNTS, PEERS, figures, gpu_missing
 from benchmarks.harness import ROOT
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
@@ -61,9 +61,29 @@ def test_a_peer_that_fails_while_it_is_measured_is_a_line_with_the_reason(
     assert all(figure.value for figure in found)
 
 
+@on_fake()
+def test_the_parts_of_a_launch_add_up_to_the_whole_and_the_context_is_put_back(fake: FakeCuda):
+    options = "--gpu-arch sm_90"
+    found = list(
+        launch_stages.figures(make_array, 3, driver=str(fake.path), options=options, launches=20)
+    )
+    values = {figure.name.removeprefix("launch_stages/"): figure.value for figure in found}
+    assert len(values) == len(COUNTS) * 7
+    for count in COUNTS:
+        parts = {
+            name.split(", ", 1)[1]: value for name, value in values.items() if name[0] == str(count)
+        }
+        whole, _ = parts.pop("whole call"), parts.pop("device switch")
+        assert sum(parts.values()) == pytest.approx(whole)
+    assert fake.current() is not None
+    # The switched calls set the context and restore it; the others leave it alone.
+    assert fake.count("cuCtxSetCurrent") >= 2 * 20 * 3 * len(COUNTS)
+
+
 @pytest.mark.skipif(not gpu_missing(), reason="there is a GPU")
-def test_a_machine_without_a_gpu_is_told_so():
-    command = [sys.executable, "-m", "benchmarks.gpu_launch", "--json"]
+@pytest.mark.parametrize("name", ["gpu_launch", "launch_stages"])
+def test_a_machine_without_a_gpu_is_told_so(name: str):
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     (line,) = done.stdout.splitlines()
     assert gpu_missing() in json.loads(line)["note"]

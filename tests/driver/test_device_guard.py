@@ -446,3 +446,19 @@ def test_launch_attributes_of_a_host_function_reach_the_driver(fake: FakeCuda):
     Compiled(add_one_first, a, b).register(fake)(a, b)
     assert result[0] == 1
     assert "attributes=[4:2,1,1 2:1,0,0 6:1,0,0 8:4294967294,0,0]" in fake.launches()[0]
+
+
+@weft.jit
+def count_rows(a: weft.Tensor[weft.f32, ("n", 2)]):
+    return a.shape[0]
+
+
+@on_fake()
+def test_a_function_that_launches_nothing_needs_no_device(fake: FakeCuda):
+    tensor = empty((5, 2), weft.f32, 0)
+    fake.forget_calls()
+    function = weft.compile(count_rows, tensor, options="--gpu-arch sm_90")
+    assert function(tensor) == 5
+    assert fake.calls() == []
+    with pytest.raises(ValueError, match=r"shape\[1\] is 3, expected 2"):
+        function(empty((5, 3), weft.f32, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make gpu` runs: the tests marked `gpu`, then the benchmark of launches; says why where there is no GPU.
+"""What `make gpu` runs: the tests marked `gpu`, then the benchmarks of launches; says why where there is no GPU.
 
 In: more arguments for pytest. Out: its report and JSON lines; 0 also where there is nothing to run on.
 """
@@ -17,14 +17,15 @@ from tests.conftest import gpu_missing
 
 
 def main() -> int:
-    """Run the tests that need a GPU, and the benchmark also where one fails."""
+    """Run the tests that need a GPU, and the benchmarks also where one fails."""
     if reason := gpu_missing():
         print(f"make gpu needs an NVIDIA GPU and its driver: {reason}")
         return 0
     failed = int(pytest.main(["-m", "gpu", str(Path(__file__).parent), *sys.argv[1:]]))
-    command = [sys.executable, "-m", "benchmarks.gpu_launch", "--json"]
-    measured = subprocess.run(command, check=False, cwd=ROOT).returncode
-    return failed or measured
+    for name in ("gpu_launch", "launch_stages"):
+        command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
+        failed = failed or subprocess.run(command, check=False, cwd=ROOT).returncode
+    return failed
 
 
 if __name__ == "__main__":

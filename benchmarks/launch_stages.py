@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the host time of a launch on a GPU goes: Python's call, conversion, validation, the driver, a device switch.
+
+Each part is the difference of two calls that were measured in turn: of a native function that does nothing, of a
+host function that checks its arguments and launches nothing, of one that launches, of that one called where no
+context is current. The driver's part is a bare C loop. In: a GPU. Out: nanoseconds for 0, 1, 3 and 8 tensors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import weft
+from benchmarks.callees import address
+from benchmarks.gpu_launch import (
+    COUNTS,
+    HOSTS,
+    LAUNCHES,
+    Vector,
+    bare_caller,
+    build_bare_loop,
+    caller,
+    choose_array,
+    gpu_missing,
+    time_calls,
+)
+from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
+from weft import _native
+from weft.driver.library import prepare_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+@weft.jit
+def check_none():
+    """Take nothing, launch nothing."""
+
+
+@weft.jit
+def check_one(a: Vector):
+    """Check one vector."""
+
+
+@weft.jit
+def check_three(a: Vector, b: Vector, c: Vector):
+    """Check three vectors."""
+
+
+@weft.jit
+def check_eight(
+    a: Vector, b: Vector, c: Vector, d: Vector, e: Vector, f: Vector, g: Vector, h: Vector
+):
+    """Check eight vectors."""
+
+
+CHECKS = {0: check_none, 1: check_one, 3: check_three, 8: check_eight}
+
+
+def doing_nothing(count: int) -> _native.Function:
+    """A native function that takes any values and returns at once, called as compiled functions are."""
+    names = [f"a{index}" for index in range(count)]
+    plan = _native.CallPlan("nothing", f"nothing({', '.join(names)})", names)
+    return _native.Function.from_address(address("nothing"), None, None, plan)
+
+
+def without_context(
+    library: Any, function: Any, arrays: Sequence[Any], launches: int
+) -> Callable[[], float]:
+    """A measurement of calls that switch to the device and back, since no context is current before them."""
+    names = {f"a{index}": array for index, array in enumerate(arrays)}
+    call = f"f({', '.join(names)})"
+
+    def measure() -> float:
+        current = ctypes.c_void_p()
+        library.cuCtxGetCurrent(ctypes.byref(current))
+        _native.synchronize(0)
+        library.cuCtxSetCurrent(None)
+        try:
+            return time_calls(call, {"f": function, **names}, launches, wait=False)
+        finally:
+            library.cuCtxSetCurrent(current)
+
+    return measure
+
+
+def figures(
+    make_array: Callable[[], tuple[Any, int]],
+    rounds: int,
+    *,
+    driver: str = "libcuda.so.1",
+    options: str = "",
+    launches: int = LAUNCHES,
+) -> Iterator[Figure]:
+    """Nanoseconds of each part of a launch, for each number of tensors.
+
+    Args:
+        make_array: makes a vector of f32 on device 0; gives it and its address.
+        rounds: measurements of each kind.
+        driver: the driver's library.
+        options: more options of `weft.compile`.
+        launches: how many one measurement takes.
+    """
+    _native.set_current_device(0)
+    library = ctypes.CDLL(driver)
+    with tempfile.TemporaryDirectory() as folder:
+        loop = build_bare_loop(folder)
+        for count in COUNTS:
+            made = [make_array() for _ in range(count)]
+            arrays = [array for array, _ in made]
+            target = f"--target cuda {options}"
+            launching = weft.compile(HOSTS[count], *arrays, options=target)
+            checking = weft.compile(CHECKS[count], *arrays, options=target)
+            for_bare = weft.compile(HOSTS[count], *arrays, options=f"{target} --executor context")
+            found = medians(
+                interleave(
+                    {
+                        "call": caller(doing_nothing(0), (), launches),
+                        "converted": caller(doing_nothing(count), arrays, launches),
+                        "checked": caller(checking, arrays, launches),
+                        "launched": caller(launching, arrays, launches),
+                        "switched": without_context(library, launching, arrays, launches),
+                        "bare": bare_caller(
+                            loop, driver, for_bare, [at for _, at in made], launches
+                        ),
+                    },
+                    rounds,
+                )
+            )
+            yield from parts(count, found)
+
+
+def parts(count: int, found: dict[str, float]) -> Iterator[Figure]:
+    """The differences, as figures. They add up to the whole call, but for the switch, which most calls lack."""
+    values = {
+        "Python's call": (found["call"], "a native function without arguments that does nothing"),
+        "conversion": (found["converted"] - found["call"], "arguments to the ABI's values"),
+        "validation": (found["checked"] - found["converted"], "decoding and every check"),
+        "device guard and parameters": (
+            found["launched"] - found["checked"] - found["bare"],
+            "context read, parameters and configuration filled in",
+        ),
+        "driver": (found["bare"], "cuLaunchKernelEx in a C loop"),
+        "whole call": (found["launched"], "the sum of these"),
+        "device switch": (
+            found["switched"] - found["launched"],
+            "more where no context is current: set, and restored",
+        ),
+    }
+    for part, (value, note) in values.items():
+        yield Figure(f"launch_stages/{count} tensors, {part}", value, "ns", note=note)
+
+
+def main() -> None:
+    """Print every figure, or why there is none."""
+    arguments = parse_arguments(__doc__ or "", rounds=15)
+    if reason := gpu_missing():
+        found = [Figure("launch_stages", None, "ns", note=f"needs an NVIDIA GPU: {reason}")]
+        report(found, arguments.json)
+        return
+    prepare_driver()
+    report(figures(choose_array(), arguments.rounds), arguments.json)
+
+
+if __name__ == "__main__":
+    main()
