@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons of containers that hold staged values, and `in`: one comparison per item.
 
-In: two compile-time values of which one holds staged ones. Out: a bool, or a staged one. Next: short_circuit.
+In: two compile-time values of which one holds staged ones. Out: a bool, or a staged one. Next: folds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _same(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
             return False
         if type(other) not in PLAIN and not hasattr(other, "dtype"):
             return False
-    return short_circuit.equal(visitor, node, left, right)
+    return visitor.equal(node, left, right)
 
 
 def _pairs(left: object, right: object) -> list[tuple[Any, Any]] | None:

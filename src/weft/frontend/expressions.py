@@ -11,7 +11,15 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import attributes, calls, comprehensions, constants, methods, short_circuit
+from weft.frontend import (
+    attributes,
+    calls,
+    comparisons,
+    comprehensions,
+    constants,
+    methods,
+    short_circuit,
+)
 from weft.frontend.context import LocalFunction
 from weft.frontend.refusals import refusal
 from weft.frontend.structure import PLAIN, contains_staged
@@ -157,7 +165,11 @@ class Expressions:
         return constants.unary(operator, value)
 
     def _compare(self, node: ast.Compare) -> Any:
-        return short_circuit.comparison(self, node)
+        return comparisons.comparison(self, node)
+
+    def equal(self, node: ast.AST, left: Any, right: Any) -> Any:
+        """``left == right``, where the operation comes from `node`."""
+        return comparisons.compare_one(self, node, ast.Eq(), left, right)
 
     def _bool(self, node: ast.BoolOp) -> Any:
         return short_circuit.boolean(self, node)
@@ -167,6 +179,12 @@ class Expressions:
 
     def _call(self, node: ast.Call) -> Any:
         return calls.call(self, node)
+
+    def call_value(
+        self, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """The value of calling a compile-time object at `node`."""
+        return calls.call_value(self, node, callee, arguments, keywords)
 
     def _attribute(self, node: ast.Attribute) -> Any:
         return attributes.attribute(self.frame, self.evaluate(node.value), node)

@@ -13,7 +13,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError
-from weft.frontend import attributes, calls, comprehensions, constants, short_circuit
+from weft.frontend import attributes, comparisons, comprehensions, constants, short_circuit
 from weft.language.values import Scalar, is_instance, is_staged
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[s
     function, *sequences = given
     columns = [comprehensions.iterate(visitor.frame, items, node) for items in sequences]
     rows = zip(*columns, strict=False)
-    return tuple(calls.call_value(visitor, node, function, list(row), {}) for row in rows)
+    return tuple(visitor.call_value(node, function, list(row), {}) for row in rows)
 
 
 def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -95,7 +95,7 @@ def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dic
     function, items = given
     kept: list[Any] = []
     for item in comprehensions.iterate(visitor.frame, items, node):
-        found = item if function is None else calls.call_value(visitor, node, function, [item], {})
+        found = item if function is None else visitor.call_value(node, function, [item], {})
         holds = visitor.truth_of(found, node)
         constants.refuse_staged(holds, "what filter() keeps")
         if holds:
@@ -112,7 +112,7 @@ def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dic
         raise TypeMismatchError("CALL_ARGUMENTS", "reduce() of an empty sequence needs a start")
     value = items[0]
     for item in items[1:]:
-        value = calls.call_value(visitor, node, function, [value, item], {})
+        value = visitor.call_value(node, function, [value, item], {})
     return value
 
 
@@ -158,7 +158,7 @@ def _comparison(kind: type[ast.cmpop]) -> Emit:
         visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
     ) -> Any:
         _only("a comparison", given, keywords, 2)
-        return short_circuit.compare_one(visitor, node, kind(), given[0], given[1])
+        return comparisons.compare_one(visitor, node, kind(), given[0], given[1])
 
     return emit
 

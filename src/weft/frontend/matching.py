@@ -174,7 +174,7 @@ class Matcher:
             return bool(constants.python("the comparison", lambda: subject == value))
         if is_staged(subject) and not isinstance(value, int | float | Scalar):
             return False
-        return short_circuit.equal(self._visitor, pattern, subject, value)
+        return self._visitor.equal(pattern, subject, value)
 
     def _refuse_tensor(self, pattern: ast.pattern, subject: Any) -> None:
         if is_staged(subject) and not isinstance(subject, Scalar):
