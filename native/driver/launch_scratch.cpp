@@ -51,9 +51,11 @@ bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const ch
 // nullptr with an exception. Needs the GIL.
 PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPlace& place, void** slot) {
   Reference source(Py_NewRef(g_source));
-  Reference memory(PyObject_CallFunction(
-      source.get(), "iLLK", int{wanted.kind}, static_cast<long long>(bytes),
-      static_cast<long long>(wanted.alignment), reinterpret_cast<unsigned long long>(place.stream)));
+  Reference memory(or_wait_for_the_end([&] {
+    return PyObject_CallFunction(source.get(), "iLLK", int{wanted.kind}, static_cast<long long>(bytes),
+                                 static_cast<long long>(wanted.alignment),
+                                 reinterpret_cast<unsigned long long>(place.stream));
+  }));
   if (!memory || memory.get() == Py_None) return memory.release();
   ParameterType pointer{};
   uint64_t address = 0;

@@ -96,6 +96,10 @@ PyGetSetDef kProperties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+PyObject* call_hook(PyObject* hook, PyObject* metadata) {
+  return or_wait_for_the_end([=] { return PyObject_CallOneArg(hook, metadata); });
+}
+
 // Everything as a dict, with what the user's function adds; computed on the first call and kept.
 PyObject* get_all(PyObject* self, PyObject*) {
   Metadata* metadata = as_metadata(self);
@@ -107,7 +111,7 @@ PyObject* get_all(PyObject* self, PyObject*) {
   }
   if (!all) return nullptr;
   if (metadata->compute != nullptr) {
-    Reference more(PyObject_CallOneArg(metadata->compute, self));
+    Reference more(call_hook(metadata->compute, self));
     if (!more || PyDict_Update(all.get(), more.get()) != 0) return nullptr;
   }
   metadata->computed = Py_NewRef(all.get());
@@ -165,7 +169,7 @@ void call_exit_after_failure(PyObject* hook, PyObject* metadata) {
   ffi().error_move_from_raised(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  Reference result(PyObject_CallOneArg(hook, metadata));
+  Reference result(call_hook(hook, metadata));
   if (!result) PyErr_WriteUnraisable(hook);
   if (type != nullptr) PyErr_Restore(type, value, traceback);
   if (error == nullptr) return;
@@ -179,7 +183,7 @@ int32_t call_hooks(const LaunchFacts& facts, int32_t (*perform)(void*), void* da
   Reference metadata(make_metadata(facts));
   if (!metadata) return raise_into_ffi();
   if (enter) {
-    Reference result(PyObject_CallOneArg(enter.get(), metadata.get()));
+    Reference result(call_hook(enter.get(), metadata.get()));
     if (!result) return raise_into_ffi();
   }
   const int32_t code = perform(data);
@@ -188,7 +192,7 @@ int32_t call_hooks(const LaunchFacts& facts, int32_t (*perform)(void*), void* da
     call_exit_after_failure(exit.get(), metadata.get());
     return code;
   }
-  Reference result(PyObject_CallOneArg(exit.get(), metadata.get()));
+  Reference result(call_hook(exit.get(), metadata.get()));
   return result ? 0 : raise_into_ffi();
 }
 
