@@ -131,8 +131,19 @@ def test_a_device_that_cannot_be_left_fails_the_call():
     table = RecordingTable(device_leave=-1)
     f = on_cuda(Parameter("n", types.i32))
     values = (type(none()) * 1)(integer(5))
-    assert f._entry(table.state, values, 1, None) == -1
+    assert f._entry(table.state, values, 1, ctypes.byref(none())) == -1
     assert table.names() == ["environment_stream", "device_enter", "device_leave"]
+
+
+def test_without_a_place_for_the_result_arguments_are_checked_and_nothing_is_entered():
+    table = RecordingTable()
+    f = on_cuda(Parameter("n", types.i32))
+    values = (type(none()) * 1)(integer(5))
+    assert f._entry(table.state, values, 1, None) == 0
+    assert "device_enter" not in table.names()
+    values[0] = integer(2**40)
+    f._entry(table.state, values, 1, None)
+    assert table.names()[-1] == "fail"
 
 
 def test_the_result_is_made_after_the_device_was_left():

@@ -2,7 +2,8 @@
 """The wrapper as a whole: where its state comes from, and which printer each operation has.
 
 In: ffi.func. Out: `i32 @__tvm_ffi_<name>(ptr %handle, ptr %args, i32 %count, ptr %result)`. The state is `handle`;
-for a caller that has only the symbol it is `@weft_state`, which the loader fills. Next: backends.
+for a caller that has only the symbol it is `@weft_state`, which the loader fills. With a null `result` the arguments
+are checked and nothing is called. Next: backends.
 """
 
 from __future__ import annotations

@@ -183,6 +183,14 @@ class WrapperPrinter(FunctionPrinter):
         self._has_failing_call = True
         self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), _FAILED)
 
+    def return_if_only_checking(self) -> None:
+        """Returns 0 where the caller gave a null pointer for the result."""
+        checked, wanted = self.new_label("checked"), self.new_label("wanted")
+        self.branch_if(self.let("icmp eq ptr %result, null"), checked, wanted, UNLIKELY)
+        self.start(checked)
+        self.line("ret i32 0")
+        self.start(wanted)
+
     def _go_on_if(self, condition: str, failing: str) -> None:
         good = self.new_label("good")
         self.branch_if(condition, good, failing, LIKELY)
