@@ -45,3 +45,12 @@ def test_every_block_that_needs_a_gpu_runs_on_the_fake_driver(blocks: list[str],
 
 def test_no_block_of_the_page_is_left_out(blocks: list[str]):
     assert PAGE.read_text().count("<!-- not run") == len(blocks) == 3
+
+
+def test_the_page_names_everything_that_is_public():
+    from weft import driver
+
+    names = {name for name in dir(driver) if name in driver._MODULE_OF}
+    page = PAGE.read_text()
+    assert len(names) > 35
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
