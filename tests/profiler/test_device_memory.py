@@ -141,11 +141,34 @@ def test_each_launch_of_a_loop_has_memory_of_its_own_on_its_stream(fake: FakeCud
     assert trace.problems == []
     assert [len(found.records) for found in trace.recordings] == [6 * (2 + 3 * 2)] * 5
     assert {launch.stream for launch in trace.launches} == {stream}
-    copies = fake.calls("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync")
-    assert len(copies) == 10
-    assert all(f"{stream:#x}" in text for text in copies)
+    prepared = fake.calls("cuMemcpyHtoDAsync")
+    assert len(prepared) == 5
+    assert all(f"{stream:#x}" in text for text in prepared)
+    assert len(fake.calls("cuMemcpyDtoHAsync")) == 5
     weft.synchronize()
     assert fake.live("allocation") == before
+
+
+@on_fake()
+def test_a_stream_may_be_gone_when_the_capture_ends(fake: FakeCuda):
+    run = compiled("spin").register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    with capture(WORDS) as trace:
+        run(empty(8, weft.f32, "cuda"), 2, 1, weft.Stream(stream))
+        fake.destroy_stream(stream)
+    assert trace.problems == []
+    assert trace.launches[0].stream == stream
+
+
+@on_fake(devices=2)
+def test_launches_on_two_devices_are_read_from_both(fake: FakeCuda):
+    run = compiled("spin").register(fake)
+    with capture(WORDS) as trace:
+        for device in (1, 0, 1):
+            run(empty(8, weft.f32, device), 2, 1, weft.Stream(0))
+    assert trace.problems == []
+    assert [launch.device for launch in trace.launches] == ["cuda:1", "cuda:0", "cuda:1"]
+    assert [len(found.records) for found in trace.recordings] == [6 * (2 + 3 * 2)] * 3
 
 
 @on_fake()

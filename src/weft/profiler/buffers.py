@@ -44,12 +44,11 @@ class LaunchWords:
         words: as given.
     """
 
-    __slots__ = ("_ordinal", "_owner", "_prologue", "_stream", "address", "words")
+    __slots__ = ("_ordinal", "_owner", "_prologue", "address", "words")
 
     def __init__(self, words: int, ordinal: int | None, stream: int = 0) -> None:
         self.words = words
         self._ordinal = ordinal
-        self._stream = stream
         # The copy may still read it when this returns.
         self._prologue = prologue()
         if ordinal is None:
@@ -68,7 +67,8 @@ class LaunchWords:
         """The words on this machine; the launch must have ended."""
         if self._ordinal is None:
             return self._owner
-        return read_device(self.address, self.words, self._ordinal, self._stream)
+        # Not on the launch's stream, which may be gone by now.
+        return read_device(self.address, self.words, self._ordinal)
 
 
 def _device_memory(words: int, ordinal: int) -> Any:
@@ -78,12 +78,10 @@ def _device_memory(words: int, ordinal: int) -> Any:
     return empty(words, u64, ordinal)
 
 
-def read_device(
-    address: int, words: int, ordinal: int, stream: int | None = None
-) -> NDArray[np.uint64]:
-    """A copy of device memory, in the stream's order."""
+def read_device(address: int, words: int, ordinal: int) -> NDArray[np.uint64]:
+    """A copy of device memory, in the order of the default stream."""
     found = np.empty(words, np.uint64)
-    _native.copy_from_device(address, found, ordinal, stream)
+    _native.copy_from_device(address, found, ordinal)
     return found
 
 
