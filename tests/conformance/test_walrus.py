@@ -78,6 +78,18 @@ def in_a_loop_that_carries_it(x, y):
     return best * 10 + at
 
 
+def used_behind_the_same_condition_twice(x, y):
+    holds = x > 0 and (t := x * y) > 2
+    total = 0
+    if holds:
+        total += t
+    if y > 1:
+        total += 100
+    if holds:
+        total += t * 2
+    return total
+
+
 FUNCTIONS = [
     value
     for value in list(globals().values())
@@ -96,6 +108,7 @@ def test_a_name_that_a_condition_assigns_is_what_python_says(function):
         "if i > 1 or (t := i * 2) > 4:\n        out[i] = t",
         "if i > 1 and (t := i * 2) > 4:\n        out[i] = 1\n    out[i] += t",
         "if not (i > 1 and (t := i * 2) > 4):\n        out[i] = t",
+        "c = i > 1 and (t := i * 2) > 4\n    if i > 5:\n        t = 0\n    if c:\n        out[i] = t",
         "while i > 1 and (t := i * 2) > 4:\n        i -= 1\n    out[i] = t",
     ],
 )

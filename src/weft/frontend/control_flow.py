@@ -127,7 +127,8 @@ class Fork:
         value = None if pair is None else join.add(*pair)
         joined: dict[str, Any] = {}
         before[BROKEN] = any(side.may_break() for side in self._sides)
-        for name in self._changed(before):
+        # An `and` may decide anew what a part of it had decided.
+        for name in self._changed(before, anew=evaluated is not None):
             joined[name] = self._join(join, name, before) if name in names else _DEAD
             if evaluated is not None and isinstance(joined[name], Undefined) and pair is not None:
                 joined[name] = self._when_decided(join, joined[name], name, pair, evaluated)
@@ -165,15 +166,16 @@ class Fork:
             return undefined
         return WhenDecided(undefined, join.add_beside_nothing(value, side), holds=side == 0)
 
-    def _changed(self, before: dict[str, Any]) -> list[str]:
+    def _changed(self, before: dict[str, Any], *, anew: bool) -> list[str]:
         """Variables that a region assigned or deleted, in the order of their assignment."""
         first, second = (side.values for side in self._sides)
         return [
             name
             for name in dict.fromkeys((*first, *second, *before))
             if name != BROKEN
-            and not (
-                first.get(name, _ABSENT) is second.get(name, _ABSENT) is before.get(name, _ABSENT)
+            and not all(
+                _is_kept(side.get(name, _ABSENT), before.get(name, _ABSENT), anew=anew)
+                for side in (first, second)
             )
         ]
 
@@ -194,6 +196,9 @@ class Fork:
             if early is not None:
                 return early
             for value in (one, other):
+                if isinstance(value, LeftEarly | WhenDecided):
+                    # The other region assigned it anew, so what it depended on decides nothing any more.
+                    return Undefined(value.reason, value.hint)
                 if isinstance(value, Undefined | Conflict):
                     return value
             if one is _ABSENT or other is _ABSENT:
@@ -289,6 +294,12 @@ class Fork:
     def _select(self, one: SSAValue, other: SSAValue) -> SSAValue:
         operation = arith.SelectOp(self._condition.ssa, one, other)
         return self._frame.builder.emit(operation).result
+
+
+def _is_kept(value: Any, before: Any, *, anew: bool) -> bool:
+    """Whether a region leaves a variable as it was; one that a condition had decided may have been used in it."""
+    is_decided = isinstance(before, WhenDecided) and not anew
+    return value is before or (is_decided and value is before.value)
 
 
 def _kept(join: Join, value: Any, before: Any, side: int) -> Any:
