@@ -305,7 +305,7 @@ class PtxasOptions(_TextOption):
 
 
 class TimeStages(CompileOption):
-    """Prints how long each stage took, in milliseconds.
+    """Prints how long each stage took, and loading and the first launch when they happen, in milliseconds.
 
     Example:
         >>> weft.compile[weft.TimeStages]
