@@ -162,19 +162,13 @@ def launch_ex(
             f"pointer_check is {brief(pointer_check)}, expected one of: {', '.join(POINTER_CHECKS)}"
         )
     sizes = as_triple(grid, "grid"), as_triple(block, "block")
-    shape = LaunchShape(*sizes, attributes=tuple(attributes))
-    for index, attribute in enumerate(shape.attributes):
-        if not isinstance(attribute, LaunchAttribute):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(
-                f"attributes[{index}] is {attribute!r}, expected one of weft.driver.launch_attributes"
-            )
-        attribute.check(shape, device)
+    checked = _checked_attributes(LaunchShape(*sizes, attributes=tuple(attributes)), device)
     _native.launch_ex(
         function,
         *sizes,
         shared_memory_bytes,
         stream,
-        [(attribute.id, attribute.pack()) for attribute in shape.attributes],
+        [(attribute.id, attribute.pack()) for attribute in checked],
         signature,
         arg_annotations,
         args,
@@ -185,6 +179,18 @@ def launch_ex(
         POINTER_CHECKS[pointer_check],
         release_gil,
     )
+
+
+def _checked_attributes(
+    shape: LaunchShape, device: DeviceProperties | None
+) -> tuple[LaunchAttribute, ...]:
+    for index, attribute in enumerate(shape.attributes):
+        if not isinstance(attribute, LaunchAttribute):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"attributes[{index}] is {attribute!r}, expected one of weft.driver.launch_attributes"
+            )
+        attribute.check(shape, device)
+    return shape.attributes
 
 
 def set_launch_hooks(
