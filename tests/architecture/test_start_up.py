@@ -39,6 +39,19 @@ def test_decorating_a_function_loads_no_compiler():
     assert loaded_after(statement, COMPILER + FOREIGN) == []
 
 
+def test_compiling_and_running_need_no_array_library_nor_the_tvm_ffi_package():
+    libraries = [name for name in FOREIGN if name != "tvm_ffi"]  # its files are looked for
+    statement = (
+        f"for name in {libraries!r}: sys.modules[name] = None  # cannot be imported\n"
+        "from benchmarks.first_result import add_one, main, weft\n"
+        "main()\n"
+        "vector = weft.fake_tensor(weft.f32, ('n',))\n"
+        "assert 'FADD' in weft.compile(add_one, vector, vector, options='--gpu-arch sm_90a').sass\n"
+        f"for name in {libraries!r}: del sys.modules[name]"
+    )
+    assert loaded_after(statement, FOREIGN) == []
+
+
 def test_importing_weft_installs_no_signal_handler():
     handlers = "tuple(signal.getsignal(number) for number in signal.valid_signals())"
     code = f"import signal\nbefore = {handlers}\nimport weft.runtime\nassert before == {handlers}"
