@@ -189,6 +189,17 @@ PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* con
   return finish_call(function, frame, arguments, values, count);
 }
 
+int check_encoded(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
+                  Py_ssize_t count) {
+  const CallContext* outer = t_call;
+  t_call = &frame.context;
+  const int code = function->safe_call(function->handle, values, static_cast<int32_t>(count), nullptr);
+  t_call = outer;
+  if (WEFT_LIKELY(code == 0)) return 0;
+  raise_ffi_error(code);
+  return -1;
+}
+
 PyObject* call_function(PyObject* callable, PyObject* const* arguments, size_t count_and_flags,
                         PyObject* keywords) {
   Function* function = reinterpret_cast<Function*>(callable);

@@ -13,6 +13,11 @@ namespace weft {
 PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* const* arguments,
                        const TVMFFIAny* values, Py_ssize_t count);
 
+// Has the wrapper of a compiled function check encoded values without calling what it wraps: it is given no
+// place for a result. 0, or -1 with the exception that a call would raise.
+int check_encoded(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
+                  Py_ssize_t count);
+
 // Names the argument in the pending exception.
 WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const CallFrame& frame);
 

@@ -198,9 +198,16 @@ Py_ssize_t count_of(const PreparedCall* prepared) {
   return prepared->block == nullptr ? 0 : prepared->block->count;
 }
 
-// Puts a block in which `made[i]`, where there is one, has taken the place of slot i. Takes over the
-// references of `made` in any case. 0, or -1 with MemoryError.
-int install(PreparedCall* prepared, Slot** made) {
+// What the signature demands of the arguments, of each and of all together. 0, or -1 with an exception.
+int check_block(const Function* function, const Block* block) {
+  CallFrame frame;
+  frame.context.tensors = block->tensors;
+  return check_encoded(function, frame, block->values, block->count);
+}
+
+// Puts a block in which `made[i]`, where there is one, has taken the place of slot i, after the checks of
+// the signature if `checked`. Takes over the references of `made` in any case. 0, or -1 with an exception.
+int install(PreparedCall* prepared, Slot** made, bool checked) {
   Block* before = prepared->block;
   const Py_ssize_t count = before->count;
   Block* block = make_block(count);
@@ -214,6 +221,10 @@ int install(PreparedCall* prepared, Slot** made) {
     append(block, slot);
   }
   if (block == nullptr) return -1;
+  if (checked && check_block(prepared->function, block) != 0) {
+    drop_block(block);
+    return -1;
+  }
   prepared->block = block;
   drop_block(before);  // which may run anything
   return 0;
@@ -251,6 +262,7 @@ Slot** make_places(const PreparedCall* prepared) {
   return places;
 }
 
+// Arguments that belong together are put in one by one, so that only a call sees whether they go together.
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   PreparedCall* prepared = as_prepared(self);
   if (value == nullptr) {
@@ -260,7 +272,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   Slot** made = index < 0 ? nullptr : make_places(prepared);
   if (made == nullptr) return -1;
   made[index] = make_slot(prepared->function, index, value);
-  const int failed = made[index] == nullptr ? -1 : install(prepared, made);
+  const int failed = made[index] == nullptr ? -1 : install(prepared, made, false);
   PyMem_Free(made);
   return failed;
 }
@@ -275,7 +287,7 @@ Py_ssize_t position_of_name(const PreparedCall* prepared, PyObject* name) {
   return -1;
 }
 
-// All or none: every value is converted before the first one is put in place.
+// All or none: every value is converted, and all are checked, before the first one is put in place.
 PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positional, PyObject* names) {
   PreparedCall* prepared = as_prepared(self);
   if (positional != 0) {
@@ -292,7 +304,7 @@ PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positio
     complete = index >= 0 && made[index] != nullptr;
   }
   if (complete) {
-    complete = install(prepared, made) == 0;
+    complete = install(prepared, made, true) == 0;
   } else {
     for (Py_ssize_t index = 0; index < most; ++index) drop_slot(made[index]);
   }
@@ -321,7 +333,7 @@ PyMethodDef kMethods[] = {
      METH_FASTCALL | METH_KEYWORDS,
      "replace(**arguments)\n--\n\n"
      "Put other arguments in the place of those with these names: all of them, or none where one is "
-     "refused."},
+     "refused. The checks of a call are made at once."},
     {nullptr, nullptr, 0, nullptr},
 };
 

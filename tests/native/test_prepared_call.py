@@ -175,10 +175,26 @@ def test_errors_name_the_argument_and_change_nothing(function: Any):
     assert b.tolist() == [2, 3]
 
 
-def test_a_wrong_shape_is_refused_by_the_call(function: Any):
+def test_replace_makes_the_checks_of_a_call_and_keeps_what_it_had(function: Any):
+    a, b = vector(1, 2), vector(0, 0)
+    prepared = function.prepare(a, b)
+    refused(lambda: prepared.replace(a=np.ones(2)), ValueError, "'a'", "f64", "expected f32")
+    refused(lambda: prepared.replace(b=vector(0, 0, 0)), ValueError, "'b'", "a.shape[0]")
+    refused(lambda: prepared.replace(a=vector(1, 2, 3, 4)[::2]), ValueError, "'a'", "contiguous")
+    refused(lambda: prepared.replace(a=vector(7, 7), value="1"), TypeError, "value")
+    assert prepared[0] is a and prepared[1] is b
+    assert b.tolist() == [0, 0]
+    prepared()
+    assert b.tolist() == [2, 3]
+
+
+def test_arguments_that_go_together_are_put_in_one_by_one_and_the_call_checks_them(function: Any):
     prepared = function.prepare(vector(1, 2), vector(0, 0))
-    prepared[1] = vector(0, 0, 0)
+    prepared[1] = longer = vector(0, 0, 0)
     refused(prepared, ValueError, "b")
+    prepared[0] = vector(1, 2, 3)
+    prepared()
+    assert longer.tolist() == [2, 3, 4]
 
 
 def test_foreign_functions_are_not_prepared():
