@@ -164,8 +164,15 @@ PyObject* foreign_function(PyObject* self, PyObject*) {
 
 // What the type itself does not have is asked from `details`.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
-  PyObject* value = PyObject_GenericGetAttr(self, name);
   PyObject* details = as_function(self)->details;
+  // The type has a module of its own, which says where weft is and not where the function was written.
+  if (details != nullptr && PyUnicode_Check(name) &&
+      PyUnicode_CompareWithASCIIString(name, "__module__") == 0) {
+    Reference module(PyObject_GetAttrString(details, "module"));
+    if (module && PyUnicode_Check(module.get())) return module.release();
+    PyErr_Clear();
+  }
+  PyObject* value = PyObject_GenericGetAttr(self, name);
   if (value != nullptr || details == nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
   PyErr_Clear();
   value = PyObject_GetAttr(details, name);
@@ -213,15 +220,8 @@ PyObject* detail_or_none(PyObject* self, const char* name) {
 }
 
 PyObject* get_doc(PyObject* self, void*) {
-  // A class's own text describes the class, not this function.
-  PyObject* details = as_function(self)->details;
-  PyObject* value = detail_or_none(self, "__doc__");
-  if (value == nullptr || details == nullptr) return value;
-  Reference of_class(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(details)), "__doc__"));
-  if (!of_class) PyErr_Clear();
-  if (of_class.get() != value) return value;
-  Py_DECREF(value);
-  Py_RETURN_NONE;
+  // A details object's own __doc__ describes its class.
+  return detail_or_none(self, "documentation");
 }
 
 // An inspect.Signature of the plan; inspect is imported only when somebody asks.

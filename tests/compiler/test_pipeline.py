@@ -3,6 +3,7 @@
 
 import copy
 import gc
+import inspect
 import logging
 import pickle
 import zlib
@@ -164,6 +165,20 @@ def test_decorated_functions_keep_name_and_documentation():
     assert documented.__name__ == "documented"
     assert documented.__doc__ == "What it does."
     assert repr(scale_kernel) == "<weft kernel scale_kernel>"
+
+
+def test_a_compiled_function_has_the_text_the_module_and_the_parameters_of_its_host_function():
+    @weft.jit
+    def documented(a: F32, times: weft.i32 = 3, *, c: weft.Constexpr = 7, value: weft.f32 = 2.5):
+        """What it does."""
+        scale_kernel(a, a).launch(grid=times + c, block=1)
+
+    fn = weft.compile(documented)
+    for function in (fn, fn.to(0)):
+        assert (function.__doc__, function.__module__) == ("What it does.", __name__)
+        signature = inspect.signature(function)
+        assert str(signature) == "(a: Tensor[f32, (n,)], times: i32 = 3, *, value: f32 = 2.5)"
+        assert signature.parameters["value"].default == 2.5
 
 
 def test_kernels_and_host_functions_are_copied_and_pickled_by_name_as_functions_are():

@@ -46,6 +46,15 @@ def test_the_function_has_its_name_signature_and_no_borrowed_text():
     assert repr(function) == "<weft function nothing(a, b, c)>"
 
 
+def test_text_and_module_are_those_that_the_details_give():
+    details = Details()
+    assert planned("nothing", details=details).__module__ == "weft._native"
+    details.documentation, details.module = "What it does.", "somebody.elses"
+    function = planned("nothing", details=details)
+    assert (function.__doc__, function.__module__) == ("What it does.", "somebody.elses")
+    assert type(function).__module__ == "weft._native"
+
+
 def test_the_first_argument_of_the_code_is_the_handle():
     assert _native.Function.from_address(address("return_handle"), 0x1234)() == 0x1234
 

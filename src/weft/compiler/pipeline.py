@@ -104,6 +104,8 @@ def compile_function(
             inspection=Inspection(backend, artifacts),
             remarks=code.remarks,
             times=CallTimes(source.name, image) if timed else None,
+            documentation=source.function.__doc__,
+            module=source.function.__module__,
         )
     )
 

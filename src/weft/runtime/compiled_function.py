@@ -78,14 +78,17 @@ class CompiledDetails:
         remarks: how each kernel was compiled, and what the assembler warned of.
         times: prints what loading and the first launch took, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
+        documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
     """
 
     __slots__ = (
         "_inspection",
         "captured",
         "constant_positions",
+        "documentation",
         "executor",
         "image",
+        "module",
         "name",
         "plan",
         "remarks",
@@ -103,6 +106,8 @@ class CompiledDetails:
         inspection: InspectionProtocol,
         remarks: Sequence[Remark] = (),
         times: CallTimes | None = None,
+        documentation: str | None = None,
+        module: str | None = None,
     ) -> None:
         self.image = image
         self.plan = plan
@@ -113,7 +118,32 @@ class CompiledDetails:
         self.constant_positions: tuple[int, ...] = signature.constant_positions
         self.remarks = tuple(remarks)
         self.times = times
+        self.documentation = documentation
+        self.module = module
         self._inspection = inspection
+
+    @property
+    def __signature__(self) -> Any:
+        """What `inspect.signature` gives: what a call passes, each with its kind and its default.
+
+        Example:
+            >>> import inspect
+            >>> inspect.signature(fn)
+            <Signature (a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])>
+        """
+        from inspect import Parameter, Signature
+
+        return Signature(
+            [
+                Parameter(
+                    p.name,
+                    Parameter.KEYWORD_ONLY if p.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
+                    default=self.plan.defaults.get(p.name, Parameter.empty),
+                    annotation=p.kind,
+                )
+                for p in self.signature.passed
+            ]
+        )
 
     @property
     def kernels(self) -> Mapping[str, KernelInfo]:
@@ -277,6 +307,8 @@ class CompiledDetails:
             self._inspection,
             self.remarks,
             None if self.times is None else CallTimes(self.name, image),
+            self.documentation,
+            self.module,
         )
 
 
