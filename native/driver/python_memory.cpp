@@ -154,7 +154,8 @@ int allocate(OwnedTensor* owned, int64_t elements, int bits, int device) {
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment;
   owned->managed.dl_tensor.data = std::aligned_alloc(kAlignment, rounded);
   if (owned->managed.dl_tensor.data != nullptr) return 0;
-  PyErr_NoMemory();
+  PyErr_Format(PyExc_MemoryError, "the host has no room for a tensor of %lld bytes",
+               static_cast<long long>(bytes));
   return -1;
 }
 

@@ -81,6 +81,8 @@ _PUBLIC = {
 }
 # Modules that are public as they are: `weft.profiler.capture`.
 _MODULES = ("profiler",)
+# As public, but not given by `from weft import *`: their names are those of too many variables.
+_NAMESPACES = ("config", "driver", "ffi")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -106,7 +108,7 @@ def __getattr__(name: str) -> object:
         value: object = _public_names()
     elif name in _MODULE_OF:
         value = getattr(_import(_MODULE_OF[name]), name)
-    elif name in _MODULES:
+    elif name in _MODULES or name in _NAMESPACES:
         value = _import(f"weft.{name}")
     elif name.startswith("_") and (name.endswith("__") or not name.startswith("__")):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
@@ -130,4 +132,6 @@ def _language_name(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_public_names()})
+    return sorted(
+        {*_public_names(), *_NAMESPACES, *(name for name in globals() if name.startswith("__"))}
+    )

@@ -3,6 +3,9 @@
 
 from typing import Annotated, Any, TypeAlias, TypeVar
 
+from weft import config as config
+from weft import driver as driver
+from weft import ffi as ffi
 from weft import profiler as profiler
 from weft.annotation_names import bf16 as bf16
 from weft.annotation_names import bool_ as bool_

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -35,7 +37,17 @@ def stub_names() -> set[str]:
 
 
 def test_type_checkers_see_the_names_that_python_sees():
-    assert stub_names() == set(weft.__all__)
+    assert stub_names() == {*weft.__all__, *weft._NAMESPACES}
+
+
+def test_dir_shows_what_is_public_and_nothing_of_the_module_itself():
+    shown = {name for name in dir(weft) if not name.startswith("__")}
+    assert shown == {*NAMES, *weft._NAMESPACES}
+
+
+def test_the_rooms_that_are_public_need_no_import_of_their_own():
+    program = "import weft; print(weft.ffi.Dict, weft.driver.load_binary, weft.config.override)"
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 def documented() -> set[str]:
