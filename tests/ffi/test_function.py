@@ -227,3 +227,20 @@ def test_ten_thousand_functions_leave_nothing_behind(library):
         ffi.wrap_function(len)
     gc.collect()
     assert sys.getallocatedblocks() - before < 500
+
+
+def test_a_function_has_the_name_that_errors_call_it(library):
+    function = library.echo
+    assert (function.__name__, repr(function)) == ("echo", "<weft function echo>")
+    function.__name__ = "mine"
+    with pytest.raises(TypeError, match=r"^mine: argument #0: "):
+        function(np.ma.masked_array([1, 2], [0, 1]))
+    assert library.echo.__name__ == "echo"
+    for wrong in (1, None, b"echo"):
+        with pytest.raises(TypeError, match="expected a str as __name__, received"):
+            function.__name__ = wrong
+    with pytest.raises(TypeError, match="received nothing"):
+        del function.__name__
+    named = ffi.name_parameters(function, "named", ("value",))
+    with pytest.raises(AttributeError, match="function 'named' has its name from its signature"):
+        named.__name__ = "other"
