@@ -15,6 +15,9 @@ import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT
 
+# The first run on a busy machine compiles the extension for minutes.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -34,6 +34,11 @@ FILES = (
     "small_atomics",
     "warp_order",
 )
+# What the CPU promises and a GPU does not.
+ON_CPU_ONLY = (
+    "test_each_thread_gets_what_the_one_before_left",  # the threads of a block run in order
+    "test_a_loop_on_a_flag_gives_way_to_the_thread_that_sets_it",  # a plain load is read again in each round
+)
 WORKERS = 8
 
 
@@ -42,13 +47,16 @@ def test_kernels_give_what_they_give_on_the_cpu():
     parallel = ["-n", str(WORKERS)] if find_spec("xdist") else []
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel, *files],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"),
+            *(*parallel, "-k", " and ".join(f"not {name}" for name in ON_CPU_ONLY), *files),
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path, "WEFT_TEST_TARGET": "cuda"},
         timeout=290,
     )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None and int(passed[1]) > 300
