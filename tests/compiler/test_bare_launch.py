@@ -105,6 +105,46 @@ def test_the_function_in_messages_is_the_kernel_without_what_weft_adds():
     assert str(caught.value) == "add_kernel() got an unexpected keyword argument 'grid'"
 
 
+@weft.kernel
+def dynamic_kernel(a: weft.Tensor):
+    weft.dynamic_shared(64, weft.f32)[0] = a[0]
+
+
+@weft.kernel(max_threads=16)
+def bounded_kernel(a: weft.Tensor):
+    a[0] = 1
+
+
+def test_an_error_of_the_launch_stands_at_the_users_line_with_what_can_be_done_there():
+    with pytest.raises(weft.CompileError) as caught:
+        bounded_kernel[1, 32](zeros())
+    assert caught.value.code == "LAUNCH_BLOCK_TOO_LARGE"
+    assert caught.value.location.file == __file__
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith(
+        "in test_an_error_of_the_launch_stands_at_the_users_line_with_what_can_be_done_there"
+    )
+    assert lines[1:3] == ["    bounded_kernel[1, 32](zeros())", "    " + "^" * 30]
+    with pytest.raises(weft.CompileError) as caught:
+        dynamic_kernel[1, 32](zeros())
+    assert "    dynamic_kernel[1, 32](zeros())" in str(caught.value)
+    assert (
+        "dynamic_kernel(...).launch(grid=..., block=..., shared_memory_bytes=...)"
+        in caught.value.hint
+    )
+
+
+def test_an_error_of_the_kernel_stands_in_the_kernel():
+    @weft.kernel
+    def wrong_kernel(a: weft.Tensor):
+        a[0] = "x"
+
+    with pytest.raises(weft.CompileError) as caught:
+        wrong_kernel[1, 32](zeros())
+    assert 'a[0] = "x"' in str(caught.value)
+    assert "wrong_kernel[" not in str(caught.value)
+
+
 def test_the_kernel_has_the_users_name():
     def hook(module):
         names.append(str(module))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import linecache
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import ArgumentValueError, SignatureError, brief
+from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
+from weft.location import SourceLocation
 from weft.runtime.specialisations import identifier, make_binder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 _AXES: Final = "xyz"
 _GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)
@@ -25,12 +27,15 @@ _MOST_THREADS: Final = 1024
 class BareHost:
     """The host function of one kernel's bare launches, with the names of what it takes beside the arguments."""
 
-    __slots__ = ("bind", "block_name", "call", "count", "grid_name")
+    __slots__ = ("bind", "block_name", "call", "count", "file", "grid_name", "name")
 
     def __init__(self, kernel: Any, make_host: Callable[..., Any]) -> None:
         code = kernel.function.__code__
         self.grid_name, self.block_name = _free("grid", code), _free("block", code)
-        self.call = make_host(_host_function(kernel, self.grid_name, self.block_name))
+        function = _host_function(kernel, self.grid_name, self.block_name)
+        self.name: str = kernel.function.__name__
+        self.file: str = function.__code__.co_filename
+        self.call = make_host(function)
         self.bind = make_binder(kernel.function)
         self.count: int = code.co_argcount
 
@@ -70,9 +75,42 @@ def bare_launch(
         if keywords or len(arguments) != host.count:
             # Python's own words, with the kernel's name and parameters, should they not fit.
             host.bind(*arguments, **keywords)
-        host.call(*arguments, **keywords, **configuration)
+        try:
+            host.call(*arguments, **keywords, **configuration)
+        except WeftError as error:
+            _place(error, host)
+            raise
 
     return launch
+
+
+def _place(error: WeftError, host: BareHost) -> None:
+    """Moves an error of the host function, which its user has not written, to the line that launches."""
+    trace = error.__traceback__
+    caller = trace.tb_frame.f_back if trace is not None else None
+    if error.location is None or error.location.file != host.file or caller is None:
+        return
+    error.location = _call_in(caller)
+    if error.code == "LAUNCH_SHARED_MEMORY":
+        error.hint = (
+            f"{host.name}[grid, block] has no dynamic shared memory; in a @weft.jit function, "
+            f"{host.name}(...).launch(grid=..., block=..., shared_memory_bytes=...) does"
+        )
+
+
+def _call_in(frame: FrameType) -> SourceLocation:
+    """The call that a frame is in; without columns (``python -X no_debug_ranges``) the begin of its line."""
+    code = frame.f_code
+    file, first = code.co_filename, frame.f_lineno
+    line, end_line, column, end_column = list(code.co_positions())[frame.f_lasti // 2]
+    function = "" if code.co_name == "<module>" else code.co_name
+    if line is None or end_line is None or column is None or end_column is None:
+        return SourceLocation(file, first, function=function)
+    column, end_column = (
+        len(linecache.getline(file, number).encode()[:offset].decode(errors="replace"))
+        for number, offset in ((line, column), (end_line, end_column))
+    )
+    return SourceLocation(file, line, column, end_line, end_column, function)
 
 
 def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
