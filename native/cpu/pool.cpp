@@ -17,7 +17,9 @@
 namespace weft {
 namespace {
 
+// The first blocks, that tell how long the others will take: up to so many, until they have taken so long.
 constexpr int64_t kTrialBlocks = 32;
+constexpr int64_t kTrialNanoseconds = 2'000;
 // What a grid must have left, by the time its first blocks took, to be shared with workers that are awake.
 constexpr double kHotNanoseconds = 2'000;
 // What is long enough for other Python threads to have the GIL.
@@ -53,10 +55,16 @@ int32_t run_blocks(const CpuGrid& grid, int64_t first, int64_t last, void* scrat
 
 // A grid of more than one block.
 int32_t run_many(const CpuGrid& grid, void* scratch, CpuCall& call) {
-  const int64_t trial = std::clamp<int64_t>(grid.blocks / 64, 1, kTrialBlocks);
+  const int64_t most = std::clamp<int64_t>(grid.blocks / 64, 1, kTrialBlocks);
   const int64_t before = read_clock();
-  if (run_blocks(grid, 0, trial, scratch) != 0) return -1;
-  const int64_t now = read_clock();
+  int64_t now = before;
+  int64_t trial = 0;
+  do {
+    const int64_t until = std::clamp<int64_t>(2 * trial, 1, most);
+    if (run_blocks(grid, trial, until, scratch) != 0) return -1;
+    trial = until;
+    now = read_clock();
+  } while (trial < most && now - before < kTrialNanoseconds);
   const double per_block = static_cast<double>(now - before) / static_cast<double>(trial);
   const double left = per_block * static_cast<double>(grid.blocks - trial);
   const int32_t threads = cpu_threads();
