@@ -26,9 +26,8 @@ std::unordered_map<cuda::CUfunction, Binary*>& registry() {
 bool fail(CUresult result, const char* function, const std::string& name, const Device& device,
           DriverError* error) {
   error->kernel = name;
-  std::string explanation;
-  if (result == cuda::CUDA_ERROR_NO_BINARY_FOR_GPU || result == cuda::CUDA_ERROR_INVALID_PTX ||
-      result == cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+  std::string explanation = explain_refused_ptx(result, device.architecture());
+  if (result == cuda::CUDA_ERROR_NO_BINARY_FOR_GPU) {
     explanation = "the code is not for " + device.architecture();
   } else if (result == cuda::CUDA_ERROR_INVALID_IMAGE) {
     explanation = "the bytes are not device code that this driver understands";

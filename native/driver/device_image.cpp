@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "driver/driver_library.h"
+
 namespace weft {
 namespace {
 
@@ -78,6 +80,17 @@ bool check_device_image(const std::string& code, const std::string& what, Driver
   if (is_ptx(code)) return true;  // kept with a zero after it
   return error->value("the device code of " + what + " is neither a cubin nor a fatbin nor PTX: received " +
                       std::to_string(code.size()) + " bytes");
+}
+
+std::string explain_refused_ptx(cuda::CUresult result, const std::string& architecture) {
+  if (result == cuda::CUDA_ERROR_INVALID_PTX) {
+    return "the driver cannot assemble this PTX for " + architecture +
+           ": is it whole, and made for this architecture or an older one?";
+  }
+  if (result != cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) return {};
+  const int version = driver_version();
+  return "the PTX is newer than the driver, which knows CUDA " + std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10) + "; update the driver, or make the PTX with an older toolkit";
 }
 
 }  // namespace weft

@@ -15,6 +15,9 @@ namespace weft {
 // within it. `what` is named in the error. What the code means is for the driver to judge.
 bool check_device_image(const std::string& code, const std::string& what, DriverError* error);
 
+// What it means that the driver does not assemble PTX for a device; empty for other results.
+std::string explain_refused_ptx(cuda::CUresult result, const std::string& architecture);
+
 }  // namespace weft
 
 #endif  // WEFT_DRIVER_DEVICE_IMAGE_H_

@@ -114,11 +114,9 @@ DeviceProgram::~DeviceProgram() {
 
 bool DeviceProgram::fail_load(CUresult result, const char* function, const Device* device,
                               DriverError* error) const {
-  std::string explanation;
+  std::string explanation = explain_refused_ptx(result, device->architecture());
   switch (result) {
     case cuda::CUDA_ERROR_NO_BINARY_FOR_GPU:
-    case cuda::CUDA_ERROR_INVALID_PTX:
-    case cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
       explanation = "it was assembled for " + architecture_ + ", and " + device->text() +
                     " cannot run that; compile it with --gpu-arch " + device->architecture();
       break;

@@ -95,6 +95,26 @@ def test_a_damaged_header_never_reaches_past_the_bytes(fake: FakeCuda):
                 pass
 
 
+@on_fake(version=12040)
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (218, "the driver cannot assemble this PTX for sm_90: is it whole, and made for"),
+        (222, r"the PTX is newer than the driver, which knows CUDA 12\.4; update the driver"),
+    ],
+)
+def test_ptx_that_the_driver_does_not_assemble_is_explained_on_both_ways_to_load(
+    fake: FakeCuda, result: int, words: str
+):
+    ptx = b".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
+    fake.fail("cuModuleLoadData", result)
+    with pytest.raises(CudaError, match=words):
+        load_binary("k", ptx)
+    fake.fail("cuLibraryLoadData", result)
+    with pytest.raises(CudaError, match=words):
+        _native.DeviceProgram(ptx, ["k"], "k", "sm_90").preload(0)
+
+
 @on_fake()
 def test_an_elf_file_of_another_machine_is_told_apart(fake: FakeCuda):
     cubin = bytearray(assemble(EMPTY))
