@@ -8,9 +8,11 @@ The package is copied beside the instrumented extension, so that the environment
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -36,8 +38,16 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def build_extension() -> Path:
-    """The instrumented extension."""
+def build_extension(target: Path) -> None:
+    """Puts the instrumented extension into a folder; of several runs one builds at a time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.copy(build(), target)
+
+
+def build() -> Path:
+    """The instrumented extension, where it is built."""
     tools = Path(sys.executable).parent
     run(
         str(tools / "cmake"),
@@ -57,12 +67,11 @@ def build_extension() -> Path:
     return next((BUILD / "cmake").glob("_native*.so"))
 
 
-def copy_package(extension: Path) -> Path:
-    """A source tree whose extension is the instrumented one."""
-    source = BUILD / "src"
-    shutil.rmtree(source, ignore_errors=True)
+def copy_package(folder: Path) -> Path:
+    """A source tree of this run's own, whose extension is the instrumented one."""
+    source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    shutil.copy(extension, source / "weft")
+    build_extension(source / "weft")
     return source
 
 
@@ -74,8 +83,14 @@ def runtime(name: str) -> str:
 
 def main() -> int:
     """Build, then run pytest under the sanitizers."""
+    with tempfile.TemporaryDirectory(prefix="weft-sanitized-") as folder:
+        return run_tests(copy_package(Path(folder)))
+
+
+def run_tests(source: Path) -> int:
+    """Pytest's status with the package in that source tree."""
     environment = {
-        "PYTHONPATH": str(copy_package(build_extension())),
+        "PYTHONPATH": str(source),
         "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
         "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
