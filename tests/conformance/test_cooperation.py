@@ -400,7 +400,8 @@ def clocks(out: weft.Tensor[weft.i64, (4,)]):
 def test_clocks_go_forward():
     out = np.zeros(4, np.int64)
     clocks(out)
-    assert 0 < out[0] <= out[1] <= out[3]
+    assert 0 < out[0] <= out[3]
+    assert out[1] > 0  # of another unit on a GPU
     assert 0 <= out[2] < 1024
 
 
