@@ -10,16 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.backends.base import Job, Stage, run_stages
-from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
-from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
-from weft.backends.cpu.lowering.thread_loop import print_kernel
-from weft.backends.host import HOST_SYMBOLS, entry_symbols, machine_of
-from weft.backends.refusal import refuse_unsupported
+from weft.backends.cpu.stages import print_host, print_kernels
+from weft.backends.host import entry_symbols, machine_of
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.launch import kernels_of, scratch_bytes
-from weft.codegen.module_printer import ModulePrinter, symbols_of
 from weft.codegen.optimize import emit_object, link_text, parse, run_pipeline
-from weft.dialects.cuda.kernel import KernelOp
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
 from weft.types.device import CPU
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Options, Recorder
+    from weft.dialects.cuda.kernel import KernelOp
 
 
 def _machine() -> Any:
@@ -35,20 +31,11 @@ def _machine() -> Any:
 
 
 def _kernel_text(job: Job, _value: None) -> str:
-    refuse_unsupported(kernels_of(job.module), UNSUPPORTED)
-    printer = ModulePrinter(_machine().target, KERNEL_ROWS, {})
-    for kernel in kernels_of(job.module):
-        if waiting_operation(kernel) is None:
-            print_kernel(printer, kernel, masks_stores=False)
-        else:
-            print_cooperative_kernel(printer, kernel)
-    return printer.text()
+    return print_kernels(job.module, _machine())
 
 
 def _host_text(job: Job, _value: None) -> str:
-    printer = ModulePrinter(_machine().target, HOST_ROWS, HOST_SYMBOLS)
-    printer.print_symbols(op for op in symbols_of(job.module) if not isinstance(op, KernelOp))
-    return printer.text()
+    return print_host(job.module, _machine())
 
 
 def _lower_kernels(_job: Job, text: str) -> Any:
