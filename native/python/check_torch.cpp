@@ -96,7 +96,7 @@ int check_torch(PyObject* object) {
   if (module_answers("torch._C._functorch", "is_functorch_wrapped_tensor", object)) {
     return refuse(
         PyExc_TypeError,
-        "expected a tensor with memory, received a placeholder inside a transform such as vmap or grad, "
+        "expected a tensor with memory, received a stand-in inside a transform such as vmap or grad, "
         "whose values are elsewhere; call the function outside of it");
   }
   if (module_answers("torch", "_is_functional_tensor", object)) {
