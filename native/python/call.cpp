@@ -51,6 +51,15 @@ WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const 
 
 namespace {
 
+// A compiled function's wrapper knows what it expects: it is given the object of an unknown class that was
+// refused, and refuses it with these words. Whether that is so.
+WEFT_COLD bool leave_to_wrapper(const Function* function, PyObject* argument, CallFrame& frame,
+                                TVMFFIAny* value) {
+  if (frame.unknown != argument || function->details == nullptr || function->any_value) return false;
+  PyErr_Clear();
+  return encode_opaque(argument, frame, value) == 0;
+}
+
 inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t count, CallFrame& frame,
                       TVMFFIAny* values) {
   const uint8_t* all_flags = function->argument_flags;
@@ -72,7 +81,7 @@ inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t
       bool is_tensor = entry->kind == Kind::kTensor && (flags & kArgumentStream) == 0;
       int failed = WEFT_LIKELY(is_tensor) ? encode_tensor(argument, *entry, flags, frame, value)
                                           : encode_argument(argument, *entry, flags, frame, value);
-      if (WEFT_LIKELY(failed == 0)) continue;
+      if (WEFT_LIKELY(failed == 0) || leave_to_wrapper(function, argument, frame, value)) continue;
     }
     blame_argument(function, index, frame);
     return -1;

@@ -179,15 +179,8 @@ int encode_exception(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return keep_owned(frame.scratch, *value);
 }
 
-// An object of no FFI type travels as itself, for callbacks that understand it.
-int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
-  TVMFFIObject* opaque = make_opaque(object);
-  if (opaque == nullptr) return -1;
-  set_object(opaque, value);
-  return keep_owned(frame.scratch, *value);
-}
-
-WEFT_COLD int refuse_type(PyObject* object) {
+WEFT_COLD int refuse_type(PyObject* object, CallFrame& frame) {
+  frame.unknown = object;
   return refuse(PyExc_TypeError,
                 "expected a tensor, number, string, stream, None, or a tuple of these, received %s",
                 Py_TYPE(object)->tp_name);
@@ -351,7 +344,14 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
     default:
       break;
   }
-  return frame.any_value ? encode_any_value(object, entry, flags, frame, value) : refuse_type(object);
+  return frame.any_value ? encode_any_value(object, entry, flags, frame, value) : refuse_type(object, frame);
+}
+
+int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
+  TVMFFIObject* opaque = make_opaque(object);
+  if (opaque == nullptr) return -1;
+  set_object(opaque, value);
+  return keep_owned(frame.scratch, *value);
 }
 
 int encode_owned(PyObject* object, TVMFFIAny* value) {

@@ -22,6 +22,7 @@ struct CallFrame {
   bool stream_asked = false;        // the first tensor on a device decides
   PyObject* items = nullptr;        // borrowed: the plan of the container that is encoded now
   PyObject* failed_item = nullptr;  // borrowed: the path to the item that failed, such as "[1].x"
+  PyObject* unknown = nullptr;      // borrowed: the object of no known class that was refused
   // Borrowed: the argument, where values must last as long as the frame and not for one call only; then what
   // they borrow from is held until the scratch ends.
   PyObject* prepared = nullptr;
@@ -35,6 +36,9 @@ struct CallFrame {
 // the argument yet.
 int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value);
+
+// An object of no FFI type as itself: for callbacks that understand it, and for wrappers that refuse it.
+int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value);
 
 // The most frequent kind by itself: an entry of Kind::kTensor.
 int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,

@@ -6,6 +6,7 @@ import gc
 import inspect
 import logging
 import pickle
+import sys
 import zlib
 
 import numpy as np
@@ -57,6 +58,20 @@ def test_a_compiled_function_takes_any_length(compiled):
         a, b = arrays(n)
         assert compiled(a, b) is None
         np.testing.assert_array_equal(b, a * 2)
+
+
+@pytest.mark.parametrize("wrong", [object(), {"a": 1}, int], ids=["object", "dict", "class"])
+def test_an_object_of_an_unknown_class_is_refused_with_what_the_parameter_takes(compiled, wrong):
+    kind = type(wrong).__name__
+    with pytest.raises(TypeError) as caught:
+        compiled(arrays()[0], wrong)
+    expected = f"argument #1 'b': expected a tensor, received a Python object of type {kind}"
+    assert str(caught.value).endswith(expected)
+    references = sys.getrefcount(wrong)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="expected a tensor"):
+            compiled(wrong, wrong)
+    assert sys.getrefcount(wrong) == references
 
 
 def test_an_annotation_alone_is_enough():
@@ -281,6 +296,17 @@ def test_a_hook_sees_and_may_change_the_module():
     function = weft.compile(scale, *arrays(), post_compile_hooks=[hook, hook])
     assert seen == ["scale_kernel"] * 2
     assert 'mine.mark = "here"' in function.ir_module
+
+
+def test_the_kept_text_is_the_one_that_the_module_has():
+    texts: list[str] = []
+
+    def look(module):
+        module.attributes["mine.text"] = StringAttr('of\n"two" lines')
+        texts.append(str(module))
+
+    function = weft.compile(scale, *arrays(), post_compile_hooks=[look])
+    assert texts == [function.ir_module]
 
 
 def test_a_hook_that_breaks_the_module_is_named():
