@@ -19,6 +19,7 @@ from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
 from weft.compiler.inspection import Inspection
 from weft.compiler.logs import show_logs
+from weft.compiler.module_text import module_text
 from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
 from weft.config import config
@@ -133,7 +134,7 @@ def lower(
         hook(traced.module)
         _verify(traced.module, f"the post-compile hook {getattr(hook, '__name__', hook)!s}")
     with artifacts.stage("keep IR"):
-        artifacts.record("ir", str(traced.module))
+        artifacts.record("ir", module_text(traced.module))
     return traced
 
 
