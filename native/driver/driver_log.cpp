@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-constexpr auto kMoment = std::chrono::milliseconds(20);
-constexpr int32_t kErrorLevel = 0;  // CU_LOG_LEVEL_ERROR
+constexpr auto kMoment = std::chrono::seconds(1);  // a busy machine may stop this thread for a while
+constexpr int32_t kErrorLevel = 0;                 // CU_LOG_LEVEL_ERROR
 
 constexpr char kReturning[] = "Returning ";
 constexpr char kEndOfCall[] = " from ";
