@@ -107,7 +107,7 @@ def expected(rounds: int):
 
 @on_fake()
 def test_a_launch_on_a_device_records_what_the_cpu_records(fake: FakeCuda):
-    assert "torch" not in sys.modules
+    libraries = {name for name in ("torch", "cupy") if name in sys.modules}
     run = compiled("spin").register(fake)
     on_cpu = expected(4)
     with capture(WORDS) as trace:
@@ -124,6 +124,8 @@ def test_a_launch_on_a_device_records_what_the_cpu_records(fake: FakeCuda):
     # The fake's kernels read this machine's own clock.
     assert abs(offset) <= uncertainty
     assert "times of cuda:0 and host are aligned to ±" in trace.summary()
+    # The memory is weft's own: no array library was imported for it.
+    assert libraries == {name for name in ("torch", "cupy") if name in sys.modules}
 
 
 @on_fake()
