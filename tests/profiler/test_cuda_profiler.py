@@ -232,6 +232,40 @@ def test_a_second_leader_of_a_lane_is_reported():
     assert len(decode_tirx(prof).records) == 2 * 7
 
 
+PER_CALL = """
+p = CudaProfiler(prof, weft.grid_dim.x, 1)
+p.init(0)
+for i in range(n):
+    p.start(1, leader={leader})
+    {wait}
+    p.end(1, leader={leader})
+"""
+
+
+@pytest.mark.parametrize("wait", ["pass", "weft.sync_threads()"])
+@pytest.mark.parametrize("leader", ["True", "tid < 2"])
+def test_a_second_leader_that_only_calls_name_is_reported(leader, wait):
+    body = PER_CALL.format(leader=leader, wait=wait)
+    prof = recorded(f"{body}p.finalize(leader={leader})", grid=2, n=3)
+    recording = decode_tirx(prof)
+    assert any("two leaders" in problem for problem in recording.problems)
+    assert len(recording.records) == 2 * 7
+
+
+def test_one_leader_that_calls_name_leaves_no_problem():
+    body = PER_CALL.format(leader="tid == 5", wait="weft.sync_threads()")
+    recording = decode_tirx(recorded(f"{body}p.finalize(leader=tid == 5)", grid=2, n=3))
+    assert recording.problems == []
+    assert recording.records["kind"].tolist() == [0, 1, 0, 1, 0, 1, 3] * 2
+
+
+def test_what_a_longer_run_left_is_reported_also_without_a_default_leader():
+    body = PER_CALL.format(leader="tid == 0", wait="pass")
+    first = recorded(body, n=5)
+    problems = decode_tirx(recorded(body, n=2, before=first)).problems
+    assert any("was not zeroed" in problem for problem in problems)
+
+
 def test_a_second_init_of_a_leader_is_reported():
     prof = recorded(LOOP.replace("p.init(0)", "p.init(0)\np.init(0)"), n=3)
     assert any("called init() twice" in problem for problem in decode_tirx(prof).problems)

@@ -196,7 +196,8 @@ def _check_lanes(
     if backward.any():
         found = np.unique(recording.records["lane"][backward])
         problems.append(
-            f"time goes back within lane {recording.listed(found)}: two leaders record into one lane"
+            f"time goes back within lane {recording.listed(found)}: two leaders record into one lane, or the "
+            "buffer was not zeroed before the launch"
         )
     if words[0] and len(table) < lanes <= 1 << 24 and len(words) > 1:
         problems.append(f"{lanes - len(table)} of {lanes} lanes have no records")

@@ -120,6 +120,18 @@ class TirxRecorder:
             emitter, emitter.is_below(emitter.u64(0), before), header, emitter.u32(wire.TAKEN_TWICE)
         )
 
+    def _emit_first_claim(self, emitter: Emitter, cursor: Scalar, leads: Scalar) -> None:
+        """Where only calls name leaders, init knows none: each claims its lane before its first record."""
+        tag = emitter.load(self._state, _TAG)
+        lane = emitter.shifted_right(tag, wire.TIRX_LANE_SHIFT)
+        first = emitter.both_bits(leads, emitter.is_equal(cursor, emitter.add(lane, 1)))
+
+        def claim() -> None:
+            blocks = emitter.count(grid.grid_dim)
+            self._emit_claim(emitter, lane, emitter.packed(self._groups, blocks))
+
+        emitter.when(first, claim)
+
     def _emit_flag(
         self, emitter: Emitter, condition: Scalar, header: Scalar, reason: Scalar
     ) -> None:
@@ -191,6 +203,8 @@ class TirxRecorder:
         may = emitter.is_below(cursor, emitter.load(self._state, _LIMIT))
         leader = self._default if mark.leader is None else mark.leader
         may = emitter.both_bits(may, truth(emitter.builder, leader))  # pyright: ignore[reportArgumentType]
+        if self._default is None:
+            self._emit_first_claim(emitter, cursor, may)
 
         bits = mark.event << wire.TIRX_EVENT_SHIFT | mark.kind
         tag = emitter.either_bits(emitter.load(self._state, _TAG), emitter.u32(bits))
