@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import weft
@@ -304,3 +305,31 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_objects_mean_what_they_mean_in_python(function):
     assert_python_agrees_everywhere(function, PAIRS)
+
+
+def first_of(x):
+    return x[1] if hasattr(x, "shape") else x
+
+
+@weft.kernel
+def asking_kernel(a: weft.Tensor, number: weft.f32, out: weft.Tensor):
+    tile = weft.shared(4, weft.f32)
+    answers = (
+        first_of(a) == 5,
+        first_of(number) == 2,
+        hasattr(weft.thread_idx, "x") and not hasattr(weft.thread_idx, "w"),
+        hasattr(number, "dtype") and not hasattr(number, "shape"),
+        not hasattr(a, "ssa") and not hasattr(a, "type"),  # what the compiler's own object has
+        isinstance(a, weft.Tensor) and isinstance(tile, weft.Tensor | int),
+        not isinstance(a, int) and not isinstance(number, (weft.Tensor, int)),
+        getattr(weft.thread_idx, "x") == 0,  # noqa: B009
+        getattr(a, "missing", 3) == 3 and getattr(a, "shape", 3)[0] == 2,
+    )
+    for index, answer in enumerate(answers):
+        out[index] = answer
+
+
+def test_what_a_tensor_is_and_has_is_asked_of_the_kernels_tensor():
+    out = np.zeros(9, np.bool_)
+    asking_kernel[1, 1](np.array([4, 5], np.float32), 2.0, out)
+    assert out.all(), out

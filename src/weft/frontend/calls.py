@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # Builtins that only move items about, so that items may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
-    (tuple, list, dict, enumerate, zip, reversed, slice, hasattr, callable, id)
+    (tuple, list, dict, enumerate, zip, reversed, slice, callable, id)
 )
 _METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
     builtins.len: "__len__",

@@ -12,9 +12,10 @@ import functools
 import operator
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import TypeMismatchError
+from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend import attributes, comparisons, comprehensions, constants, short_circuit
-from weft.language.values import Scalar, is_instance, is_staged
+from weft.language.access import attribute_names
+from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,9 +139,30 @@ def _getattr(
     if not 2 <= len(given) <= 3 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "getattr() takes a value, a name, a default")
     constants.refuse_staged(given[1], "the name of an attribute")
-    if len(given) == 3 and not is_staged(given[0]) and not hasattr(given[0], given[1]):
+    if len(given) == 3 and not _has(visitor, node, given[0], given[1]):
         return given[2]
     return attributes.read(visitor.frame, given[0], given[1], node)
+
+
+def _hasattr(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    _only("hasattr", given, keywords, 2)
+    constants.refuse_staged(given[1], "the name of an attribute")
+    return _has(visitor, node, given[0], given[1])
+
+
+def _has(visitor: Expressions, node: ast.AST, value: Any, name: Any) -> bool:
+    """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
+    if not is_staged(value) and not isinstance(value, StagedNamespace):
+        return bool(constants.python("hasattr()", hasattr, value, name))
+    if isinstance(value, Tensor):
+        return name in attribute_names(value)
+    try:
+        attributes.read(visitor.frame, value, name, node)
+    except NameResolutionError:
+        return False
+    return True
 
 
 def _operator(kind: type[ast.operator]) -> Emit:
@@ -175,7 +197,8 @@ FOLDS: Final[dict[Any, Fold]] = {
     functools.reduce: Fold(_reduce, always=True),
     builtins.isinstance: Fold(_isinstance),
     builtins.type: Fold(_type),
-    builtins.getattr: Fold(_getattr),
+    builtins.getattr: Fold(_getattr, always=True),
+    builtins.hasattr: Fold(_hasattr, always=True),
     operator.add: Fold(_operator(ast.Add)),
     operator.sub: Fold(_operator(ast.Sub)),
     operator.mul: Fold(_operator(ast.Mult)),

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 
+from weft.arguments.pointer import Pointer as PointerAnnotation
+from weft.arguments.stream import Stream as StreamAnnotation
+from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.dialects.cuda.types import TensorType
 
 if TYPE_CHECKING:
@@ -147,16 +150,24 @@ def is_staged(value: object) -> bool:
 
 
 def is_instance(value: object, kind: Any) -> bool:
-    """``isinstance(value, kind)``, where a scalar counts as the Python number that it stands for.
+    """``isinstance(value, kind)`` as a kernel means it.
+
+    A scalar counts as the Python number that it stands for, a tensor, a pointer or a stream as what its
+    parameter is annotated with.
 
     Example:
         >>> is_instance(3, int)
         True
     """
-    if not isinstance(value, Scalar):
-        return isinstance(value, kind)
-    standing_for = True if value.dtype.is_bool else 0 if value.dtype.is_integer else 0.0
-    return isinstance(standing_for, kind) or kind is Scalar
+    if isinstance(value, Scalar):
+        standing_for = True if value.dtype.is_bool else 0 if value.dtype.is_integer else 0.0
+        return isinstance(standing_for, kind) or kind is Scalar
+    if isinstance(value, Stream):
+        value = StreamAnnotation.__new__(StreamAnnotation)
+    elif isinstance(value, Tensor):
+        stands_for = PointerAnnotation if value.type.is_pointer else TensorAnnotation
+        value = stands_for.__new__(stands_for)
+    return isinstance(value, kind)
 
 
 def describe(value: object) -> str:
