@@ -46,15 +46,20 @@ def c_caller(tmp_path_factory):
     return ctypes.CDLL(str(target)).call_with_vectors
 
 
-def call_from_c(caller, compiled, a: numpy.ndarray, b: numpy.ndarray) -> str:
-    """The message of a call from C, or nothing."""
+def memory_of(array) -> tuple[ctypes.c_void_p, ctypes.c_int64]:
+    """Address and size of a vector of NumPy or torch."""
+    if isinstance(array, numpy.ndarray):
+        return ctypes.c_void_p(array.ctypes.data), ctypes.c_int64(array.size)
+    return ctypes.c_void_p(array.data_ptr()), ctypes.c_int64(array.numel())
+
+
+def call_from_c(caller, compiled, a, b) -> str:
+    """The message of a call from C with the memory of two vectors, or nothing."""
     message = ctypes.create_string_buffer(1000)
     code = caller(
         ctypes.c_void_p(compiled.engine.lookup("__tvm_ffi_add_one")),
-        ctypes.c_void_p(a.ctypes.data),
-        ctypes.c_int64(a.size),
-        ctypes.c_void_p(b.ctypes.data),
-        ctypes.c_int64(b.size),
+        *memory_of(a),
+        *memory_of(b),
         message,
         ctypes.c_int64(1000),
     )
@@ -142,10 +147,15 @@ def test_a_count_error_has_the_functions_own_name(compiled, package_function):
 
 
 @pytest.mark.torch
-def test_torch_tensors_through_every_caller(compiled, package_function):
+def test_torch_tensors_through_every_caller(compiled, package_function, c_caller):
     import torch
 
     a = torch.arange(1000, dtype=torch.float32)
+    b = torch.zeros_like(a)
+    assert call_from_c(c_caller, compiled, a, b) == ""
+    assert torch.equal(b, a + 1)
+    text = "argument #1 'b': shape[0] is 12, expected 10 to match a.shape[0]"
+    assert call_from_c(c_caller, compiled, a[:10], b[:12]) == f"{SIGNATURE}: {text}"
     for function in (compiled, package_function):
         b = torch.zeros_like(a)
         function(a, b)
