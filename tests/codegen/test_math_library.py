@@ -9,7 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from tests.codegen.kernel_runner import CpuKernel, apply, elementwise
+from tests.codegen.kernel_runner import CpuKernel, apply, elementwise, parse_module
+from weft.backends.cuda.stages import emit_ptx, print_kernels
+from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import machine_of
 
 TYPES = {"f32": (np.float32, 24, -149), "f64": (np.float64, 53, -1074)}
@@ -44,6 +46,7 @@ FUNCTIONS = {
 }
 # atan2 and pow, which take two arguments.
 PAIRS = {"atan2": 1.0, "pow": 1.5}
+ROUNDINGS = ("sqrt", "absf", "floor", "ceil", "trunc", "roundeven")
 NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
 NUMPY |= {"acosh": "arccosh", "atanh": "arctanh"}
 CASES = [(name, kind) for name in FUNCTIONS for kind in TYPES]
@@ -165,6 +168,36 @@ def test_loops_over_it_vectorise(name: str, kind: str):
     machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
     kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind), machine)
     assert ("x float>" if kind == "f32" else "x double>") in kernel.optimized
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", ["powf", "atan2"])
+def test_loops_over_it_vectorise_with_two_arguments(name: str, kind: str):
+    machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
+    text = elementwise(f"%r = math.{name} %v0, %v1 : {kind}", [kind, kind], kind)
+    kernel = CpuKernel(text, machine)
+    assert ("x float>" if kind == "f32" else "x double>") in kernel.optimized
+
+
+def test_ptx_of_every_function_needs_no_other_library():
+    operations = [f"math.{name}" for name in (*FUNCTIONS, *ROUNDINGS)]
+    texts = [f"%r = {operation} %v0 : KIND" for operation in operations]
+    pairs = ["math.powf", "math.atan2", "math.copysign", "cuda.floor_div"]
+    texts += [f"%r = {operation} %v0, %v1 : KIND" for operation in (*pairs, "cuda.floor_mod")]
+    texts += ["%r = math.fma %v0, %v1, %v2 : KIND"]
+    kernels = [
+        elementwise(text.replace("KIND", kind), [kind] * text.count("%v"), kind)
+        for kind in TYPES
+        for text in texts
+    ]
+    module = "".join(
+        text.replace("@kernel", f"@kernel_{number}") for number, text in enumerate(kernels)
+    )
+    machine = cuda_machine("sm_90a")
+    ptx = emit_ptx(print_kernels(parse_module(module), machine), machine, level=2)
+    assert ptx.count(".entry") == len(kernels)
+    assert ".extern" not in ptx
+    assert "__nv_" not in ptx
 
 
 # Of one function of float each: NumPy's is right to the last bit or the one before it.

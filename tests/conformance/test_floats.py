@@ -92,6 +92,23 @@ def floor_modulo(a: float, b: float) -> float:
     return math.nan if math.isinf(a) or math.isnan(a) else a % b
 
 
+@each_wide_float
+def test_floor_division_of_special_values(dtype):
+    information = np.finfo(NUMPY_TYPES[dtype])
+    finite = [0.0, 0.5, 1.0, 3.0, information.smallest_subnormal, information.max]
+    special = np.array(
+        [np.nan, np.inf, -np.inf, *finite, *(-x for x in finite)], NUMPY_TYPES[dtype]
+    )
+    a, b = pairs(special, special)
+    with np.errstate(all="ignore"):
+        # Python raises for a zero divisor, where C's quotient is the result.
+        expected = [
+            float(x) // float(y) if y != 0 else np.float64(x) / np.float64(y)
+            for x, y in zip(a, b, strict=True)
+        ]
+        assert_same(compute_one("a // b", dtype, a=a, b=b), np.array(expected, a.dtype), a, b)
+
+
 @each_float
 def test_comparisons_with_nan_are_false_but_unequal(dtype):
     a, b = pairs(interesting_floats(dtype), interesting_floats(dtype))

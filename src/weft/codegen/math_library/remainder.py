@@ -169,9 +169,11 @@ def _floor_div(kind: str) -> LibraryEntry:
         quotient = f.div(x, y)
         is_zero = f.compare("oeq", lower, 0.0)
         signed = f.select(is_zero, f.copysign(0.0, quotient), whole)
-        # A zero divisor or infinite dividend has no remainder: C's quotient stands.
+        # Without a remainder C's quotient stands where the divisor is zero; an infinite dividend, whose
+        # quotient is infinite, gives NaN as in Python and NumPy.
         exact = f.compare("ord", rest, 0.0)
-        return f.finish(f.select(exact, signed, quotient))
+        by_zero = f.compare("oeq", y, 0.0)
+        return f.finish(f.select(exact, signed, f.select(by_zero, quotient, rest)))
 
     return entry
 
