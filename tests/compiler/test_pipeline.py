@@ -352,7 +352,8 @@ def test_nothing_is_printed_unless_asked(capfd):
 def test_dump_dir_holds_every_stage(tmp_path):
     weft.compile(scale, *fakes(), options=f"--gpu-arch sm_90a --dump-dir {tmp_path}")
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"scale.mlir", "scale.ll", "scale.host.ll", "scale.ptx", "scale.cubin"} <= names
+    texts = {"scale.mlir", "scale.ll", "scale.host.ll", "scale.ptx"}
+    assert {*texts, "scale.cubin", "scale.o"} <= names
     assert "EXIT" in (tmp_path / "scale.sass").read_text()
 
 

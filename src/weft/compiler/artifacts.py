@@ -38,6 +38,7 @@ SUFFIXES: Final = {
     "ptx": ".ptx",
     "cubin": ".cubin",
     "sass": ".sass",
+    "object": ".o",
 }
 
 
@@ -77,6 +78,10 @@ class Artifacts:
         data = content.encode() if isinstance(content, str) else content
         with self._lock:
             self._texts[stage] = zlib.compress(data, 1)
+        self.write(stage, data)
+
+    def write(self, stage: str, data: bytes) -> None:
+        """Writes a stage's file if the options ask for it, and keeps nothing."""
         if self.writes(stage):
             self._write(stage, data)
 

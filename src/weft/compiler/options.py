@@ -246,7 +246,9 @@ class KeepSASS(_KeepOption):
 class DumpDir(_TextOption):
     """Where kept stages are written, ``weft-dump`` in the working directory unless said; made if missing.
 
-    Alone, without a ``--keep`` option, it keeps every stage that the machine can make.
+    Alone, without a ``--keep`` option, it keeps every stage that the machine can make: the module (``.mlir``),
+    LLVM's text of the kernels and of the host code (``.ll``, ``.host.ll``), for GPUs ``.ptx``, ``.cubin`` and
+    ``.sass``, and the object that is linked into the process (``.o``).
 
     Example:
         >>> weft.compile[weft.DumpDir('stages')]

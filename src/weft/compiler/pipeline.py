@@ -81,6 +81,7 @@ def compile_function(
     traced = lower(source, signature, backend, artifacts, hooks)
     with reported(f"the target {backend.name}", source):
         code = backend.compile(traced.module, target.architecture, options, artifacts)
+    artifacts.write("object", code.host_object)
     if artifacts.writes("sass"):
         keep_disassembly(backend, artifacts)
     if code.kernels:
