@@ -183,6 +183,21 @@ def test_comprehensions_of_constants():
     assert run_one(body) == [21 + 3 * i for i in range(4)]
 
 
+def test_a_function_made_in_a_comprehension_sees_the_last_values_of_its_variables():
+    body = """
+        j = 1000
+        late = [lambda x: x + j for j in (1, 2, 3)]
+        bound = [lambda x, j=j: x + j for j in (1, 2, 3)]
+        nested = [[lambda x: x * k + j for k in (1, 2)] for j in (10, 20)]
+        now = [(lambda: j * k)() for j in (5, 6) for k in (7, 8) if k == 7]
+        staged = [lambda: part + j for part in (i, i * i)]
+        out[i] = late[0](i) + 10 * bound[0](i) + 100 * nested[0][0](i) + now[0] + 7 * staged[0]()
+        """
+    assert run_one(body) == [
+        (i + 3) + 10 * (i + 1) + 100 * (2 * i + 20) + 35 + 7 * (i * i + 1000) for i in range(4)
+    ]
+
+
 def test_comprehension_over_staged_values_makes_a_tuple_of_them():
     body = """
         parts = [i * k for k in range(4)]

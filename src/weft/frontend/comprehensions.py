@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, WeftError
 from weft.frontend import constants
+from weft.frontend.scope import Scope
 from weft.language.control import StagedRange
 from weft.language.values import Tensor, describe, is_staged
 
@@ -64,8 +65,14 @@ def comprehension(
         else:
             values.append(visitor.evaluate(node.elt))
 
-    _generate(visitor, node.generators, collect)
-    created = visitor.frame.context.note_created
+    frame = visitor.frame
+    around = frame.comprehension
+    frame.comprehension = own = _own_variables(frame, node.generators)
+    try:
+        _generate(visitor, node.generators, own, collect)
+    finally:
+        frame.comprehension = around
+    created = frame.context.note_created
     if isinstance(node, ast.GeneratorExp):
         return tuple(values)
     if isinstance(node, ast.ListComp):
@@ -77,8 +84,18 @@ def comprehension(
     return created(constants.python("the dict", dict, values))
 
 
+def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
+    """What functions that the comprehension makes see of it, also behind it: the last values, as in Python."""
+    names = frame.source.analysis.assigned([generator.target for generator in generators])
+    around = frame.comprehension or frame.scope
+    return Scope(frame.source, names, frame.context.session.captures, around)
+
+
 def _generate(
-    visitor: Expressions, generators: list[ast.comprehension], collect: Callable[[], None]
+    visitor: Expressions,
+    generators: list[ast.comprehension],
+    own: Scope,
+    collect: Callable[[], None],
 ) -> None:
     if not generators:
         collect()
@@ -91,8 +108,10 @@ def _generate(
     hidden = {name: scope.values[name] for name in names if name in scope.values}
     for item in iterate(frame, visitor.evaluate(first.iter), first.iter):
         bind(frame, first.target, item)
+        for name in names:
+            own.assign(name, scope.values[name], scope.places[name])
         if all(_holds(visitor, condition) for condition in first.ifs):
-            _generate(visitor, rest, collect)
+            _generate(visitor, rest, own, collect)
     for name in names:
         scope.values.pop(name, None)
     scope.values.update(hidden)

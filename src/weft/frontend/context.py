@@ -37,11 +37,12 @@ class LocalFunction:
 
     Attributes:
         node: its `def` or `lambda`.
-        frame: the call in which it was defined, whose variables it sees.
+        frame: the call in which it was defined.
+        scope: the variables that it sees: those of that call, or of the comprehension around it.
         defaults, keyword_defaults: of its parameters, evaluated where it was defined.
     """
 
-    __slots__ = ("defaults", "frame", "keyword_defaults", "node")
+    __slots__ = ("defaults", "frame", "keyword_defaults", "node", "scope")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class LocalFunction:
     ) -> None:
         self.node = node
         self.frame = frame
+        self.scope = frame.comprehension or frame.scope
         self.defaults = defaults
         self.keyword_defaults = keyword_defaults
 
@@ -196,6 +198,7 @@ class Frame:
         context: the function of the IR that it belongs to.
         source: the text that its nodes are part of.
         scope: its variables.
+        comprehension: the variables of the comprehension that is being evaluated, or None.
         name: of the function, for messages.
         caller: where the call stands that is being inlined, or None.
         returns_value: whether the value of `return` is wanted; a kernel has none.
@@ -206,6 +209,7 @@ class Frame:
     __slots__ = (
         "_locations",
         "caller",
+        "comprehension",
         "context",
         "exit_names",
         "loop",
@@ -231,6 +235,7 @@ class Frame:
         self.source = source
         captures = context.session.captures
         self.scope = Scope(source, local_names, captures, parent, is_foreign)
+        self.comprehension: Scope | None = None
         self.name = name
         self.caller = caller
         self.returns_value = returns_value

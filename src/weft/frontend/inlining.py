@@ -59,7 +59,7 @@ def inline(
         local_names(source, node),
         name,
         caller=place,
-        parent=None if outer is None else outer.scope,
+        parent=function.scope if isinstance(function, LocalFunction) else None,
         is_foreign=outer is not None and outer.context is not context,
     )
     caller.enter_call(key, name)
