@@ -158,3 +158,13 @@ def test_the_kernel_has_the_users_name():
     assert list(compiled.kernels) == ["add_kernel"]
     assert compiled.name == "add_kernel"
     assert "func.func @add_kernel_host" in names[0]
+
+
+def test_a_kernel_with_any_number_of_parameters_is_refused_where_it_says_so():
+    @weft.kernel
+    def starred(*everything):
+        everything[0][0] = 1.0
+
+    with pytest.raises(weft.UnsupportedSyntaxError, match="STARRED_PARAMETER") as caught:
+        starred[1, 1](np.zeros(1, np.float32))
+    assert "def starred(*everything):" in str(caught.value)

@@ -7,10 +7,12 @@ parameters and annotations, and lets the main path compile it. Next: pipeline.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
+from weft.frontend.source import read_source
 from weft.location import SourceLocation
 from weft.runtime.specialisations import identifier, make_binder
 
@@ -117,6 +119,8 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     """The text of a host function with the kernel's parameters before grid and block, compiled by Python."""
     function = kernel.function
     code = function.__code__
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        _ = read_source(function).parameters  # says what is not supported, and where
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     parameters = [*positional, "*", *keyword_only, grid, block]
