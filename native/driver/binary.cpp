@@ -3,6 +3,7 @@
 // Loading, finding and dropping binaries.
 #include "driver/binary.h"
 
+#include <cstdio>
 #include <memory>
 #include <unordered_map>
 
@@ -17,6 +18,8 @@ using cuda::CUresult;
 namespace {
 
 constexpr int64_t kPlainShared = 49152;  // what needs no permission
+constexpr uintptr_t kLeastHandle = 4096;
+constexpr uintptr_t kMostHandle = (uintptr_t{1} << 56) - 1;  // of user space
 
 std::unordered_map<cuda::CUfunction, Binary*>& registry() {
   static auto* only = new std::unordered_map<cuda::CUfunction, Binary*>;
@@ -144,6 +147,21 @@ Binary* find_binary(cuda::CUfunction function) {
   return found == registry().end() ? nullptr : found->second;
 }
 
+BinaryHold::BinaryHold(Binary* binary) : binary_(binary) { ++binary->holds; }
+
+BinaryHold::~BinaryHold() {
+  if (--binary_->holds == 0 && binary_->is_unloaded)
+    queue_unload(nullptr, binary_->module, binary_->context, binary_->kernel.name);
+}
+
+bool check_function_handle(cuda::CUfunction function, DriverError* error) {
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  if (address >= kLeastHandle && address <= kMostHandle && address % alignof(void*) == 0) return true;
+  char text[32];
+  snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(address));
+  return error->value(std::string("the function handle ") + text + " is none that load_binary gave");
+}
+
 bool unload_binary(cuda::CUmodule module, DriverError* error) {
   bool found = false;
   for (auto& entry : registry()) {
@@ -151,7 +169,7 @@ bool unload_binary(cuda::CUmodule module, DriverError* error) {
     if (binary->module != module || binary->is_unloaded) continue;
     found = true;
     binary->is_unloaded = true;
-    queue_unload(nullptr, module, binary->context, binary->kernel.name);
+    if (binary->holds == 0) queue_unload(nullptr, module, binary->context, binary->kernel.name);
   }
   if (found) return true;
   char text[32];

@@ -19,6 +19,7 @@ struct Binary {
   cuda::CUcontext context = nullptr;
   cuda::CUmodule module = nullptr;  // owned until `is_unloaded`
   bool is_unloaded = false;
+  int32_t holds = 0;                    // launches that are being put together
   bool knows_parameters = false;        // the driver is 12.4 or newer
   std::vector<size_t> parameter_bytes;  // by position, where known
 };
@@ -40,6 +41,22 @@ void register_binary(Binary* binary);
 
 // The entry of a function's handle, or nullptr for one that somebody else loaded.
 Binary* find_binary(cuda::CUfunction function);
+
+// Keeps a binary's module loaded while it exists: a launch runs its caller's code (hooks, __index__), which
+// may unload the very module. The last one to go queues a module that was unloaded meanwhile. Needs the GIL.
+class BinaryHold {
+ public:
+  explicit BinaryHold(Binary* binary);
+  BinaryHold(const BinaryHold&) = delete;
+  BinaryHold& operator=(const BinaryHold&) = delete;
+  ~BinaryHold();
+
+ private:
+  Binary* binary_;
+};
+
+// False with an error for what cannot be a function's address: the driver follows a handle without looking.
+bool check_function_handle(cuda::CUfunction function, DriverError* error);
 
 // Queues a module for unloading; its functions are refused from now on. False with an error for a handle
 // that is not loaded.

@@ -77,6 +77,14 @@ bool choose_device(weft_call_frame* frame, CUcontext* chosen, DriverError* error
   return true;
 }
 
+// The same; what weft refuses names the function, of which a program has many.
+bool choose_or_name(weft_call_frame* frame, const DeviceProgram& program, CUcontext* chosen,
+                    DriverError* error) {
+  if (choose_device(frame, chosen, error)) return true;
+  if (error->kind == ErrorKind::kValue) error->message = program.function_name() + ": " + error->message;
+  return false;
+}
+
 bool switch_to(weft_call_frame* frame, CUcontext chosen, DriverError* error) {
   CUcontext current = nullptr;
   CUresult result = driver().cuCtxGetCurrent(&current);
@@ -111,7 +119,7 @@ bool open_without_gil(DriverError* error) {
 bool enter_carefully(weft_call_frame* frame, DeviceProgram* program, DriverError* error) {
   if (!open_without_gil(error)) return false;
   CUcontext chosen = nullptr;
-  if (!choose_device(frame, &chosen, error)) return false;
+  if (!choose_or_name(frame, *program, &chosen, error)) return false;
   Device* device = device_at(frame->device, error);
   if (device == nullptr || !switch_to(frame, chosen, error)) return false;
   LoadedProgram* loaded = program->loaded(frame->state->load_policy, device->ordinal);

@@ -16,6 +16,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kMostParameterBytes = 32764;  // of all parameters of a kernel together
+constexpr uint8_t kMostLog2Alignment = 7;
 
 using Extract = int (*)(PyObject* object, const ParameterType& type, const ExtractionContext& context,
                         void* target);
@@ -199,7 +200,8 @@ bool parse_struct(const char* name, ParameterType* type) {
   unsigned long alignment = 1;
   while (alignment < 16 && bytes % (2 * alignment) == 0) alignment *= 2;
   if (*end == ':') alignment = strtoul(end + 1, &end, 10);
-  const bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= 128;
+  const bool is_power =
+      alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= 1u << kMostLog2Alignment;
   if (strcmp(end, "]") != 0 || bytes == 0 || bytes > kMostParameterBytes || !is_power)
     return refuse_type(name);
   type->kind = kStruct;
@@ -221,6 +223,13 @@ bool parse_parameter_type(const char* name, ParameterType* type) {
   if (found == kRowCount) return refuse_type(name);
   *type = {static_cast<uint8_t>(found), kRows[found].log2_alignment, kRows[found].bytes};
   return true;
+}
+
+bool is_parameter_type(const ParameterType& type) {
+  if (type.kind == kStruct)
+    return type.bytes != 0 && type.bytes <= kMostParameterBytes && type.log2_alignment <= kMostLog2Alignment;
+  return type.kind < kRowCount && type.bytes == row_of(type).bytes &&
+         type.log2_alignment == row_of(type).log2_alignment;
 }
 
 const char* parameter_type_name(const ParameterType& type) { return row_of(type).names[0]; }

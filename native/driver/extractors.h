@@ -35,6 +35,9 @@ struct ExtractionContext {
 // Parses a type name: "*fp32", "i32", "bf16", "nvTmaDesc", "struct[12:4]", ... False with ValueError.
 bool parse_parameter_type(const char* name, ParameterType* type);
 
+// True for what parse_parameter_type can have made; only such a type may be given to the functions below.
+bool is_parameter_type(const ParameterType& type);
+
 // The name for messages, such as "i32".
 const char* parameter_type_name(const ParameterType& type);
 

@@ -240,6 +240,8 @@ WEFT_COLD bool refuse_kernel(int32_t kernel) {
 WEFT_COLD bool resolve_stream(CudaLaunch* call, const LoadedProgram& program) {
   DriverError error;
   if (!check_stream(*call->frame, program, &error)) {
+    if (error.kind == ErrorKind::kValue)
+      error.message = "launch of " + std::string(call->kernel->name) + ": " + error.message;
     set_ffi_error(error);
     return false;
   }

@@ -7,8 +7,25 @@
 #include "driver/driver_library.h"
 #include "driver/gil.h"
 #include "driver/python_module.h"
+#include "python/common.h"
 
 namespace weft {
+
+bool read_handle(PyObject* object, const char* name, void** handle) {
+  if (!PyIndex_Check(object)) {
+    refuse(PyExc_TypeError, "%s: expected a handle of load_binary, received %s", name,
+           Py_TYPE(object)->tp_name);
+    return false;
+  }
+  Reference integer(PyNumber_Index(object));
+  if (!integer) return false;
+  *handle = PyLong_AsVoidPtr(integer.get());
+  if (*handle != nullptr || !PyErr_Occurred()) return true;
+  PyErr_Clear();
+  refuse(PyExc_ValueError, "%s is %S, which is no handle of load_binary", name, integer.get());
+  return false;
+}
+
 namespace {
 
 PyObject* load(PyObject*, PyObject* arguments) {
@@ -35,8 +52,8 @@ PyObject* load(PyObject*, PyObject* arguments) {
 }
 
 PyObject* unload(PyObject*, PyObject* module) {
-  void* handle = PyLong_AsVoidPtr(module);
-  if (handle == nullptr && PyErr_Occurred()) return nullptr;
+  void* handle = nullptr;
+  if (!read_handle(module, "module", &handle)) return nullptr;
   DriverError error;
   if (driver_was_forked()) Py_RETURN_NONE;  // the module is the parent's
   if (!unload_binary(static_cast<cuda::CUmodule>(handle), &error)) return set_python_error(error);
@@ -51,9 +68,10 @@ struct Query {
   ContextGuard guard;
 
   bool enter(PyObject* function, DriverError* error) {
-    auto handle = static_cast<cuda::CUfunction>(PyLong_AsVoidPtr(function));
-    if (handle == nullptr) return PyErr_Occurred() ? false : error->value("the function handle is 0");
-    if (!ensure_driver(error)) return false;
+    void* address = nullptr;
+    if (!read_handle(function, "function", &address)) return false;
+    auto handle = static_cast<cuda::CUfunction>(address);
+    if (!check_function_handle(handle, error) || !ensure_driver(error)) return false;
     binary = find_binary(handle);
     if (binary != nullptr && binary->is_unloaded) {
       return error->value("kernel " + std::string(binary->kernel.name) + " was unloaded");

@@ -19,9 +19,7 @@ namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
 constexpr int64_t kWarp = 32;
-constexpr uintptr_t kLeastHandle = 4096;
-constexpr uintptr_t kMostHandle = (uintptr_t{1} << 56) - 1;  // of user space
-constexpr size_t kInlineParameters = 32;                     // more than these are kept on the heap
+constexpr size_t kInlineParameters = 32;  // more than these are kept on the heap
 
 // One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
 struct PythonLaunch {
@@ -56,6 +54,14 @@ struct Parameters {
   SmallVector<ParameterType, kInlineParameters> types;
 };
 
+// 0 or 1 of an annotation; -1 for anything else.
+int flag_of(PyObject* annotation) {
+  if (!PyLong_Check(annotation)) return -1;
+  int overflow = 0;
+  const long value = PyLong_AsLongAndOverflow(annotation, &overflow);
+  return overflow == 0 && (value == 0 || value == 1) ? static_cast<int>(value) : -1;
+}
+
 // Appends the objects that are passed to the kernel. An annotation is 0 (a constant, dropped), 1 (passed)
 // or a tuple of annotations for a tuple; None passes everything and flattens every tuple.
 int flatten(PyObject* arguments, PyObject* annotations, SmallVector<PyObject*, kInlineParameters>* flat) {
@@ -64,29 +70,42 @@ int flatten(PyObject* arguments, PyObject* annotations, SmallVector<PyObject*, k
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(arguments);
   const bool has_annotations = annotations != Py_None;
-  if (has_annotations && (!PyTuple_Check(annotations) || PyTuple_GET_SIZE(annotations) != count)) {
+  if (has_annotations && !PyTuple_Check(annotations) && !PyList_Check(annotations)) {
+    return refuse(PyExc_TypeError, "arg_annotations is %R, expected what annotate_arguments returns, or None",
+                  annotations);
+  }
+  if (has_annotations && PySequence_Fast_GET_SIZE(annotations) != count) {
     return refuse(PyExc_TypeError, "expected %zd arguments to match the signature, received %zd",
-                  PyTuple_Check(annotations) ? PyTuple_GET_SIZE(annotations) : -1, count);
+                  PySequence_Fast_GET_SIZE(annotations), count);
   }
   for (Py_ssize_t index = 0; index < count; ++index) {
     PyObject* argument = PyTuple_GET_ITEM(arguments, index);
-    PyObject* annotation = has_annotations ? PyTuple_GET_ITEM(annotations, index) : Py_None;
+    PyObject* annotation = has_annotations ? PySequence_Fast_GET_ITEM(annotations, index) : Py_None;
     if (has_annotations ? PyTuple_Check(annotation) : PyTuple_Check(argument)) {
       if (flatten(argument, annotation, flat) != 0) return -1;
-    } else if (annotation == Py_None || PyObject_IsTrue(annotation) == 1) {
-      flat->push_back(argument);
+      continue;
     }
+    const int is_passed = has_annotations ? flag_of(annotation) : 1;
+    if (is_passed < 0) {
+      return refuse(PyExc_TypeError, "arg_annotations[%zd] is %R, expected 0, 1 or a tuple of these", index,
+                    annotation);
+    }
+    if (is_passed == 1) flat->push_back(argument);
   }
   return 0;
 }
 
-// The signature's types, and one pointer for each hidden parameter.
+int refuse_signature(PyObject* signature) {
+  return refuse(PyExc_TypeError, "expected a signature from build_signature_metadata, received %R",
+                signature);
+}
+
+// The signature's types. Bytes that build_signature_metadata cannot have made are refused here: what follows
+// takes the kind as an index and trusts the sizes.
 int parameter_types(const PythonLaunch& launch, const SmallVector<PyObject*, kInlineParameters>& flat,
                     SmallVector<ParameterType, kInlineParameters>* types) {
-  if (!PyBytes_Check(launch.signature) || PyBytes_GET_SIZE(launch.signature) % sizeof(ParameterType) != 0) {
-    return refuse(PyExc_TypeError, "expected a signature from build_signature_metadata, received %R",
-                  launch.signature);
-  }
+  if (!PyBytes_Check(launch.signature) || PyBytes_GET_SIZE(launch.signature) % sizeof(ParameterType) != 0)
+    return refuse_signature(launch.signature);
   const size_t count = static_cast<size_t>(PyBytes_GET_SIZE(launch.signature)) / sizeof(ParameterType);
   if (count != flat.size()) {
     return refuse(PyExc_TypeError, "the signature has %zu parameters, received %zu arguments", count,
@@ -94,6 +113,9 @@ int parameter_types(const PythonLaunch& launch, const SmallVector<PyObject*, kIn
   }
   types->resize(count);
   if (count != 0) memcpy(types->data(), PyBytes_AS_STRING(launch.signature), count * sizeof(ParameterType));
+  for (const ParameterType& type : *types) {
+    if (!is_parameter_type(type)) return refuse_signature(launch.signature);
+  }
   return 0;
 }
 
@@ -176,15 +198,7 @@ void call_exit_hook_after_error(const PythonLaunch& launch) {
 
 // Finds the function's device and makes its context current; `foreign` describes functions of others.
 Binary* enter_function(const PythonLaunch& launch, Binary* foreign, ContextGuard* guard, DriverError* error) {
-  // The driver follows a handle without looking; what cannot be an object's address never gets there.
-  const auto address = reinterpret_cast<uintptr_t>(launch.function);
-  if (address < kLeastHandle || address > kMostHandle || address % alignof(void*) != 0) {
-    char text[32];
-    snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(address));
-    error->value(std::string("the function handle ") + text + " is none that load_binary gave");
-    return nullptr;
-  }
-  if (!ensure_driver(error)) return nullptr;
+  if (!check_function_handle(launch.function, error) || !ensure_driver(error)) return nullptr;
   Binary* binary = find_binary(launch.function);
   if (binary != nullptr) {
     if (binary->is_unloaded) {
@@ -207,7 +221,16 @@ Binary* enter_function(const PythonLaunch& launch, Binary* foreign, ContextGuard
   return nullptr;
 }
 
+// The caller's own code ran meanwhile and may have unloaded the function, which is refused from then on.
+bool check_still_loaded(const Binary& binary, DriverError* error) {
+  if (!binary.is_unloaded) return true;
+  error->kernel = binary.kernel.name;
+  return error->value("launch of " + std::string(binary.kernel.name) +
+                      ": its module was unloaded by an argument or the enter hook of this launch");
+}
+
 bool run(PythonLaunch* launch, Binary* binary, Parameters* parameters, DriverError* error) {
+  if (!check_still_loaded(*binary, error)) return false;
   auto stream = static_cast<cuda::CUstream>(launch->stream);
   void** pointers = parameters->pointers.data();
   if (!launch->release_gil) {
@@ -217,14 +240,25 @@ bool run(PythonLaunch* launch, Binary* binary, Parameters* parameters, DriverErr
   return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
 }
 
+bool check_hook(PyObject* hook, const char* name) {
+  if (hook == Py_None || PyCallable_Check(hook)) return true;
+  refuse(PyExc_TypeError, "%s: expected a function of one argument or None, received %s", name,
+         Py_TYPE(hook)->tp_name);
+  return false;
+}
+
 PyObject* perform(PythonLaunch* launch) {
+  if (!check_hook(launch->enter_hook, "enter_hook") || !check_hook(launch->exit_hook, "exit_hook"))
+    return nullptr;
   DriverError error;
   ContextGuard guard;
   Binary foreign;
   Binary* binary = enter_function(*launch, &foreign, &guard, &error);
   if (binary == nullptr) return set_python_error(error);
+  const BinaryHold hold(binary);
   Parameters parameters;
   if (extract_all(*launch, *binary, &parameters) != 0) return nullptr;
+  if (!check_still_loaded(*binary, &error)) return set_python_error(error);
   launch->launch.kernel_name = binary->kernel.name;
   if (call_hook(launch->enter_hook, launch->metadata) != 0) return nullptr;
   if (!run(launch, binary, &parameters, &error) || !guard.leave(&error)) {
@@ -255,8 +289,10 @@ bool read_handles(PyObject* stream, PyObject* function, PythonLaunch* launch) {
   TVMFFIAny value{};
   if (encode_stream(stream, &value) != 0) return false;
   launch->stream = value.v_ptr;
-  launch->function = static_cast<cuda::CUfunction>(PyLong_AsVoidPtr(function));
-  return launch->function != nullptr || !PyErr_Occurred();
+  void* handle = nullptr;
+  if (!read_handle(function, "function", &handle)) return false;
+  launch->function = static_cast<cuda::CUfunction>(handle);
+  return true;
 }
 
 bool read_triple(PyObject* tuple, const char* name, int64_t* values) {
@@ -372,8 +408,14 @@ PyObject* launch_ex(PyObject*, PyObject* arguments) {
       !read_triple(block, "block", launch.launch.block) || !read_attributes(attributes, &launch)) {
     return nullptr;
   }
-  if (scratch != Py_None && !PyArg_ParseTuple(scratch, "OO", &launch.scratch[0], &launch.scratch[1]))
-    return nullptr;
+  if (scratch != Py_None) {
+    if (!PyTuple_Check(scratch) || PyTuple_GET_SIZE(scratch) != 2) {
+      refuse(PyExc_TypeError, "scratch is %R, expected (global, profile) or None", scratch);
+      return nullptr;
+    }
+    launch.scratch[0] = PyTuple_GET_ITEM(scratch, 0);
+    launch.scratch[1] = PyTuple_GET_ITEM(scratch, 1);
+  }
   return perform(&launch);
 }
 
@@ -384,7 +426,12 @@ PyObject* build_signature_metadata(PyObject*, PyObject* names) {
   Reference bytes(PyBytes_FromStringAndSize(nullptr, count * static_cast<Py_ssize_t>(sizeof(ParameterType))));
   if (!bytes) return nullptr;
   for (Py_ssize_t index = 0; index < count; ++index) {
-    const char* name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(items.get(), index));
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), index);
+    if (!PyUnicode_Check(item)) {
+      refuse(PyExc_TypeError, "types[%zd] is %R, expected the name of a type", index, item);
+      return nullptr;
+    }
+    const char* name = PyUnicode_AsUTF8(item);
     ParameterType type{};
     if (name == nullptr || !parse_parameter_type(name, &type)) return nullptr;
     memcpy(PyBytes_AS_STRING(bytes.get()) + index * static_cast<Py_ssize_t>(sizeof(type)), &type,

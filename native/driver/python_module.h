@@ -26,6 +26,9 @@ int add_tensor_map(PyObject* module);      // tensor_map.cpp
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.
 DeviceProgram* device_program_of(PyObject* object);
 
+// A handle that Python gave as an int. False with TypeError or ValueError, which name it, for anything else.
+bool read_handle(PyObject* object, const char* name, void** handle);
+
 // Loads a program on a device now: a dict from kernel names to handles, or nullptr with an exception.
 PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy);
 

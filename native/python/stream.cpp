@@ -113,8 +113,9 @@ int encode_stream(PyObject* object, TVMFFIAny* value) {
   value->type_index = kTVMFFIOpaquePtr;
   if (PyLong_Check(object) && !PyBool_Check(object)) {
     value->v_ptr = PyLong_AsVoidPtr(object);
-    if (value->v_ptr == nullptr && PyErr_Occurred()) return -1;
-    if (value->v_int64 >= 0) return 0;
+    const bool is_too_large = value->v_ptr == nullptr && PyErr_Occurred();
+    if (value->v_int64 >= 0 && !is_too_large) return 0;
+    PyErr_Clear();
     return refuse(PyExc_ValueError, "expected a stream's address, received %S", object);
   }
   bool found = false;
