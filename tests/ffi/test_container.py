@@ -227,3 +227,25 @@ def test_a_dict_is_read_while_other_threads_change_it():
 def test_only_mappings_have_items():
     with pytest.raises(TypeError, match=r"ffi.Map or an ffi.Dict"):
         _native.mapping_items(ffi.Array([1]), None)
+
+
+@pytest.mark.parametrize("kind", [ffi.Array, ffi.List, ffi.Map, ffi.Dict])
+def test_a_moved_container_says_so(kind):
+    container = kind()
+    handle = container.release()
+    assert repr(container) == f"<{kind.__name__}, moved from>"
+    assert repr(ffi.Object(handle, borrowed=False)).startswith("<weft.ffi object")  # owned again
+
+
+def test_a_container_that_holds_itself_has_a_text():
+    values, table = ffi.List([1]), ffi.Dict()
+    values.append(values)
+    table["values"] = values
+    table["same"] = ffi.Array([table, 2])
+    try:
+        assert repr(values) == "List([1, List(...)])"
+        assert repr(table) == "Dict({'values': List([1, List(...)]), 'same': (Dict(...), 2)})"
+        assert repr(values) == "List([1, List(...)])"  # nothing of the last time is left
+    finally:
+        values.clear()
+        table.clear()

@@ -92,6 +92,8 @@ def test_a_function_has_no_keywords_until_its_parameters_have_names(library):
     assert only(["a", "b"], separator="+") == "a+b"
     with pytest.raises(ValueError, match="which is no parameter"):
         ffi.name_parameters(library.join, "join", ("a", "b"), defaults={"c": 1})
+    with pytest.raises(ValueError, match="expected different names, received 'a' twice"):
+        ffi.name_parameters(library.join, "join", ("a", "b", "a"))
 
 
 def test_an_argument_that_cannot_be_read_is_named(library):

@@ -137,7 +137,9 @@ def test_an_object_dies_with_its_last_wrapper_on_whatever_thread(library):
 def test_every_name_of_the_room_is_there_and_nothing_else():
     for name in weft.ffi.__all__:
         assert getattr(weft.ffi, name) is not None
-    assert set(weft.ffi.__all__) <= set(dir(weft.ffi))
+    shown = set(dir(weft.ffi))
+    assert set(weft.ffi.__all__) <= shown
+    assert not shown & {"annotations", "_PUBLIC", "_MODULE_OF"}
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = weft.ffi.Nothing
 

@@ -73,8 +73,10 @@ def test_shapes_are_tuples_that_stay_shapes(library):
     assert (found, type(found)) == ((4, 0, 2), ffi.Shape)
     with pytest.raises(TypeError, match="dims as ints"):
         ffi.Shape(("two",))  # type: ignore[arg-type]
-    with pytest.raises(OverflowError):
-        library.echo(ffi.Shape((2**70,)))
+    for dim in (2**70, 2**63, -(2**63) - 1):
+        with pytest.raises(OverflowError, match=f"dims of at most 64 bits, received {dim}"):
+            ffi.Shape((dim,))
+    assert library.echo(ffi.Shape((2**63 - 1, -(2**63)))) == (2**63 - 1, -(2**63))
 
 
 DEVICES = {

@@ -49,4 +49,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    shown = {name for name in globals() if name.startswith("__") or f"weft.ffi.{name}" in _PUBLIC}
+    return sorted({*shown, *_MODULE_OF})

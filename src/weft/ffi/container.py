@@ -7,7 +7,9 @@ as they are; these classes are for containers that must stay objects. Next: modu
 
 from __future__ import annotations
 
+import threading
 from collections.abc import (
+    Callable,
     Iterable,
     Iterator,
     Mapping,
@@ -22,6 +24,7 @@ from weft.ffi.object import Object
 from weft.ffi.registry import standard_function
 
 _Self = TypeVar("_Self", bound=Object)
+_in_repr = threading.local()  # `addresses`: the containers that this thread is writing now
 
 
 def _construct(cls: type[_Self], constructor: str, values: Iterable[object]) -> _Self:
@@ -41,6 +44,21 @@ def _equals(left: Sequence[Any], right: object) -> bool:
         return NotImplemented
     right = cast("Sequence[Any]", right)
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
+
+
+def _repr(container: Object, kind: str, contents: Callable[[], object]) -> str:
+    """The text of a container, which may hold itself, under another wrapper of the same object."""
+    if container.is_moved:
+        return Object.__repr__(container)
+    being_written: set[int] = vars(_in_repr).setdefault("addresses", set())
+    address = container.address
+    if address in being_written:
+        return f"{kind}(...)"
+    being_written.add(address)
+    try:
+        return f"{kind}({contents()!r})"
+    finally:
+        being_written.discard(address)
 
 
 class Array(Object, Sequence[Any]):
@@ -72,7 +90,7 @@ class Array(Object, Sequence[Any]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"Array({list(self)!r})"
+        return _repr(self, "Array", lambda: list(self))
 
 
 class List(Object, MutableSequence[Any]):
@@ -128,7 +146,7 @@ class List(Object, MutableSequence[Any]):
         return _equals(self, other)
 
     def __repr__(self) -> str:
-        return f"List({list(self)!r})"
+        return _repr(self, "List", lambda: list(self))
 
 
 def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
@@ -198,7 +216,7 @@ class Map(Object, Mapping[Any, Any]):
         return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:
-        return f"Map({_as_dict(self)!r})"
+        return _repr(self, "Map", lambda: _as_dict(self))
 
 
 class Dict(Object, MutableMapping[Any, Any]):
@@ -247,4 +265,4 @@ class Dict(Object, MutableMapping[Any, Any]):
         return _as_dict(self) == dict(cast("Mapping[Any, Any]", other))
 
     def __repr__(self) -> str:
-        return f"Dict({_as_dict(self)!r})"
+        return _repr(self, "Dict", lambda: _as_dict(self))

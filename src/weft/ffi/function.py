@@ -108,7 +108,8 @@ def name_parameters(
         keyword_only: how many of the last parameters are given by keyword only.
 
     Raises:
-        ValueError: if a default names no parameter, or more are keyword-only than there are.
+        ValueError: if two parameters have one name, a default names no parameter, or more are keyword-only
+            than there are.
 
     Example:
         >>> power = wrap_function(lambda base, exponent: base**exponent)
@@ -117,6 +118,11 @@ def name_parameters(
         (9, 32)
     """
     names = tuple(parameters)
+    for index, parameter in enumerate(names):
+        if parameter in names[:index]:
+            raise ValueError(
+                f"name_parameters: expected different names, received {parameter!r} twice"
+            )
     plan = _native.CallPlan(
         name,
         f"{name}({', '.join(names)})",

@@ -17,7 +17,7 @@ class Shape(tuple[int, ...]):
 
     Raises:
         TypeError: if a dim is no integer.
-        OverflowError: if a dim has more than 64 bits; raised where it is passed.
+        OverflowError: if a dim has more than 64 bits.
 
     Example:
         >>> Shape((2, 3)) == (2, 3), Shape([4])
@@ -33,6 +33,8 @@ class Shape(tuple[int, ...]):
         for dim in made:
             if not isinstance(dim, int) or isinstance(dim, bool):
                 raise TypeError(f"Shape: expected dims as ints, received {dim!r}")
+            if not -(1 << 63) <= dim < 1 << 63:
+                raise OverflowError(f"Shape: expected dims of at most 64 bits, received {dim}")
         return made
 
     def __repr__(self) -> str:
