@@ -121,6 +121,10 @@ int open_capsule(PyObject* object, PyObject* capsule, Scratch& scratch, TensorVi
     view->read_only = false;
     return take_tensor(object, managed->dl_tensor, scratch, view);
   }
+  if (PyCapsule_IsValid(capsule, "used_dltensor_versioned") || PyCapsule_IsValid(capsule, "used_dltensor")) {
+    return refuse(PyExc_TypeError,
+                  "expected an unused DLPack capsule, received one that has been used already");
+  }
   return refuse(PyExc_TypeError, "expected a DLPack capsule from %s.__dlpack__, received %s",
                 Py_TYPE(object)->tp_name, Py_TYPE(capsule)->tp_name);
 }

@@ -140,11 +140,11 @@ def test_a_copy_that_the_producer_made_is_told_apart():
 
 def test_a_capsule_is_used_up():
     source = np.zeros(3)
-    capsule = source.__dlpack__()
-    tensor = ffi.from_dlpack(capsule)
-    assert tensor.data == source.ctypes.data
-    with pytest.raises(TypeError, match="expected a DLPack capsule"):
-        ffi.from_dlpack(capsule)
+    for capsule in (ffi.to_dlpack(source), ffi.to_dlpack(source, versioned=False)):
+        tensor = ffi.from_dlpack(capsule)
+        assert tensor.data == source.ctypes.data
+        with pytest.raises(TypeError, match="received one that has been used already"):
+            ffi.from_dlpack(capsule)
 
 
 def test_capsules_are_made_of_anything():
