@@ -32,14 +32,15 @@ int read_memory(PyObject* given, void** memory, int64_t* words) {
   return 0;
 }
 
-int ask(const weft_call_frame& frame, void* stream, const char* function, const char* kernel, void** memory,
-        int64_t* words) {
+int ask(const weft_call_frame& frame, void* stream, const char* function, const char* kernel, int64_t needed,
+        void** memory, int64_t* words) {
   PyObject* current = g_source.load(std::memory_order_relaxed);
   if (current == nullptr) return 0;  // the last collector left while this thread waited for the GIL
   Reference source(Py_NewRef(current));
-  Reference given(PyObject_CallFunction(
-      source.get(), "ssiiK", function, kernel, static_cast<int>(frame.device_type),
-      static_cast<int>(frame.device), static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream))));
+  Reference given(PyObject_CallFunction(source.get(), "ssiiKL", function, kernel,
+                                        static_cast<int>(frame.device_type), static_cast<int>(frame.device),
+                                        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)),
+                                        static_cast<long long>(needed)));
   return given ? read_memory(given.get(), memory, words) : -1;
 }
 
@@ -57,11 +58,11 @@ PyObject* set_launch_memory(PyObject*, PyObject* source) {
 
 PyMethodDef kMethods[] = {
     {"set_launch_memory", set_launch_memory, METH_O,
-     "set_launch_memory(source: Callable[[str, str, int, int, int], tuple[int, int] | None] | None) -> "
+     "set_launch_memory(source: Callable[[str, str, int, int, int, int], tuple[int, int] | None] | None) -> "
      "object\n--\n\n"
      "Who gives launches memory to record into: called with the names of the host function and\n"
-     "the kernel, DLPack's device type, the ordinal and the stream; gives an address and a number of 8-byte "
-     "words. Returns the one before."},
+     "the kernel, DLPack's device type, the ordinal, the stream and the 8-byte words that the launch\n"
+     "needs, 0 where only the run can tell; gives an address and a number of words. Returns the one before."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -69,6 +70,7 @@ PyMethodDef kMethods[] = {
 
 int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function, const char* kernel,
                       void** memory, int64_t* words) {
+  const int64_t needed = *words;
   *memory = nullptr;
   *words = 0;
   if (WEFT_LIKELY(g_source.load(std::memory_order_acquire) == nullptr)) return 0;
@@ -77,7 +79,8 @@ int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function
   // An exception that the caller left pending is not the callable's.
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  const int32_t code = ask(*frame, stream, function, kernel, memory, words) == 0 ? 0 : raise_into_ffi();
+  const int32_t code =
+      ask(*frame, stream, function, kernel, needed, memory, words) == 0 ? 0 : raise_into_ffi();
   PyErr_Restore(type, value, traceback);
   PyGILState_Release(state);
   return code;

@@ -10,7 +10,8 @@
 namespace weft {
 
 // Asks the callable for 8-byte words that this launch of `kernel` by the host function `function` may write.
-// NULL and 0 where nobody collects. -1 with the FFI error set where the callable raised. Any thread, with or
+// `words` holds how many the launch needs, 0 where only the run can tell, and takes how many it got. NULL and
+// 0 where nobody collects. -1 with the FFI error set where the callable raised. Any thread, with or
 // without the GIL.
 int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function, const char* kernel,
                       void** memory, int64_t* words);

@@ -422,8 +422,9 @@ def copy_to_device(address: int, data: object, device: int, stream: object = Non
 def copy_from_device(address: int, target: object, device: int, stream: object = None) -> None: ...
 
 # What launches of kernels with a profiler record into; called with the names of the host function and the
-# kernel, DLPack's device type, the ordinal and the stream; gives an address and a number of 8-byte words.
-LaunchMemory = Callable[[str, str, int, int, int], tuple[int, int] | None]
+# kernel, DLPack's device type, the ordinal, the stream and how many 8-byte words the launch needs, 0 where only
+# the run can tell; gives an address and a number of words.
+LaunchMemory = Callable[[str, str, int, int, int, int], tuple[int, int] | None]
 
 def set_launch_memory(source: LaunchMemory | None) -> LaunchMemory | None: ...
 

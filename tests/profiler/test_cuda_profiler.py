@@ -194,7 +194,7 @@ def test_a_cursor_never_wraps_back_into_the_buffer():
 
 
 def test_a_stride_below_the_number_of_lanes_is_refused_at_run_time():
-    prof = recorded(LOOP.replace("weft.grid_dim.x, 1", "2, 1"), grid=3, n=2)
+    prof = recorded(LOOP.replace("weft.grid_dim.x, 1", "2, 1"), grid="n + 1", n=2)
     recording = decode_tirx(prof)
     assert len(recording.records) == 0
     assert any("write_stride is smaller" in problem for problem in recording.problems)
@@ -220,7 +220,7 @@ def test_more_lanes_than_the_format_has_are_refused_at_run_time():
     p.init(0)
     p.start(1)
     """
-    prof = recorded(body, grid=2, block=1)
+    prof = recorded(body, grid="n", block=1, n=2)
     assert np.flatnonzero(prof).tolist() == [0]
     assert int(prof[0]) >> wire.TIRX_REFUSAL_SHIFT == wire.REFUSED_LANES
 
@@ -388,6 +388,38 @@ def test_a_buffer_of_a_fixed_size_that_holds_no_lane_is_an_error():
     host = define(source)["host"]
     with pytest.raises(weft.ValueRangeError, match="'prof' has 8 words; 8 groups need 9"):
         weft.compile(host, weft.fake_tensor(weft.u64, (8,)))
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "text"),
+    [
+        (
+            "CudaProfiler(prof, 2, 1)",
+            "PROFILER_STRIDE",
+            "write_stride is 2, and this launch has 4 x 1 = 4",
+        ),
+        ("CudaProfiler(prof, n, 1 << 20)", "PROFILER_RANGE", "4 x 1048576 = 4194304 lanes"),
+        (
+            "CudaProfiler(prof, 16, 2)",
+            "PROFILER_BUFFER",
+            "'prof' has 8 words, and this launch has 4 x 2 = 8",
+        ),
+    ],
+)
+def test_a_constant_grid_that_does_not_fit_is_an_error_at_the_launch(body, code, text):
+    source = HOST.format(body=f"    p = {body}\n    p.init(0)", grid=4, block=32)
+    with pytest.raises(weft.ValueRangeError) as caught:
+        weft.compile(
+            define(source)["host"], weft.fake_tensor(weft.u64, (8 if "BUFFER" in code else "n",))
+        )
+    assert caught.value.code == code
+    assert text in caught.value.message
+    assert "launch" in source.splitlines()[caught.value.location.line - 1]
+
+
+def test_a_buffer_that_ends_behind_the_first_records_is_said_to_be_too_small():
+    problems = decode_tirx(recorded(LOOP, 3, grid=2, n=10)).problems
+    assert problems == ["lane b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small"]
 
 
 def test_outside_a_kernel_the_name_says_so():

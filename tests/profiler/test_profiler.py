@@ -281,6 +281,18 @@ def test_names_of_other_tools_are_known():
     assert found.records["event"].tolist() == [0, 1, 2, 2, 1, 0]
 
 
+def test_a_group_that_there_is_none_of_is_reported():
+    body = "p = Profiler(groups=2, buffer=rec)\np.init({group})\np.mark('x')"
+    said = "threads called init() with a group outside 0 .. 1 and recorded nothing"
+    assert run(body.format(group="tid"), block=4).problems == [said]
+    assert run(body.format(group="tid"), block=2).problems == []
+    # What the switch or the blocks leave out says nothing.
+    off = body.replace("groups=2", "groups=2, blocks=range(1, 2)").format(
+        group="tid % 2 + 2 - 2 * weft.block_idx.x"
+    )
+    assert run(off, block=4, grid=2).problems == []
+
+
 def test_enumerations_name_events_and_groups():
     body = """
     p = Profiler(Step, groups=Step, buffer=rec)

@@ -22,10 +22,12 @@ from weft.profiler import (
     Trace,
     calibrate,
     capture,
+    capturing,
     decode_lane,
     decode_tirx,
     inflation,
 )
+from weft.profiler.buffers import LaunchWords
 from weft.profiler.records import LANE, RECORD
 from weft.profiler.summary import duration
 
@@ -124,8 +126,6 @@ def test_launches_of_other_threads_are_collected_unless_they_have_a_capture_of_t
 
 
 def test_memory_of_launches_that_have_ended_is_given_back_during_a_long_capture(monkeypatch):
-    from weft.profiler import capturing
-
     monkeypatch.setattr(capturing, "_MOST_WAITING_WORDS", 4 * 4096)
     alive: list[int] = []
 
@@ -383,6 +383,98 @@ def test_calibration_finds_the_step_and_the_price_of_a_record():
 def test_inflation_compares_two_programs():
     slow, fast = (lambda: time.sleep(0.004)), (lambda: time.sleep(0.001))
     assert inflation(slow, fast, rounds=5) > 1.5
+
+
+def test_inflation_measures_markers_that_record_into_memory_for_their_records_alone(monkeypatch):
+    made = []
+
+    def remember(words, *place):
+        made.append(words)
+        return LaunchWords(words, *place)
+
+    monkeypatch.setattr(capturing, "LaunchWords", remember)
+    out = np.zeros(8, np.float32)
+    with capture(words=64) as outer:
+        inflation(lambda: spin(out, 30), lambda: spin(out, 30, False), rounds=3)
+    assert outer.launches == []
+    with capture() as trace:
+        spin(out, 30)
+    assert made[1:4] == [trace.words_needed] * 3
+    with capture(words=made[1]) as again:
+        spin(out, 30)
+    assert again.problems == []
+
+
+@weft.kernel
+def steady_kernel(out: weft.Tensor):
+    p = Profiler(("round",), groups=8)
+    tid = weft.thread_idx.x
+    p.init(tid)
+    for _ in range(100):
+        p.start("round")
+        p.end("round")
+    out[tid] = 1.0
+
+
+@weft.kernel
+def sampled_kernel(out: weft.Tensor):
+    p = Profiler(("once",), blocks=range(1, 1000, 3))
+    p.init()
+    p.mark("once")
+    out[weft.thread_idx.x] = 1.0
+
+
+@weft.jit
+def steady(out: weft.Tensor, blocks: weft.i32):
+    steady_kernel(out).launch(grid=blocks, block=8)
+
+
+@weft.jit
+def sampled(out: weft.Tensor, blocks: weft.i32):
+    sampled_kernel(out).launch(grid=(blocks, 2, 1), block=1)
+
+
+def test_a_known_number_of_records_sizes_the_memory_of_a_launch(monkeypatch):
+    made = []
+
+    def remember(words, *place):
+        made.append(words)
+        return LaunchWords(words, *place)
+
+    monkeypatch.setattr(capturing, "LaunchWords", remember)
+    out = np.zeros(8, np.float32)
+    with capture() as trace:
+        steady(out, 1000)  # 1.7 million words
+        steady(out, 1)
+        for blocks in (0, 1, 2, 5, 700):
+            sampled(out, blocks)
+        spin(out, 3)
+    assert [p for p in trace.problems if "did not run" not in p and "lanes have no" not in p] == []
+    assert len(trace.recordings[0].records) == 1000 * 8 * 200
+    assert [len(recording.records) for recording in trace.recordings[2:7]] == [0, 1, 1, 3, 333]
+    ran = [0, 1, 3, 4, 5, 6]
+    assert [made[launch] for launch in ran] == [trace.recordings[k].words_needed for k in ran]
+    assert made[-1] == 1 << 20, "only the run can tell"
+    with capture(words=made[0] - 1) as refused:
+        steady(out, 1000)
+    assert any("nothing was recorded" in problem for problem in refused.problems)
+
+
+def test_a_need_beyond_a_gigabyte_is_not_asked_for(monkeypatch):
+    monkeypatch.setattr(capturing, "_MOST_WAITING_WORDS", 1 << 12)
+    with capture() as trace:
+        steady(np.zeros(8, np.float32), 1000)
+    assert f"has {1 << 20} words and this launch needs" in trace.problems[0]
+
+
+def test_a_span_names_the_warp_of_its_leader():
+    with capture() as trace:
+        spin(np.zeros(64, np.float32), 1)
+    rows = trace.spans()
+    assert rows.dtype["warp"] == np.int32
+    assert set(rows["warp"].tolist()) == {0}
+    words = np.array([1 << 32 | 1, 100 << 32, 140 << 32 | 1, 150 << 32 | 3], np.uint64)
+    assert Trace([decode_tirx(words)]).spans()["warp"].tolist() == [-1]
 
 
 def test_a_first_run_counts_for_the_second():

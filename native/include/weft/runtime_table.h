@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 5
+#define WEFT_RUNTIME_TABLE_VERSION 6
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -231,6 +231,7 @@ typedef struct weft_failure_site {
        const weft_scratch* scratch, int64_t scratch_count),                                                 \
       "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                 \
   /* Memory that this launch of a kernel with a profiler records into; NULL and 0 where nobody collects. */ \
+  /* `words` holds how many it needs when called, 0 where only the run can tell; then how many it got. */   \
   ROW(launch_memory, int32_t,                                                                               \
       (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,      \
        int64_t* words),                                                                                     \

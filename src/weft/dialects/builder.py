@@ -48,6 +48,10 @@ class Builder:
         location: the user's source span that the next operation comes from.
         target: name of the backend that is compiled for, such as ``"cuda"``; some operations refuse one.
         hidden_arguments: name → argument of the function that its source does not show.
+        launch_checks: called with the blocks of each launch of this kernel whose grid is constant; raise where
+            the kernel is not made for so many.
+        profile_words: what sizes the memory that launches record into, as `PROFILE_WORDS`; empty where only
+            the run can tell.
     """
 
     __slots__ = (
@@ -59,7 +63,9 @@ class Builder:
         "_shared",
         "block",
         "hidden_arguments",
+        "launch_checks",
         "location",
+        "profile_words",
         "target",
     )
 
@@ -74,6 +80,8 @@ class Builder:
         self._attributes: dict[SourceLocation, Attribute] = {}
         self._endings: list[Callable[[str], None]] = []
         self.hidden_arguments: dict[str, SSAValue] = {}
+        self.launch_checks: list[Callable[[int], None]] = []
+        self.profile_words: tuple[int, ...] = ()
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""

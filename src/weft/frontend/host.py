@@ -7,6 +7,7 @@ far as sizes are known. Next: results.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
@@ -279,12 +280,16 @@ def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, 
 
 
 def _check_grid(kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: Any) -> None:
-    """What is constant of a grid must be whole clusters.
+    """What is constant of a grid must be whole clusters, and no more blocks than the kernel is made for.
 
     Raises:
         ValueRangeError: with both.
     """
     sizes = _cluster(kernel, cluster)
+    known = [blocks for blocks in grid if isinstance(blocks, int)]
+    if len(known) == len(grid):
+        for check in kernel.launch_checks:
+            check(math.prod(known))
     for axis, blocks, size in zip(_AXES, grid, sizes or (), strict=False):
         if isinstance(blocks, int) and blocks % size:
             raise ValueRangeError(

@@ -29,6 +29,7 @@ from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import (
     PROFILE_ARGUMENT,
     PROFILE_NAME,
+    PROFILE_WORDS,
     SCRATCH_ARGUMENTS,
     SCRATCH_NAME,
     KernelOp,
@@ -51,7 +52,7 @@ from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -132,14 +133,15 @@ class TracedKernel:
         operation: the `cuda.kernel`.
         written: indices of the arguments that it may write through.
         blocks: the constant block of each launch; None for one that is not constant.
+        launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
         place: where the host function first calls it.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
     """
 
     __slots__ = (
-        *("blocks", "dynamic_bytes", "function", "operation", "place", "symbol"),
-        *("waits_for_grid", "written"),
+        *("blocks", "dynamic_bytes", "function", "launch_checks", "operation", "place"),
+        *("symbol", "waits_for_grid", "written"),
     )
 
     def __init__(
@@ -156,6 +158,7 @@ class TracedKernel:
         self.operation = operation
         self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
+        self.launch_checks: list[Callable[[int], None]] = []
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
         self.dynamic_bytes = max(map(_dynamic_bytes, operation.walk()), default=0)
 
@@ -296,9 +299,14 @@ class KernelTable:
             _attributes(kernel),
         )
         _mark_hidden(operation, len(passed), list(builder.hidden_arguments))
+        if builder.profile_words:
+            sizes = [IntegerAttr(words, 64) for words in builder.profile_words]
+            operation.attributes[PROFILE_WORDS] = ArrayAttr(sizes)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         written = frozenset(index for index in written_tensors(operation) if index < len(passed))
-        return TracedKernel(operation.sym_name.data, kernel, operation, written, place)
+        traced = TracedKernel(operation.sym_name.data, kernel, operation, written, place)
+        traced.launch_checks += builder.launch_checks
+        return traced
 
     def _symbol(self, name: str) -> str:
         """A readable symbol that the module does not have yet."""

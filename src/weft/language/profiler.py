@@ -53,7 +53,8 @@ def CudaProfiler(  # the name that programs for TIRx use
     An event is a number from 0 to 1023, or a member of an `enum.Enum` with such a value.
 
     A record that does not fit the buffer is dropped, and never written elsewhere. A launch that the format
-    cannot hold (more than 2^20 lanes, too small a stride) records nothing, and the decoder says why.
+    cannot hold (more than 2^20 lanes, too small a stride) is an error where its grid is constant; else it
+    records nothing, and the decoder says why.
 
     Args:
         builder: where operations go; users leave it out.
@@ -137,7 +138,10 @@ def Profiler(
     behind the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
     other names for the same.
 
-    Nothing is stored outside the buffer. What does not fit is dropped and counted.
+    Nothing is stored outside the buffer. What does not fit is dropped and counted. Where the kernel's loops say how
+    many records there are and the launch's buffer is too small for all lanes, nothing is recorded and the report
+    says how many words it takes; `records` keeps the beginnings instead. Threads that call ``init`` with a group
+    that there is none of record nothing, and the report says so.
 
     Args:
         builder: where operations go; users leave it out.

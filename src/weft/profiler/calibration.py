@@ -61,7 +61,7 @@ def calibrate(options: str = "") -> Calibration:
     """Measures the clock's step and what one record costs.
 
     Args:
-        options: compile options: ``--target cuda`` measures the GPU, which takes torch or CuPy for memory.
+        options: compile options: ``--target cuda`` measures the GPU.
 
     Example:
         >>> trace.cost_ns = weft.profiler.calibrate().cost_ns
@@ -81,13 +81,15 @@ def calibrate(options: str = "") -> Calibration:
 def inflation(
     marked: Callable[[], object], unmarked: Callable[[], object], rounds: int = 21
 ) -> float:
-    """How many times as long a program takes with markers: 1.05 is 5 % more.
+    """How many times as long a program takes with markers that record: 1.05 is 5 % more.
 
-    Both are called in turn, and medians compared; each call must wait for its launches to end. Past 1.05 the
-    times of short regions say more about the markers than about the program.
+    Both are called in turn, and medians compared; each call must wait for its launches to end. They run in a
+    `capture` of this function, so that no launch of theirs is in another trace: a first call counts the
+    records, and the launches that are measured get memory for as many. Making that ready is part of the time;
+    reading it is not. Past 1.05 the times of short regions say more about the markers than about the program.
 
     Args:
-        marked: the program, inside a `capture` or not.
+        marked: the program; what it captures itself, it measures with that capture.
         unmarked: the same with ``enabled=False``.
         rounds: calls of each, 1 or more.
 
@@ -107,10 +109,13 @@ def inflation(
             raise TypeError(
                 f"inflation takes two functions without arguments, received {brief(call)}"
             )
-        call()  # compiling is not what is measured
-    for _ in range(rounds):
-        for call, found in zip((marked, unmarked), times, strict=True):
-            begin = time.perf_counter()
-            call()
-            found.append(time.perf_counter() - begin)
+    with capture() as counted:
+        for call in (marked, unmarked):
+            call()  # compiling is not what is measured
+    with capture(words=counted.words_needed or None):
+        for _ in range(rounds):
+            for call, found in zip((marked, unmarked), times, strict=True):
+                begin = time.perf_counter()
+                call()
+                found.append(time.perf_counter() - begin)
     return statistics.median(times[0]) / statistics.median(times[1])

@@ -17,6 +17,7 @@ from weft.errors import UnavailableError
 from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
 from weft.profiler.lane import NOT_RUN, decode_lane
 from weft.profiler.trace import Launch, Trace
+from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,11 +65,12 @@ class Capture:
     """What `capture` returns: a context manager whose ``as`` is the `Trace`.
 
     Args:
-        words: of the buffer that each launch gets, 8 bytes each.
+        words: of the buffer that each launch gets, 8 bytes each; None for as many as it needs.
     """
 
-    def __init__(self, words: int) -> None:
-        check_words(words)
+    def __init__(self, words: int | None) -> None:
+        if words is not None:
+            check_words(words)
         self._words = words
         self._trace = Trace()
         self._launches: list[_NewLaunch] = []
@@ -121,9 +123,17 @@ class Capture:
         self._launches.clear()
 
     def memory_for(
-        self, function: str, kernel: str, ordinal: int | None, stream: int
+        self, function: str, kernel: str, ordinal: int | None, stream: int, needed: int = 0
     ) -> tuple[int, int]:
-        """Address and words of a prepared buffer for a launch that is about to be made."""
+        """Address and words of a prepared buffer for a launch that is about to be made.
+
+        Args:
+            function: the host function's name.
+            kernel: the kernel's.
+            ordinal: of the CUDA device; None for the CPU.
+            stream: the launch's.
+            needed: words that hold all of its records; 0 where only the run can tell.
+        """
         if ordinal is not None and _native.is_stream_capturing(stream):
             raise UnavailableError(
                 "PROFILER_GRAPH",
@@ -135,10 +145,17 @@ class Capture:
         waiting = self._waiting.get(ordinal, 0)
         if waiting > _MOST_WAITING_WORDS:
             waiting = self._read_ended(ordinal)
-        memory = LaunchWords(self._words, ordinal, stream)
-        self._waiting[ordinal] = waiting + self._words
+        memory = LaunchWords(self._words_for(needed), ordinal, stream)
+        self._waiting[ordinal] = waiting + memory.words
         self._launches.append(_NewLaunch(function, kernel, memory, ordinal, stream))
         return memory.address, memory.words
+
+    def _words_for(self, needed: int) -> int:
+        """What the user said; else what the launch needs, where that is known and no more than a gigabyte."""
+        if self._words is not None:
+            return self._words
+        is_known = wire.PROLOGUE_WORDS <= needed <= _MOST_WAITING_WORDS
+        return needed if is_known else DEFAULT_WORDS
 
     def _read_ended(self, ordinal: int | None) -> int:
         """Reads the launches of a device that have ended, to give their memory back; words that still wait."""
@@ -152,7 +169,7 @@ class Capture:
             if ordinal is not None or launch.thread == threading.get_ident():
                 launch.read()
             else:
-                waiting += self._words
+                waiting += launch.memory.words
         return waiting
 
 
@@ -163,16 +180,17 @@ _captures: list[Capture] = []
 
 
 def _memory_for_launch(
-    function: str, kernel: str, device_type: int, device: int, stream: int
+    function: str, kernel: str, device_type: int, device: int, stream: int, needed: int = 0
 ) -> tuple[int, int] | None:
     """What the runtime asks for at each launch of a kernel that records."""
     active = _active.get() or (_captures[-1] if _captures else None)
     if active is None:
         return None
-    return active.memory_for(function, kernel, device if device_type == _CUDA else None, stream)
+    ordinal = device if device_type == _CUDA else None
+    return active.memory_for(function, kernel, ordinal, stream, needed)
 
 
-def capture(words: int = DEFAULT_WORDS) -> Capture:
+def capture(words: int | None = None) -> Capture:
     """Collects the records of every launch in a ``with`` block.
 
     Each launch has memory of its own on the device that it runs on; at the end of the block the devices are
@@ -180,7 +198,10 @@ def capture(words: int = DEFAULT_WORDS) -> Capture:
     own. Outside of a capture, kernels with a `Profiler` run and record nothing.
 
     Args:
-        words: of 8 bytes in the buffer that each launch gets. What does not fit is counted and reported.
+        words: of 8 bytes in the buffer that each launch gets. What does not fit is counted and reported; a
+            kernel whose loops say how many records there are records nothing where not all of them fit, and the
+            report says how many words it takes. Without, a launch gets what it needs where its kernel's loops
+            or ``records=`` say so and that is at most 1 GB, else 8 MB.
 
     Raises:
         ArgumentValueError: for fewer than 16 words, or 2³¹ and more.

@@ -45,6 +45,7 @@ class Prologue:
         needed: words that the launch needs.
         refusal: why nothing was recorded, or 0.
         launches: that used the buffer since it was prepared.
+        has_strangers: whether a thread came to init() with a group that there is none of.
         description: names of the kernel, its events and groups.
     """
 
@@ -67,6 +68,7 @@ class Prologue:
         self.needed = int(words[wire.WORD_NEEDED])
         self.refusal = int(words[wire.WORD_REFUSAL])
         self.launches = int(words[wire.WORD_LAUNCHES])
+        self.has_strangers = int(words[wire.WORD_OUTSIDE]) == self.epoch
         grid_y, grid_x = _halves(words[wire.WORD_GRID_XY])
         block_x, grid_z = _halves(words[wire.WORD_GRID_Z])
         block_z, block_y = _halves(words[wire.WORD_BLOCK_YZ])
@@ -356,9 +358,9 @@ def _report(
         )
     if np.count_nonzero(lost) > 3:
         problems.append(f"{np.count_nonzero(lost)} lanes lost {int(lost.sum())} records in all")
+    most = int(attempted.max(initial=0))
+    recording.words_needed = max(prologue.needed, prologue.records + prologue.lanes * most)
     if lost.any():
-        most = int(attempted.max())
-        recording.words_needed = prologue.records + prologue.lanes * most
         problems.append(
             f"a buffer of {recording.words_needed} words, or records={-(-most // per_record)}, holds all"
         )
@@ -376,6 +378,10 @@ def _report(
     elif len(doubled):
         problems.append(
             f"lane {recording.listed(doubled)} has more than one leader; the first recorded"
+        )
+    if prologue.has_strangers:
+        problems.append(
+            f"threads called init() with a group outside 0 .. {prologue.groups - 1} and recorded nothing"
         )
     if claimed < prologue.lanes:
         problems.append(

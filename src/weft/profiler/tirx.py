@@ -214,7 +214,9 @@ def _check_lanes(
                 "finalize: later records are lost"
             )
         if len(unfinished):
-            problems.append(f"lane {recording.listed(unfinished)} has no finalize")
+            # Where no lane has a second record, the distance to where it would stand is not known.
+            cause = "" if stride else f", or the buffer ({len(words)} words) is too small"
+            problems.append(f"lane {recording.listed(unfinished)} has no finalize{cause}")
 
 
 def export_to_perfetto_trace(

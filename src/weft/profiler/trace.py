@@ -31,7 +31,8 @@ NAMED_SPAN: Final = np.dtype(
         ("kernel", "U48"),
         ("block", np.uint32),
         ("group", "U32"),
-        ("sm", np.int32),
+        ("sm", np.int32),  # -1 where the format does not say, as on the CPU
+        ("warp", np.int32),  # of the leader within its block; -1 where the format does not say
         ("event", "U48"),
         ("depth", np.uint16),
         ("begin_ns", np.float64),  # since the first record of the trace
@@ -277,7 +278,8 @@ def _named(recording: Recording, number: int, start: int, cost_ns: float) -> NDA
         return rows
     lanes = recording.lanes[spans["lane"]]
     rows["launch"], rows["kernel"] = number, recording.kernel
-    rows["block"], rows["sm"] = lanes["block"], lanes["sm"]
+    for name in ("block", "sm", "warp"):
+        rows[name] = lanes[name]
     rows["group"] = _lookup(lanes["group"], recording.group_name)
     rows["event"] = _lookup(spans["event"], recording.event_name)
     rows["begin_ns"] = spans["begin"] + (recording.origin_ns - start)

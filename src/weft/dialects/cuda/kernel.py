@@ -70,6 +70,11 @@ PROFILE_NAME: Final = "profile"
 PROFILE_ARGUMENT: Final = "weft.profile_argument"
 """Attribute of a kernel: which of its arguments each launch's records go to, i32; not there means none."""
 
+PROFILE_WORDS: Final = "weft.profile_words"
+"""Attribute of a kernel: how many words its launches record at most, five i64: words before all records and
+headers of lanes, words per block, and the first, the end and the step of the blocks that record. Not there where
+only the run can tell."""
+
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
@@ -154,6 +159,14 @@ class KernelOp(IRDLOperation):
         """The hidden argument that launches fill with memory to record into, u64 words of rank 1."""
         found = self.attributes.get(PROFILE_ARGUMENT)
         return self.body.block.args[found.value.data] if isinstance(found, IntegerAttr) else None
+
+    @property
+    def profile_words(self) -> tuple[int, ...]:
+        """The numbers of `PROFILE_WORDS`; empty where only the run can tell."""
+        found = self.attributes.get(PROFILE_WORDS)
+        if not isinstance(found, ArrayAttr):
+            return ()
+        return tuple(word.value.data for word in cast("ArrayAttr[IntegerAttr]", found))
 
     def verify_(self) -> None:
         if self.function_type.outputs.data:

@@ -98,6 +98,8 @@ class LaneRecorder:
             described["blocks"] = [blocks.start, blocks.step]
         self._description = json.dumps(described, separators=(",", ":")).encode()
         self._layout.text_bytes = len(self._description)
+        if self._buffer.ssa is builder.hidden_arguments.get(PROFILE_NAME):
+            builder.profile_words = self._layout.launch_words
         # The end of the kernel ends every lane that is still open.
         self.add(builder, Mark(wire.FINALIZE))
         final = builder.entry.last_op
@@ -192,11 +194,11 @@ class LaneRecorder:
         number, records_here = self._layout.block_number(emitter)
         groups = len(self._options.groups)
         group = emitter.u32(mark.group)
-        may = self._switched(emitter, emitter.is_below(group, groups))
-        if records_here is not None:
-            may = emitter.both_bits(may, records_here)
+        is_known = emitter.is_below(group, groups)
+        asked = [] if records_here is None else [records_here]
         if leader is not None:
-            may = emitter.both_bits(may, truth(emitter.builder, leader))
+            asked.append(truth(emitter.builder, leader))
+        may = self._switched(emitter, emitter.all_of(is_known, *asked))
         lane = emitter.add(emitter.multiply(number, groups), group)
 
         def take(size: Scalar) -> None:
@@ -204,6 +206,20 @@ class LaneRecorder:
             emitter.when(fits, lambda: self._emit_claim(emitter, lane, records, capacity, leader))
 
         self._layout.when_prepared(emitter, may, take)
+        if isinstance(mark.group, Scalar):
+            outside = emitter.all_of(_not(emitter, is_known), *asked)
+            self._layout.when_prepared(
+                emitter, self._switched(emitter, outside), self._say_outside(emitter)
+            )
+
+    def _say_outside(self, emitter: Emitter) -> Any:
+        def say(size: Scalar) -> None:
+            del size  # there is a prologue
+            emitter.store(
+                self._buffer, wire.WORD_OUTSIDE, emitter.load(self._buffer, wire.WORD_EPOCH)
+            )
+
+        return say
 
     def _emit_claim(
         self,

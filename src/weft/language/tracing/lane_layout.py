@@ -87,6 +87,18 @@ class LaneLayout:
         """The first word of the lanes' headers."""
         return wire.PROLOGUE_WORDS + (self.text_bytes + 7) // 8
 
+    @property
+    def launch_words(self) -> tuple[int, ...]:
+        """What a launch needs for all records, as `PROFILE_WORDS`; empty where only the run can tell."""
+        if self.capacity is None:
+            return ()
+        chosen = self._options.blocks or range(wire.LANE_MOST_WORDS)
+        bounds = (
+            min(part, wire.LANE_MOST_WORDS) for part in (chosen.start, chosen.stop, chosen.step)
+        )
+        block = len(self._options.groups) * (wire.HEADER_WORDS + self.capacity)
+        return (self.first_header, block, *bounds)
+
     def size(self, emitter: Emitter) -> Scalar:
         """Words of the buffer, at most 2³¹ − 1."""
         size = access.dim(emitter.builder, self._buffer, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.cuda.barrier import FenceOp
+from weft.errors import ValueRangeError
 from weft.language import access, atomics, grid, memory
 from weft.language.convert import truth
 from weft.language.tracing import marks
@@ -65,6 +66,7 @@ class TirxRecorder:
         self._enabled = enabled
         self._fence = fence
         self._marks = Marks(builder, self._finish)
+        builder.launch_checks.append(self._check_launch)
         self._state: Tensor = memory.local.emit(builder, 3, types.u32)
         emitter = Emitter(builder)
         for word in (_CURSOR, _LIMIT, _TAG):
@@ -74,6 +76,38 @@ class TirxRecorder:
     def add(self, builder: Builder, mark: Mark) -> None:
         """Leaves a marker."""
         self._marks.add(builder, mark)
+
+    def _check_launch(self, blocks: int) -> None:
+        """Refuses a launch with a constant grid that the constants of the profiler do not fit.
+
+        Raises:
+            ValueRangeError: with both.
+        """
+        groups, stride = self._groups, self._stride
+        if not isinstance(groups, int):
+            return
+        lanes = blocks * groups
+        launch = f"this launch has {blocks} x {groups} = {lanes} lanes (blocks x num_groups)"
+        if lanes > wire.TIRX_MOST_LANES:
+            raise ValueRangeError(
+                "PROFILER_RANGE",
+                f"CudaProfiler: {launch}; the format tells {wire.TIRX_MOST_LANES} apart",
+                hint="launch fewer blocks, or use weft.profiler.Profiler, which records blocks=range(...) alone",
+            )
+        if isinstance(stride, int) and stride < lanes:
+            raise ValueRangeError(
+                "PROFILER_STRIDE",
+                f"CudaProfiler: write_stride is {stride}, and {launch}, which would overwrite each other",
+                hint=f"write write_stride={lanes}",
+            )
+        length = self._buffer.type.dims[0]
+        if 0 <= length <= lanes:
+            raise ValueRangeError(
+                "PROFILER_BUFFER",
+                f"CudaProfiler: '{self._buffer.name}' has {length} words, and {launch}, which need {lanes + 1} "
+                "for one record each",
+                hint="it holds 1 word, and then one per record of every lane",
+            )
 
     def _finish(self, builder: Builder, kernel: str, placed: list[MarkOp]) -> None:
         del kernel  # this format has no names
