@@ -191,10 +191,13 @@ def test_a_function_made_in_a_comprehension_sees_the_last_values_of_its_variable
         nested = [[lambda x: x * k + j for k in (1, 2)] for j in (10, 20)]
         now = [(lambda: j * k)() for j in (5, 6) for k in (7, 8) if k == 7]
         staged = [lambda: part + j for part in (i, i * i)]
-        out[i] = late[0](i) + 10 * bound[0](i) + 100 * nested[0][0](i) + now[0] + 7 * staged[0]()
+        seen = lambda: j
+        outside = [f() + seen() for j in [lambda: j + 1] for f in [j]]
+        out[i] = late[0](i) + 10 * bound[0](i) + 100 * nested[0][0](i) + now[0] + 7 * staged[0]() + outside[0]
         """
     assert run_one(body) == [
-        (i + 3) + 10 * (i + 1) + 100 * (2 * i + 20) + 35 + 7 * (i * i + 1000) for i in range(4)
+        (i + 3) + 10 * (i + 1) + 100 * (2 * i + 20) + 35 + 7 * (i * i + 1000) + 2001
+        for i in range(4)
     ]
 
 

@@ -66,11 +66,14 @@ def comprehension(
             values.append(visitor.evaluate(node.elt))
 
     frame = visitor.frame
+    items = _items(visitor, node.generators[0])  # outside of the comprehension, as in Python
     around = frame.comprehension
     frame.comprehension = own = _own_variables(frame, node.generators)
+    covered = frame.scope.cover(own.local_names)
     try:
-        _generate(visitor, node.generators, own, collect)
+        _generate(visitor, node.generators, items, own, collect)
     finally:
+        frame.scope.uncover(covered)
         frame.comprehension = around
     created = frame.context.note_created
     if isinstance(node, ast.GeneratorExp):
@@ -84,6 +87,10 @@ def comprehension(
     return created(constants.python("the dict", dict, values))
 
 
+def _items(visitor: Expressions, generator: ast.comprehension) -> list[Any]:
+    return iterate(visitor.frame, visitor.evaluate(generator.iter), generator.iter)
+
+
 def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
     """What functions that the comprehension makes see of it, also behind it: the last values, as in Python."""
     names = frame.source.analysis.assigned([generator.target for generator in generators])
@@ -94,24 +101,25 @@ def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
 def _generate(
     visitor: Expressions,
     generators: list[ast.comprehension],
+    items: list[Any],
     own: Scope,
     collect: Callable[[], None],
 ) -> None:
-    if not generators:
-        collect()
-        return
     first, rest = generators[0], generators[1:]
     frame = visitor.frame
     scope = frame.scope
     names = frame.source.analysis.assigned([first.target])
     # The variables are the comprehension's own: what they hide comes back behind it.
     hidden = {name: scope.values[name] for name in names if name in scope.values}
-    for item in iterate(frame, visitor.evaluate(first.iter), first.iter):
+    for item in items:
         bind(frame, first.target, item)
         for name in names:
             own.assign(name, scope.values[name], scope.places[name])
         if all(_holds(visitor, condition) for condition in first.ifs):
-            _generate(visitor, rest, own, collect)
+            if rest:
+                _generate(visitor, rest, _items(visitor, rest[0]), own, collect)
+            else:
+                collect()
     for name in names:
         scope.values.pop(name, None)
     scope.values.update(hidden)

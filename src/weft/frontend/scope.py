@@ -120,6 +120,8 @@ class Scope:
     Attributes:
         values: variable → value now. Control flow swaps the dict for each region that it traces.
         places: variable → where it was last assigned, for messages.
+        covered: variable → its value outside of the comprehensions that are being evaluated and have a
+            variable of that name. Functions defined outside of them see that one.
         local_names: every name that the function assigns somewhere, which Python makes local.
         parent: the scope of the function around a nested one, or None.
         is_foreign: whether `parent` belongs to another function of the IR: a host function, whose run-time
@@ -129,6 +131,7 @@ class Scope:
 
     __slots__ = (
         "_captures",
+        "covered",
         "is_foreign",
         "local_names",
         "parent",
@@ -147,6 +150,7 @@ class Scope:
     ) -> None:
         self.values: dict[str, Any] = {}
         self.places: dict[str, SourceLocation] = {}
+        self.covered: dict[str, Any] = {}
         self.local_names = local_names
         self.parent = parent
         self.source = source
@@ -158,6 +162,18 @@ class Scope:
         self.values[name] = value
         self.places[name] = place
 
+    def cover(self, names: Names) -> list[str]:
+        """Notes that a comprehension has variables of these names; returns those that no other covers yet."""
+        new = [name for name in names if name not in self.covered]
+        for name in new:
+            self.covered[name] = self.values.get(name, _ABSENT)
+        return new
+
+    def uncover(self, names: list[str]) -> None:
+        """Ends `cover`, with what it returned."""
+        for name in names:
+            del self.covered[name]
+
     def lookup(self, name: str) -> Any:
         """The value of a name.
 
@@ -165,7 +181,9 @@ class Scope:
             NameResolutionError: if it is not assigned here, or not known at all.
             TypeMismatchError: if the paths that lead here brought different types.
         """
-        value = self.values.get(name, _ABSENT)
+        return self._meaning(name, self.values.get(name, _ABSENT))
+
+    def _meaning(self, name: str, value: Any) -> Any:
         if value is not _ABSENT:
             if isinstance(value, Undefined | Conflict):
                 raise value.error(name)
@@ -175,7 +193,7 @@ class Scope:
                 "NAME_UNDEFINED", f"'{name}' is used before it is assigned in this function"
             )
         if self.parent is not None:
-            value = self.parent.lookup(name)
+            value = self.parent.lookup_from_nested(name)
             if self.is_foreign and contains_staged(value):
                 raise TypeMismatchError(
                     "CAPTURED_STAGED",
@@ -184,6 +202,11 @@ class Scope:
                 )
             return value
         return self._from_python(name)
+
+    def lookup_from_nested(self, name: str) -> Any:
+        """The value of a name for a function that was defined here, outside of any comprehension."""
+        value = self.covered.get(name, self.values.get(name, _ABSENT))
+        return self._meaning(name, value)
 
     def _from_python(self, name: str) -> Any:
         cell = self.source.closure.get(name)
