@@ -158,11 +158,10 @@ def test_a_device_that_does_not_exist_is_named_by_everything_that_takes_one(
         lambda: driver.set_current_device(device),
         lambda: driver.synchronize(device),
         lambda: empty(4, weft.f32, device),
+        lambda: compiled().function.preload(device),
     ]
-    if isinstance(device, int):
-        uses.append(lambda: compiled().function.preload(device))
     number = str(device).removeprefix("cuda:")
-    texts = rf"there is no device cuda:{number}; the driver sees 2|is {number}, expected an ordinal|received {number}$"
+    texts = rf"there is no device cuda:{number}; the driver sees 2|is {number}, expected an ordinal"
     for use in uses:
         with pytest.raises(ValueError, match=texts):
             use()
@@ -185,7 +184,7 @@ def test_what_is_no_device_is_a_type_error(fake: FakeCuda, device: object):
         (1.5, TypeError),
         (True, TypeError),
         (-1, ValueError),
-        (1 << 70, OverflowError),
+        (1 << 70, ValueError),
     ],
 )
 def test_what_is_no_stream_is_refused_before_the_driver_sees_it(
@@ -211,7 +210,7 @@ def test_what_cannot_be_a_kernels_handle_is_refused_before_the_driver_sees_it(
     driver.open_driver()
     driver.set_current_device(0)
     fake.forget_calls()
-    with pytest.raises((TypeError, ValueError, OverflowError)):
+    with pytest.raises((TypeError, ValueError)):
         driver.launch_ex(function, 1, 1, NOTHING, ())
     assert fake.calls("cuFuncGetAttribute", "cuLaunchKernelEx") == []
 
@@ -265,7 +264,7 @@ def test_attributes_of_wrong_types_are_type_errors_that_name_the_field(
         ({"block": 1.0}, "block is 1.0"),
         ({"args": [1]}, "expected a tuple of arguments, received list"),
         ({"signature": "*fp32"}, "expected a signature from build_signature_metadata"),
-        ({"enter_hook": 3}, "not callable"),
+        ({"enter_hook": 3}, "enter_hook: expected a function"),
         ({"shared_memory_bytes": "1"}, "int"),
     ],
 )

@@ -395,6 +395,39 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(fake: FakeCuda):
     assert result[0] == 1
 
 
+@on_fake(devices=2)
+def test_a_device_is_bound_and_loaded_by_its_name(fake: FakeCuda):
+    function = compiled("library").register(fake)
+    assert function.to("cuda:1").device == 1
+    assert list(function.preload("cuda:1")) == ["add_one_kernel"]
+    with pytest.raises(TypeError, match="device is None, expected an ordinal, 'cuda:<ordinal>'"):
+        function.to(None)
+    with pytest.raises(ValueError, match="device is 'cpu', expected 'cuda'"):
+        function.to("cpu")
+
+
+@on_fake(devices=2)
+def test_a_wrong_device_of_a_call_is_an_error_with_the_functions_name(fake: FakeCuda):
+    function = compiled("library", with_stream=True).register(fake)
+    a, b, _ = vectors(0)
+    elsewhere = fake.create_stream(fake.retain_primary(1))
+    with pytest.raises(ValueError, match=r"^add_one_on.*: the function is bound to cuda:1 by .to"):
+        function.to("cuda:1")(a, b, None)
+    with pytest.raises(
+        ValueError, match=r"^add_one_on.*: stream 0x.* is on cuda:1, expected one of"
+    ):
+        function(a, b, elsewhere)
+
+
+@on_fake(devices=2)
+def test_a_launch_on_a_stream_of_another_device_is_an_error_with_the_kernels_name(fake: FakeCuda):
+    function = compiled_twice().register(fake)
+    a, b, _ = vectors(0)
+    here, elsewhere = (fake.create_stream(fake.retain_primary(device)) for device in (0, 1))
+    with pytest.raises(ValueError, match=r"launch of add_one_kernel: stream 0x.* is on cuda:1"):
+        function(a, b, here, elsewhere)
+
+
 @on_fake()
 def test_another_architecture_is_an_error_with_both(fake: FakeCuda):
     fake.set_architecture(0, 8, 0)

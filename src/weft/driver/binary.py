@@ -10,9 +10,12 @@ from __future__ import annotations
 from weft import _native
 from weft.driver.device import ordinal_of
 from weft.driver.library import driver_is_open, open_driver
+from weft.driver.numbers import as_int, as_triple
+from weft.errors import brief
 
 # CUfunction_attribute numbers (cuda.h).
 _STATIC_SHARED = 1
+_MOST_THREADS = 2**31 - 1  # of what the driver's int holds; fewer are for the driver to judge
 
 
 def load_binary(
@@ -38,12 +41,22 @@ def load_binary(
         weft.CudaError: there is no usable driver, or it refuses the code.
         ValueError: the code is cut off or is none, `shared` is more than the device has, or there is no
             such device.
+        TypeError: an argument is of another kind.
 
     Example:
         >>> module, function, *_ = load_binary("add_one_kernel", cubin)  # doctest: +SKIP
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"name is {brief(name)}, expected the name of a kernel")
+    try:
+        memoryview(data)
+    except TypeError:
+        raise TypeError(
+            f"data is {brief(data)}, expected the bytes of a cubin, fatbin or PTX"
+        ) from None
+    shared_bytes, ordinal = as_int(shared, "shared"), ordinal_of(device)
     open_driver()
-    return _native.load_binary(name, data, shared, ordinal_of(device))
+    return _native.load_binary(name, data, shared_bytes, ordinal)
 
 
 def unload(module: int) -> None:
@@ -100,10 +113,12 @@ def occupancy_blocks(function: int, threads: int, shared: int = 0) -> int:
 
     Raises:
         weft.CudaError: the driver refuses the numbers.
-        ValueError: the handle is stale.
+        ValueError: the handle is stale, or a number is negative.
+        TypeError: an argument is no int.
     """
+    sizes = as_int(threads, "threads", 0, _MOST_THREADS), as_int(shared, "shared", 0)
     open_driver()
-    return _native.occupancy_blocks(function, threads, shared)
+    return _native.occupancy_blocks(function, *sizes)
 
 
 def occupancy_clusters(
@@ -122,10 +137,10 @@ def occupancy_clusters(
 
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
-        ValueError: the handle is stale.
+        ValueError: the handle is stale, or a size is not positive.
+        TypeError: an argument is no int, or not one to three of them.
     """
-    open_driver()
-    return _native.occupancy_clusters(function, block, cluster, shared, False)
+    return _clusters(function, block, cluster, shared, largest=False)
 
 
 def largest_cluster(function: int, block: tuple[int, int, int], shared: int = 0) -> int:
@@ -133,7 +148,25 @@ def largest_cluster(function: int, block: tuple[int, int, int], shared: int = 0)
 
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
-        ValueError: the handle is stale.
+        ValueError: the handle is stale, or a size is not positive.
+        TypeError: an argument is no int, or not one to three of them.
     """
+    return _clusters(function, block, (1, 1, 1), shared, largest=True)
+
+
+def _clusters(
+    function: int,
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    shared: int,
+    *,
+    largest: bool,
+) -> int:
+    sizes = as_triple(block, "block"), as_triple(cluster, "cluster")
+    for name, triple in zip(("block", "cluster"), sizes, strict=True):
+        for axis, size in zip("xyz", triple, strict=True):
+            as_int(size, f"{name}.{axis}", 1, _MOST_THREADS)
+    # The driver's configuration has 32 bits for it.
+    shared_bytes = as_int(shared, "shared", 0, 2**31 - 1)
     open_driver()
-    return _native.occupancy_clusters(function, block, (1, 1, 1), shared, True)
+    return _native.occupancy_clusters(function, *sizes, shared_bytes, largest)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.driver.library import open_driver
+from weft.driver.numbers import as_int
 from weft.errors import brief
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _ATTRIBUTES: Final[Mapping[str, int]] = {
     "memory_sync_domains": 126,
 }
 _COMPUTE_CAPABILITY: Final = (75, 76)
+_MOST_ORDINAL: Final = 2**31 - 1
 
 
 class DeviceProperties:
@@ -90,21 +92,19 @@ def ordinal_of(device: object) -> int:
 
     Raises:
         TypeError: it names no device.
-        ValueError: it names a device that is not CUDA's, or is negative.
+        ValueError: it names a device that is not CUDA's, or is negative or beyond 32 bits.
 
     Example:
         >>> ordinal_of(1), ordinal_of("cuda:2"), ordinal_of("cuda")
         (1, 2, 0)
     """
     if isinstance(device, int) and not isinstance(device, bool):
-        if device < 0:
-            raise ValueError(f"device is {device}, expected an ordinal of 0 or more")
-        return device
+        return _within_ordinals(device)
     if isinstance(device, str):
         kind, _, number = device.partition(":")
         if kind != "cuda" or (number and not number.isdecimal()):
             raise ValueError(f"device is {brief(device)}, expected 'cuda' or 'cuda:<ordinal>'")
-        return int(number or 0)
+        return _within_ordinals(int(number or 0))
     index: Any = getattr(device, "index", None) if hasattr(device, "type") else None
     if index is None:
         index = getattr(device, "id", None)
@@ -114,10 +114,16 @@ def ordinal_of(device: object) -> int:
     if hasattr(device, "type") and index is None:
         return 0
     if isinstance(index, int):
-        return index
+        return _within_ordinals(index)
     raise TypeError(
         f"device is {brief(device)}, expected an ordinal, 'cuda:<ordinal>' or a device object"
     )
+
+
+def _within_ordinals(ordinal: int) -> int:
+    if not 0 <= ordinal <= _MOST_ORDINAL:
+        raise ValueError(f"device is {ordinal}, expected an ordinal from 0 to {_MOST_ORDINAL}")
+    return ordinal
 
 
 def device_count() -> int:
@@ -200,8 +206,11 @@ def set_printf_buffer(size: int, device: object = None) -> None:
     Raises:
         weft.CudaError: a kernel that prints has run already, or there is no usable driver.
         ValueError: `size` is not positive.
+        TypeError: `size` is no int.
     """
-    if size <= 0:
-        raise ValueError(f"printf's buffer is {size} bytes, expected a positive number")
+    size_bytes = as_int(size, "size")
+    if size_bytes <= 0:
+        raise ValueError(f"printf's buffer is {size_bytes} bytes, expected a positive number")
+    ordinal = -1 if device is None else ordinal_of(device)
     open_driver()
-    _native.set_printf_buffer(-1 if device is None else ordinal_of(device), size)
+    _native.set_printf_buffer(ordinal, size_bytes)

@@ -13,6 +13,7 @@ from weft import _native
 from weft.driver.device import DeviceProperties
 from weft.driver.launch_attributes import LaunchAttribute, LaunchShape
 from weft.driver.library import driver_is_open, open_driver
+from weft.driver.numbers import as_int, as_triple
 from weft.errors import brief
 
 if TYPE_CHECKING:
@@ -93,25 +94,6 @@ def launch(
     )
 
 
-def as_triple(value: int | Sequence[int], name: str) -> tuple[int, int, int]:
-    """One to three sizes as (x, y, z), ones where they are missing.
-
-    Raises:
-        TypeError: it is neither an int nor one to three of them.
-
-    Example:
-        >>> as_triple(4, "grid"), as_triple((4, 2), "grid")
-        ((4, 1, 1), (4, 2, 1))
-    """
-    if not isinstance(value, (int, tuple, list)):
-        raise TypeError(f"{name} is {value!r}, expected an int or one to three of them")
-    sizes = (value,) if isinstance(value, int) else tuple(value)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) for size in sizes):
-        raise TypeError(f"{name} is {brief(value)}, expected an int or one to three of them")
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z
-
-
 def launch_ex(
     function: int,
     grid: int | Sequence[int],
@@ -162,11 +144,11 @@ def launch_ex(
             f"pointer_check is {brief(pointer_check)}, expected one of: {', '.join(POINTER_CHECKS)}"
         )
     sizes = as_triple(grid, "grid"), as_triple(block, "block")
-    checked = _checked_attributes(LaunchShape(*sizes, attributes=tuple(attributes)), device)
+    checked = _checked_attributes(sizes, attributes, device)
     _native.launch_ex(
         function,
         *sizes,
-        shared_memory_bytes,
+        as_int(shared_memory_bytes, "shared_memory_bytes"),
         stream,
         [(attribute.id, attribute.pack()) for attribute in checked],
         signature,
@@ -182,8 +164,21 @@ def launch_ex(
 
 
 def _checked_attributes(
-    shape: LaunchShape, device: DeviceProperties | None
+    sizes: tuple[tuple[int, int, int], tuple[int, int, int]],
+    attributes: Sequence[LaunchAttribute],
+    device: DeviceProperties | None,
 ) -> tuple[LaunchAttribute, ...]:
+    if device is not None and not isinstance(device, DeviceProperties):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"device is {brief(device)}, expected the DeviceProperties of device_properties() or None"
+        )
+    try:
+        given = tuple(attributes)
+    except TypeError:
+        raise TypeError(
+            f"attributes is {brief(attributes)}, expected a list of weft.driver.launch_attributes"
+        ) from None
+    shape = LaunchShape(*sizes, given)
     for index, attribute in enumerate(shape.attributes):
         if not isinstance(attribute, LaunchAttribute):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(

@@ -11,6 +11,8 @@ import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from weft.driver.numbers import as_int, as_triple
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -61,22 +63,13 @@ class LaunchAttribute(ABC):
 
 
 def _within(name: str, value: int, least: int, most: int) -> int:
-    if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"{name} is {value!r}, expected an int")
-    if not least <= value <= most:
-        raise ValueError(f"{name} is {value}, expected {least} to {most}")
-    return value
+    return as_int(value, name, least, most)
 
 
 def _sizes(name: str, sizes: int | Sequence[int]) -> tuple[int, int, int]:
-    if not isinstance(sizes, (int, tuple, list)):
-        raise TypeError(f"{name} is {sizes!r}, expected an int or one to three of them")
-    values = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    if not 1 <= len(values) <= 3:
+    if isinstance(sizes, tuple | list) and not 1 <= len(sizes) <= 3:
         raise ValueError(f"{name} is {sizes!r}, expected an int or one to three of them")
-    x, y, z = (*values, 1, 1)[:3]
-    for value in (x, y, z):
-        _within(name, value, 1, 2**32 - 1)
+    x, y, z = (_within(name, size, 1, 2**32 - 1) for size in as_triple(sizes, name))
     return x, y, z
 
 

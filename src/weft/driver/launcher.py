@@ -13,7 +13,9 @@ from weft import _native
 from weft.driver.device import current_device
 from weft.driver.library import driver_is_open, open_driver
 from weft.driver.memory import GLOBAL, PROFILE, Scratch
+from weft.driver.numbers import as_int
 from weft.driver.signature import annotate_arguments, make_kernel_signature
+from weft.errors import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +63,9 @@ class KernelMetadata:
         self.profile_scratch_size = profile_scratch_size
         self.profile_scratch_align = profile_scratch_align
         for name in self.__slots__:
-            if getattr(self, name) < (1 if name.endswith("align") or name == "num_ctas" else 0):
+            if as_int(getattr(self, name), name) < (
+                1 if name.endswith("align") or name == "num_ctas" else 0
+            ):
                 raise ValueError(f"{name} is {getattr(self, name)}, which is too small")
 
 
@@ -85,6 +89,8 @@ class Launcher:
         signature: Mapping[str, TypeName] | Sequence[TypeName],
         metadata: KernelMetadata | None = None,
     ) -> None:
+        if metadata is not None and not isinstance(metadata, KernelMetadata):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"metadata is {brief(metadata)}, expected a KernelMetadata or None")
         self.annotations = annotate_arguments(signature)
         self.signature = make_kernel_signature(signature)
         self.metadata = metadata if metadata is not None else KernelMetadata()

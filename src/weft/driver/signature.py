@@ -7,13 +7,14 @@ dropped or flattened, and metadata that chooses an extractor per parameter. Next
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
+from weft.errors import brief
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TypeAlias
 
     TypeName: TypeAlias = str | tuple["TypeName", ...]
@@ -25,7 +26,13 @@ ARG_KERNEL: Final = 1
 
 
 def _types_of(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> Sequence[TypeName]:
-    return list(signature.values()) if isinstance(signature, Mapping) else signature
+    if isinstance(signature, Mapping):
+        return list(signature.values())
+    if isinstance(signature, str | bytes) or not isinstance(signature, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"signature is {brief(signature)}, expected a list of type names, or a dict from names to them"
+        )
+    return list(signature)
 
 
 def annotate_arguments(
@@ -38,6 +45,9 @@ def annotate_arguments(
     Args:
         signature: type names in the arguments' order, or a mapping from names to them. A tuple stands for
             a tuple argument.
+
+    Raises:
+        TypeError: it is no sequence or mapping.
 
     Example:
         >>> annotate_arguments(("*fp32", "constexpr", ("i32", "constexpr")))
@@ -61,6 +71,7 @@ def build_signature_metadata(types: Sequence[str]) -> bytes:
 
     Raises:
         ValueError: a name is none of these; the message lists them.
+        TypeError: a name is no string.
 
     Example:
         >>> len(build_signature_metadata(["*fp32", "i32", "struct[12:4]"]))
@@ -74,6 +85,7 @@ def make_kernel_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]
 
     Raises:
         ValueError: a type name is unknown.
+        TypeError: it is no sequence or mapping, or one of its names is no string.
 
     Example:
         >>> make_kernel_signature(("*fp32", "constexpr", ("i32",))) == build_signature_metadata(["*fp32", "i32"])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft import _native
 from weft.driver.library import open_driver
+from weft.driver.numbers import as_int, as_ints
+from weft.errors import brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,9 +98,16 @@ class TensorMap(_native.TensorMap):
 
 
 def _choice(name: str, value: str, choices: Mapping[str, int]) -> int:
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected one of: {', '.join(choices)}")
+    if not isinstance(value, str) or value not in choices:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"{name} is {brief(value)}, expected one of: {', '.join(choices)}")
     return choices[value]
+
+
+def _address(descriptor: object, address: object) -> int:
+    """The address as an int; refuses what is no descriptor, too."""
+    if not isinstance(descriptor, TensorMap):
+        raise TypeError(f"descriptor is {brief(descriptor)}, expected a weft.driver.TensorMap")
+    return as_int(address, "address", 0, 2**64 - 1)
 
 
 def _check_within(name: str, values: Sequence[int], least: int, most: int) -> None:
@@ -220,12 +229,14 @@ def fill_tma_descriptor_tiled(
 
     Raises:
         ValueError: a number is out of range; the message has both.
+        TypeError: an argument is of another kind.
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """
     number, element_bytes = _element(element)
     modes = _modes(interleave, swizzle, l2_promotion, fill)
-    shape, strides, box = tuple(shape), tuple(strides), tuple(box)
-    steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
+    address = _address(descriptor, address)
+    shape, strides, box = as_ints(shape, "shape"), as_ints(strides, "strides"), as_ints(box, "box")
+    steps = _steps(element_strides, len(shape))
     byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 1)
     if len(box) != len(shape) or len(steps) != len(shape):
         raise ValueError(
@@ -278,12 +289,17 @@ def fill_tma_descriptor_im2col(
 
     Raises:
         ValueError: a number is out of range; the message has both.
+        TypeError: an argument is of another kind.
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """
     number, element_bytes = _element(element)
     modes = _modes(interleave, swizzle, l2_promotion, fill)
-    shape, strides = tuple(shape), tuple(strides)
-    steps = (1,) * len(shape) if element_strides is None else tuple(element_strides)
+    address = _address(descriptor, address)
+    shape, strides = as_ints(shape, "shape"), as_ints(strides, "strides")
+    lower, upper = as_ints(lower, "lower"), as_ints(upper, "upper")
+    channels_per_pixel = as_int(channels_per_pixel, "channels_per_pixel")
+    pixels_per_column = as_int(pixels_per_column, "pixels_per_column")
+    steps = _steps(element_strides, len(shape))
     byte_strides = _check_tensor(address, shape, strides, element_bytes, interleave, 3)
     _check_corners(lower, upper, shape[1:-1])
     _check_fill(element, fill)
@@ -299,8 +315,8 @@ def fill_tma_descriptor_im2col(
         number,
         shape[::-1],
         byte_strides[::-1],
-        tuple(lower)[::-1],
-        tuple(upper)[::-1],
+        lower[::-1],
+        upper[::-1],
         channels_per_pixel,
         pixels_per_column,
         steps[::-1],
@@ -309,9 +325,13 @@ def fill_tma_descriptor_im2col(
     return _describe(descriptor, address, element, shape, strides, ())
 
 
+def _steps(element_strides: Sequence[int] | None, rank: int) -> Numbers:
+    return (1,) * rank if element_strides is None else as_ints(element_strides, "element_strides")
+
+
 def _element(element: str) -> tuple[int, int]:
-    if element not in ELEMENTS:
-        raise ValueError(f"element is {element!r}, expected one of: {', '.join(ELEMENTS)}")
+    if not isinstance(element, str) or element not in ELEMENTS:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"element is {brief(element)}, expected one of: {', '.join(ELEMENTS)}")
     return ELEMENTS[element]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft import _native
+from weft.driver.device import ordinal_of
 from weft.errors import brief
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import ENTRY_PREFIX
@@ -243,26 +244,26 @@ class CompiledDetails:
         """
         return self.image.bound_device
 
-    def to(self, device: int) -> _native.Function:
+    def to(self, device: object) -> _native.Function:
         """The same code, bound to one device: tensors on other devices are refused.
 
         Args:
-            device: ordinal of the device.
+            device: an ordinal, ``"cuda:1"``, or a device object.
+
         Raises:
-            TypeError: if it is no int.
-            ValueError: if it is negative.
+            TypeError: it names no device.
+            ValueError: it names a device that is not CUDA's, or is negative.
 
         Example:
             >>> fn.to(0)(a, b)
         """
-        _check_ordinal("to", device)
-        return make_compiled_function(self._bound_to(self.image.bind(device)))
+        return make_compiled_function(self._bound_to(self.image.bind(ordinal_of(device))))
 
-    def preload(self, device: int) -> Mapping[str, int]:
+    def preload(self, device: object) -> Mapping[str, int]:
         """Load the kernels on a device now, so that no call has to: a call under graph capture cannot.
 
         Args:
-            device: ordinal of the device.
+            device: an ordinal, ``"cuda:1"``, or a device object.
 
         Returns:
             Kernel name → CUkernel or CUfunction handle, by the executor; empty on the CPU. The function owns
@@ -270,15 +271,14 @@ class CompiledDetails:
 
         Raises:
             weft.CudaError: there is no usable driver, or it refuses the code.
-            TypeError: it is no int.
+            TypeError: it names no device.
             ValueError: there is no such device.
 
         Example:
             >>> fn.preload(0)  # on the CPU there is nothing to load
             {}
         """
-        _check_ordinal("preload", device)
-        handles = self.image.preload(device)
+        handles = self.image.preload(ordinal_of(device))
         if self.times is not None:
             self.times.preloaded()
         return handles
@@ -321,11 +321,3 @@ def make_compiled_function(details: CompiledDetails) -> _native.Function:
     if details.times is not None:
         function.report_first_call(details.times.called)
     return function
-
-
-def _check_ordinal(method: str, device: object) -> None:
-    """Refuses what is no ordinal of a device, which an int of 32 bits holds."""
-    if isinstance(device, bool) or not isinstance(device, int):
-        raise TypeError(f"{method}() takes the ordinal of a device, received {brief(device)}")
-    if not 0 <= device < 1 << 31:
-        raise ValueError(f"{method}() takes the ordinal of a device, received {device}")
