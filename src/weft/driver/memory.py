@@ -108,7 +108,10 @@ def set_allocator(allocator: Allocator | None) -> None:
 
 
 def set_profile_allocator(allocator: Allocator | None) -> None:
-    """The same for the scratch memory of profilers, whose contents outlive the launch.
+    """The same for the profile scratch of `Launcher`, whose contents a profiler reads after the launch.
+
+    Kernels of compiled functions have none: those with a profiler of `weft.profiler` record into the memory that
+    the capture brings.
 
     Args:
         allocator: as of `set_allocator`.
