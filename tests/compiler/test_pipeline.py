@@ -444,9 +444,9 @@ def test_code_lives_as_long_as_anything_made_of_it():
 
 
 @pytest.mark.parametrize(
-    ("device", "error"), [(-1, ValueError), ("0", TypeError), (True, TypeError)]
+    ("device", "error"), [(-1, ValueError), ("0", ValueError), (True, TypeError), (1.0, TypeError)]
 )
-def test_to_takes_the_ordinal_of_a_device(compiled, device, error):
+def test_to_takes_what_names_a_device(compiled, device, error):
     with pytest.raises(error):
         compiled.to(device)
 
