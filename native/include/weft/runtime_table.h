@@ -22,7 +22,7 @@ extern "C" {
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
 
-// How kernels are loaded and which device they run on (design.md section 8).
+// How kernels are loaded and which device they run on (docs/executors.md).
 enum weft_load_policy { WEFT_LOAD_CONTEXT = 0, WEFT_LOAD_LIBRARY = 1, WEFT_LOAD_TVM_FFI = 2 };
 
 // What a wrapper's `handle` points at. The image owns its default state; `.to(device)` makes another one
