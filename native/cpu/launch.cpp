@@ -45,8 +45,18 @@ int32_t check_ranges(const weft_launch& launch) {
     }
   }
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
-  if (threads > kMostThreads) {
-    return refuse(launch, "the number of threads of a block", threads, 1, kMostThreads);
+  const int64_t most_threads = launch.most_threads != 0 ? launch.most_threads : kMostThreads;
+  if (threads > most_threads) {
+    return refuse(launch, "the number of threads of a block", threads, 1, most_threads);
+  }
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t blocks = launch.cluster[axis];
+    if (blocks != 0 && launch.grid[axis] % blocks != 0) {
+      return raise_error("ValueError", "launch of " + std::string(launch.kernel_name) + ": grid." +
+                                           kAxes[axis] + " is " + std::to_string(launch.grid[axis]) +
+                                           ", expected a multiple of " + std::to_string(blocks) +
+                                           ", the blocks of a cluster along " + kAxes[axis]);
+    }
   }
   if (launch.shared_memory_bytes < 0 || launch.shared_memory_bytes > kMostShared) {
     return refuse(launch, "shared_memory_bytes", launch.shared_memory_bytes, 0, kMostShared);

@@ -177,3 +177,43 @@ def test_wrong_launch_is_a_compile_error_with_its_line(configuration):
 def test_kernel_called_without_a_launch_is_refused():
     with pytest.raises(weft.UnavailableError, match=r"\.launch\(grid=\.\.\., block=\.\.\.\)"):
         where_am_i_kernel(np.zeros((1, 7), np.int32))
+
+
+def test_a_block_beyond_what_a_kernel_declares_is_refused_at_run_time():
+    host = define(
+        """
+        @weft.kernel(max_threads=32)
+        def kernel(out: weft.Tensor):
+            out[weft.thread_idx.x] = 1
+
+        @weft.jit(options="--target cpu")
+        def host(out: weft.Tensor[weft.i32, ("n",)], block: weft.i32):
+            kernel(out).launch(grid=1, block=block)
+        """
+    )["host"]
+    out = np.zeros(64, np.int32)
+    host(out, 32)
+    assert out.sum() == 32
+    with pytest.raises(ValueError, match="threads of a block is 33, expected 1 to 32"):
+        host(out, 33)
+
+
+def test_a_grid_of_parts_of_clusters_is_refused_at_run_time():
+    host = define(
+        """
+        @weft.kernel(cluster=(2, 1, 2))
+        def kernel(out: weft.Tensor):
+            out[weft.block_idx.x] = 1
+
+        @weft.jit(options="--target cpu")
+        def host(out: weft.Tensor[weft.i32, ("n",)], x: weft.i32, z: weft.i32):
+            kernel(out).launch(grid=(x, 1, z), block=1)
+        """
+    )["host"]
+    out = np.zeros(8, np.int32)
+    host(out, 4, 2)
+    host(out, 0, 0)
+    assert out.sum() == 4
+    for sizes, text in (((3, 2), "grid.x is 3"), ((2, 1), "grid.z is 1")):
+        with pytest.raises(ValueError, match=rf"{text}, expected a multiple of 2"):
+            host(out, *sizes)

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 6
+#define WEFT_RUNTIME_TABLE_VERSION 7
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -64,6 +64,9 @@ typedef struct weft_launch {
   int64_t attribute_count;
   const char* kernel_name;
   int64_t whole_grid;  // CPU only: nonzero where the kernel has grid barriers, so all blocks run in one call
+  // CPU only, since a driver knows them from the kernel: what it was declared with, 0 where nothing was said.
+  int64_t most_threads;
+  int64_t cluster[3];  // blocks
 } weft_launch;
 
 // Device memory that a launch allocates for all blocks of its grid and gives back in the stream's order:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on the CPU: the kernel's blocks function goes to the runtime with its parameters.
 
-In: cuda.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams and attributes mean nothing
-here. Next: stages.
+In: cuda.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams mean nothing here, and of the
+attributes only a cluster's size, which the grid must be a multiple of. Next: stages.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     arrays = print_allocations(printer, op, kernel)
     buffer, parameters = print_parameter_buffer(printer, op, kernel, arrays)
     launch = print_launch_structure(printer, op, "null", 0)
-    whole = any(isinstance(inner, GridBarrierOp) for inner in kernel.walk())
-    flag = printer.let(f"getelementptr i8, ptr {launch}, i64 {abi.LAUNCH_WHOLE_GRID}")
-    printer.line(f"store i64 {int(whole)}, ptr {flag}, align 8")
+    for offset, value in _declared(op, kernel):
+        field = printer.let(f"getelementptr i8, ptr {launch}, i64 {offset}")
+        printer.line(f"store i64 {value}, ptr {field}, align 8")
     table = table_of_frame(printer)
     scratch = _print_scratch_bytes(printer, kernel, table, launch)
     code = call_row(
@@ -59,6 +59,19 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     )
     print_frees(printer, arrays)
     print_return_on_failure(printer, code)
+
+
+def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
+    """(offset, value) of what the runtime has to know of a kernel; a driver would know it by itself."""
+    whole = any(isinstance(inner, GridBarrierOp) for inner in kernel.walk())
+    most: Any = kernel.attributes.get("weft.max_threads")
+    cluster: Any = op.attributes.get("weft.cluster")
+    sizes: list[int] = [0] * 3 if cluster is None else [part.value.data for part in cluster.data]
+    return [
+        (abi.LAUNCH_WHOLE_GRID, int(whole)),
+        (abi.LAUNCH_MOST_THREADS, 0 if most is None else most.value.data),
+        *((abi.LAUNCH_CLUSTER + 8 * axis, size) for axis, size in enumerate(sizes)),
+    ]
 
 
 def _print_scratch_bytes(
