@@ -31,14 +31,15 @@ def jit_for(target: str) -> Any:
     plain = weft.jit
 
     def targeted(function: Any = None, /, *, options: Any = "") -> Any:
-        if not names_a_target(options):
+        named = names_a_target(options)
+        if not named:
             if isinstance(options, str):
                 options = f"--target {target} {options}"
             else:
                 given = options if isinstance(options, tuple) else (options,)
                 options = (weft.CompileTarget(target), *given)
         decorate = plain(options=options)
-        if target == "cuda":
+        if target == "cuda" and not named:
             from tests.conformance.on_cuda import on_cuda
 
             on_cpu = decorate
