@@ -7,8 +7,9 @@ part of the key and has no place in the compiled function's call. Next: signatur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from weft import _native
 from weft.arguments.base import (
     MISSING,
     Annotation,
@@ -74,7 +75,7 @@ class ConstantKind(ArgumentKind):
     @property
     def key(self) -> tuple[Any, ...]:
         """As for every kind, but 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-        return ("ConstantKind", constant_key(self.value))
+        return ("ConstantKind", _native.constant_key(self.value))
 
     @property
     def text(self) -> str:
@@ -108,23 +109,3 @@ class ConstantKind(ArgumentKind):
                 hint="pass a tuple instead of a list, or a frozen dataclass",
             ) from None
         return cls(value)
-
-
-def constant_key(value: object) -> tuple[Any, ...]:
-    """A key under which only values that compile to the same code are equal.
-
-    Example:
-        >>> constant_key(1) == constant_key(True), constant_key(0.0) == constant_key(-0.0)
-        (False, False)
-    """
-    kind: type = type(value)
-    if isinstance(value, float):
-        return (kind, repr(value))  # tells 0.0 from -0.0 and makes NaN equal to itself
-    if isinstance(value, tuple):
-        return (kind, *map(constant_key, cast("tuple[Any, ...]", value)))
-    if isinstance(value, frozenset):
-        return (kind, frozenset(map(constant_key, cast("frozenset[Any]", value))))
-    if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
-        fields: Any = getattr(kind, "__dataclass_fields__")  # noqa: B009
-        return (kind, *(constant_key(getattr(value, name, ...)) for name in fields))
-    return (kind, value)

@@ -11,7 +11,7 @@ import marshal
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.arguments.constant import constant_key
+from weft._native import constant_key
 from weft.language import LanguageName
 from weft.types.dtype import DType
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.arguments.constant import constant_key
+from weft._native import constant_key
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.joins import (

@@ -200,8 +200,9 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             f"stream is a weft.Stream parameter of the host function, got {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
-    attributes = _flags(kernel, options)
-    _check_grid(kernel, grid, options["cluster"])
+    cluster = _cluster(kernel, options["cluster"])
+    attributes = _flags(kernel, options, cluster)
+    _check_grid(kernel, grid, cluster)
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
     builder.emit(
@@ -279,18 +280,19 @@ def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, 
     return tuple(sizes)
 
 
-def _check_grid(kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: Any) -> None:
+def _check_grid(
+    kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: tuple[int, ...] | None
+) -> None:
     """What is constant of a grid must be whole clusters, and no more blocks than the kernel is made for.
 
     Raises:
         ValueRangeError: with both.
     """
-    sizes = _cluster(kernel, cluster)
     known = [blocks for blocks in grid if isinstance(blocks, int)]
     if len(known) == len(grid):
         for check in kernel.launch_checks:
             check(math.prod(known))
-    for axis, blocks, size in zip(_AXES, grid, sizes or (), strict=False):
+    for axis, blocks, size in zip(_AXES, grid, cluster or (), strict=False):
         if isinstance(blocks, int) and blocks % size:
             raise ValueRangeError(
                 "LAUNCH_CLUSTER",
@@ -299,7 +301,9 @@ def _check_grid(kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: Any
             )
 
 
-def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attribute]:
+def _flags(
+    kernel: TracedKernel, options: Mapping[str, Any], cluster: tuple[int, ...] | None
+) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
     for name in ("cooperative", "programmatic"):
         value = options[name]
@@ -317,7 +321,6 @@ def _flags(kernel: TracedKernel, options: Mapping[str, Any]) -> dict[str, Attrib
             f"'{name}' calls weft.sync_grid, and this launch is not cooperative",
             hint=f"write {name}(...).launch(grid=..., block=..., cooperative=True)",
         )
-    cluster = _cluster(kernel, options["cluster"])
     if cluster is not None:
         found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in cluster])
     others = _own_attributes(options["attributes"])

@@ -19,8 +19,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Region
 
+from weft._native import constant_key
 from weft.arguments.base import MISSING
-from weft.arguments.constant import ConstantAnnotation, Constexpr, constant_key
+from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text

@@ -16,7 +16,7 @@ from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError,
 from weft.frontend import calls, constants, for_loops, matching, short_circuit, while_loops
 from weft.frontend.attributes import item, refuse_elements
 from weft.frontend.comprehensions import unpack
-from weft.frontend.context import HOST, KERNEL, FrontendCallable
+from weft.frontend.context import HOST, FrontendCallable
 from weft.frontend.control_flow import Fork, guard
 from weft.frontend.expressions import Expressions
 from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
@@ -434,11 +434,6 @@ class Statements:
 
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
-
-    @property
-    def is_kernel(self) -> bool:
-        """Whether these statements run on each thread of a kernel."""
-        return self.frame.context.role == KERNEL
 
 
 # pyright: reportPrivateUsage=false

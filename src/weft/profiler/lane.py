@@ -280,7 +280,7 @@ def _add_times(
     else:
         first = (raw[starts] - begin_clock[lane[starts]]) & _LOW
         ticks = unwrapped(raw, starts) + np.repeat(first, np.diff(np.r_[starts, len(lane)]))
-    rate = _rates(headers, prologue, ticks, lane, begin_clock, recording)
+    rate = _rates(headers, prologue, recording)
     rows["time"] = (begin_ns - recording.origin_ns)[lane] + ticks * rate[lane]
 
 
@@ -317,12 +317,7 @@ def _lane_ns(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _rates(
-    headers: NDArray[np.uint64],
-    prologue: Prologue,
-    ticks: NDArray[np.int64],
-    lane: NDArray[np.int64],
-    begin_clock: NDArray[np.int64],
-    recording: Recording,
+    headers: NDArray[np.uint64], prologue: Prologue, recording: Recording
 ) -> NDArray[np.float64]:
     """Nanoseconds per tick of each lane's clock."""
     if prologue.is_nanoseconds:
@@ -334,7 +329,6 @@ def _rates(
     own = good & (lasted > _TRUSTED_TICKS * _GPU_TICK_NS)
     rates = np.full(len(headers), together)
     rates[own] = lasted[own] / counted[own]
-    del ticks, lane, begin_clock
     return rates
 
 

@@ -45,11 +45,6 @@ def number(field: int, value: int) -> bytes:
     return tag(field, VARINT) + varint(value)
 
 
-def fixed64(field: int, value: int) -> bytes:
-    """A field of eight bytes."""
-    return tag(field, FIXED64) + value.to_bytes(8, "little")
-
-
 def message(field: int, *parts: bytes) -> bytes:
     """A field that holds a message of these parts."""
     body = b"".join(parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 # DLPack type codes (dlpack.h, DLDataTypeCode).
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL, _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 0, 1, 2, 4, 6, 10, 12
@@ -171,8 +171,3 @@ def dlpack_name(code: int, bits: int, lanes: int) -> str:
     stem = {0: "i", 1: "u", 2: "f", 3: "handle", 4: "bf", 5: "complex", 6: "bool"}.get(code)
     name = known.name if known else f"{stem}{bits}" if stem else f"dlpack(code={code}, bits={bits})"
     return name if lanes == 1 else f"{name}x{lanes}"
-
-
-def all_dtypes() -> Iterator[DType]:
-    """Every element type, in the order in which the documentation lists them."""
-    return iter(DTYPES)
