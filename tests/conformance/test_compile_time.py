@@ -400,5 +400,7 @@ def test_containers_that_operators_and_slices_make_can_be_changed():
 
 
 def test_a_lambda_is_a_kernel():
-    kernel = weft.kernel(lambda out, value: None)
-    kernel[1, 1](np.zeros(1, np.float32), 1)
+    kernel = weft.kernel(lambda out, value: weft.atomic_add(out, 0, value))
+    out = np.zeros(1, np.int32)
+    kernel[1, 4](out, 3)
+    assert out[0] == 12

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.interpreter import AssertionFails
-from tests.frontend.tracing import check_like_python, run
+from tests.frontend.tracing import check_like_python, programs_of, run
 
 INPUTS = [[3, 1, 4, 1, 5, 9, 2, 6], [0], [], [-5, 7, -5], [1, 2, 3, 4, 5]]
 
@@ -380,13 +380,7 @@ def while_with_constants_only(a, out, n):
         out[1] = 3
 
 
-PROGRAMS = [
-    value
-    for name, value in list(globals().items())
-    if callable(value)
-    and getattr(value, "__module__", "") == __name__
-    and value.__code__.co_varnames[:3] == ("a", "out", "n")
-]
+PROGRAMS = programs_of(globals())
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

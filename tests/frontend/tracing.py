@@ -118,3 +118,14 @@ def _example(argument):
         dtype = weft.f32 if argument and isinstance(argument[0], float) else weft.i32
         return vector(dtype)
     return argument
+
+
+def programs_of(module: dict[str, object]) -> list:
+    """The functions of ``(a, out, n)`` that a module of tests has defined so far."""
+    return [
+        value
+        for value in module.values()
+        if callable(value)
+        and getattr(value, "__module__", "") == module["__name__"]
+        and value.__code__.co_varnames[:3] == ("a", "out", "n")
+    ]
