@@ -26,10 +26,10 @@ native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h
 
 native_all := $(wildcard native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h tests/native/*.cpp tests/native/*.h tests/native/*.c tests/native/*/*.cpp tests/native/*/*.h)
 
-.PHONY: help venv native demo test sanitize check format docs bench gpu clean
+.PHONY: help venv native demo test test-all sanitize check format docs bench gpu clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- the environment: one stamp per group of requirements, renewed when pyproject.toml changes
 
@@ -71,8 +71,14 @@ native: $(stamps)/package  ## build the extension again, in place
 demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this machine's CPU
 	@$(bin)/python -m examples.demo $(ARGS)
 
-test: $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)  ## run the tests (TORCH=1: those with torch too)
-	@WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest $(ARGS)
+with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)
+pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
+
+test: $(with_tests)  ## run the tests (TORCH=1: those with torch too) but the slow ones
+	@$(pytest) -m "not slow" $(ARGS)
+
+test-all: $(with_tests)  ## run every test, the slow ones too, as CI does
+	@$(pytest) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
 	@$(bin)/python tools/run_sanitized.py $(ARGS)
