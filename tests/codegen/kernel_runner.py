@@ -12,14 +12,22 @@ from typing import Any
 import numpy as np
 from xdsl.parser import Parser
 
+import weft
+from tests.conformance.harness import define
+from weft.arguments.signature import infer_signature
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, host_machine
+from weft.backends.registry import find_backend
 from weft.codegen.kernel_parameters import DIM, POINTER, kernel_parameters, parameter_bytes
 from weft.codegen.launch import kernels_of
 from weft.codegen.object_loader import load_object
 from weft.codegen.optimize import emit_object, parse, run_pipeline
 from weft.codegen.runtime_abi import ROWS
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.options import CompileOptions
+from weft.compiler.pipeline import lower
 from weft.dialects.context import make_context
+from weft.frontend.source import read_source
 
 CONTEXT = make_context()
 
@@ -162,3 +170,31 @@ def apply(kernel: CpuKernel, result_type: Any, *sources: np.ndarray) -> np.ndarr
     result = np.zeros(len(sources[0]), result_type)
     assert kernel(((len(result) + 127) // 128,), (128,), *sources, result) == 0
     return result
+
+
+def lowered_module(statements: str, dtype: weft.DType) -> Any:
+    """The CPU's module of a kernel that sees tensors a, b, out of one type, a scalar `given` and an index i."""
+    body = "\n".join(f"    {line}" for line in statements.splitlines())
+    name = f"weft.{dtype.name}"
+    host = define(
+        f"""\
+@weft.kernel
+def kernel(n: weft.i32, given: {name}, a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    x = a[i]
+    y = b[i]
+{body}
+
+T = weft.Tensor[{name}, ("n",)]
+
+@weft.jit
+def host(n: weft.i32, given: {name}, a: T, b: T, out: T):
+    kernel(n, given, a, b, out).launch(grid=1, block=64)
+"""
+    )["host"]
+    source = read_source(host.function)
+    fake = weft.fake_tensor(dtype, (weft.sym("n"),))
+    example = False if dtype.is_bool else 1.0 if dtype.is_float else 1
+    signature = infer_signature(source.name, source.parameters, (1, example, fake, fake, fake), {})
+    backend, artifacts = find_backend("cpu"), Artifacts(source.name, CompileOptions())
+    return lower(source, signature.for_device(backend.device_type), backend, artifacts).module

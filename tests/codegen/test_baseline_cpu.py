@@ -14,25 +14,21 @@ import numpy as np
 import pytest
 
 import weft
+from tests.codegen.kernel_runner import lowered_module
 from tests.conformance.harness import NUMPY_TYPES, Exported, define, run_threads
-from weft.arguments.signature import infer_signature
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, machine_of
-from weft.backends.registry import find_backend
 from weft.codegen.launch import kernels_of
 from weft.codegen.optimize import emit_object, parse, run_pipeline
-from weft.compiler.artifacts import Artifacts
-from weft.compiler.options import CompileOptions
-from weft.compiler.pipeline import lower
-from weft.frontend.source import read_source
 from weft.language.atomics import ATOMIC_DTYPES
 
 DTYPES = list(NUMPY_TYPES)
 NUMBERS = [dtype for dtype in DTYPES if dtype is not weft.bool_]
 FLOATS = [dtype for dtype in DTYPES if dtype.is_float]
 UNARY = (
-    "abs acos asin atan ceil cos erf exp exp2 floor log log10 log2 round rsqrt sin sqrt tan tanh trunc"
+    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh erf exp exp2 expm1 floor log log10 log1p log2 "
+    "round rsqrt sin sinh sqrt tan tanh trunc"
 ).split()
 _SYMBOL = struct.Struct("<IBBHQQ")
 
@@ -64,30 +60,7 @@ def in_libc_or_libm(name: str) -> bool:
 
 def compile_for(machine: HostMachine, statements: str, dtype: weft.DType) -> bytes:
     """The object of a kernel that sees tensors a, b, out of one type, a scalar `given` and an index i."""
-    body = "\n".join(f"    {line}" for line in statements.splitlines())
-    name = f"weft.{dtype.name}"
-    host = define(
-        f"""\
-@weft.kernel
-def kernel(n: weft.i32, given: {name}, a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
-    i = weft.thread_idx.x
-    x = a[i]
-    y = b[i]
-{body}
-
-T = weft.Tensor[{name}, ("n",)]
-
-@weft.jit
-def host(n: weft.i32, given: {name}, a: T, b: T, out: T):
-    kernel(n, given, a, b, out).launch(grid=1, block=64)
-"""
-    )["host"]
-    source = read_source(host.function)
-    fake = weft.fake_tensor(dtype, (weft.sym("n"),))
-    example = False if dtype.is_bool else 1.0 if dtype.is_float else 1
-    signature = infer_signature(source.name, source.parameters, (1, example, fake, fake, fake), {})
-    backend, artifacts = find_backend("cpu"), Artifacts(source.name, CompileOptions())
-    module = lower(source, signature.for_device(backend.device_type), backend, artifacts).module
+    module = lowered_module(statements, dtype)
     kernels = parse(print_kernels(module, machine), "kernels")
     if any(waiting_operation(kernel) is not None for kernel in kernels_of(module)):
         run_pipeline(kernels, machine.machine, 0, vectorize=False)

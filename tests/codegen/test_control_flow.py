@@ -107,7 +107,7 @@ def test_a_constant_condition_prints_one_side_only():
     kernel = one_thread(f"""
   %false = arith.constant false
   %v = scf.if %false -> (i64) {{
-    %bad = arith.divsi %none, %none : i64
+    %bad = cuda.floor_div %none, %none : i64
     scf.yield %bad : i64
   }} else {{
     scf.yield %unit : i64

@@ -107,7 +107,8 @@ def test_eight_bit_floats_assemble(dtype):
 
 
 MATH = (
-    "exp exp2 log log2 log10 sqrt rsqrt sin cos tan tanh asin acos atan erf floor ceil trunc round"
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt sin cos tan sinh cosh tanh asin acos atan asinh acosh "
+    "atanh erf floor ceil trunc round"
 )
 
 

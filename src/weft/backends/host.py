@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 INTRINSICS: Final = frozenset(
     f"llvm.{name}"
     for name in (
-        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maximum maxnum "
-        "minimum minnum rint round roundeven sadd.with.overflow smax smin sqrt ssub.sat trunc umax umin"
+        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
+        "roundeven sadd.with.overflow smax smin sqrt ssub.sat trunc umax umin"
     ).split()
 )
 

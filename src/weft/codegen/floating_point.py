@@ -134,8 +134,6 @@ FLOATING_POINT: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], Non
     arith.MulfOp: _arithmetic("fmul"),
     arith.DivfOp: _arithmetic("fdiv"),
     arith.NegfOp: _print_negate,
-    arith.MaximumfOp: _extremum("llvm.maximum"),
-    arith.MinimumfOp: _extremum("llvm.minimum"),
     arith.MaxnumfOp: _extremum("llvm.maxnum"),
     arith.MinnumfOp: _extremum("llvm.minnum"),
     arith.CmpfOp: _print_compare,

@@ -76,19 +76,19 @@ def _constant(printer: FunctionPrinter, ssa: SSAValue) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _division(signed: bool, remainder: bool) -> Callable[[FunctionPrinter, Operation], None]:
-    """Rows for division that truncates toward zero."""
-    instruction = ("s" if signed else "u") + ("rem" if remainder else "div")
+def _unsigned_division(remainder: bool) -> Callable[[FunctionPrinter, Operation], None]:
+    """Rows for division of unsigned integers; cuda.floor_div and cuda.floor_mod divide signed ones."""
+    instruction = "urem" if remainder else "udiv"
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
         lhs, rhs = op.operands
         text, dividend, divisor = llvm_type(lhs.type), printer.values[lhs], printer.values[rhs]
         result = op.results[0]
-        constant = _constant(printer, rhs)
-        if constant is not None and constant != 0 and not (signed and constant == -1):
+        if _constant(printer, rhs):
             printer.define(result, f"{instruction} {text} {dividend}, {divisor}")
             return
-        is_zero, safe = _safe_divisor(printer, text, dividend, divisor, signed)
+        is_zero = printer.let(f"icmp eq {text} {divisor}, 0")
+        safe = printer.let(f"select i1 {is_zero}, {text} 1, {text} {divisor}")
         value = printer.let(f"{instruction} {text} {dividend}, {safe}")
         otherwise = dividend if remainder else "-1"
         printer.define(result, f"select i1 {is_zero}, {text} {otherwise}, {text} {value}")
@@ -97,17 +97,15 @@ def _division(signed: bool, remainder: bool) -> Callable[[FunctionPrinter, Opera
 
 
 def _safe_divisor(
-    printer: FunctionPrinter, text: str, dividend: str, divisor: str, signed: bool
+    printer: FunctionPrinter, text: str, dividend: str, divisor: str
 ) -> tuple[str, str]:
-    """Whether the divisor is zero, and a divisor that does not trap: 1 for zero and for MIN / -1."""
+    """Whether a signed divisor is zero, and one that does not trap: 1 for zero and for MIN / -1."""
     is_zero = printer.let(f"icmp eq {text} {divisor}, 0")
-    unsafe = is_zero
-    if signed:
-        lowest = integer_text(1 << (int(text[1:]) - 1), int(text[1:]))
-        is_lowest = printer.let(f"icmp eq {text} {dividend}, {lowest}")
-        is_minus_one = printer.let(f"icmp eq {text} {divisor}, -1")
-        overflows = printer.let(f"and i1 {is_lowest}, {is_minus_one}")
-        unsafe = printer.let(f"or i1 {is_zero}, {overflows}")
+    lowest = integer_text(1 << (int(text[1:]) - 1), int(text[1:]))
+    is_lowest = printer.let(f"icmp eq {text} {dividend}, {lowest}")
+    is_minus_one = printer.let(f"icmp eq {text} {divisor}, -1")
+    overflows = printer.let(f"and i1 {is_lowest}, {is_minus_one}")
+    unsafe = printer.let(f"or i1 {is_zero}, {overflows}")
     return is_zero, printer.let(f"select i1 {unsafe}, {text} 1, {text} {divisor}")
 
 
@@ -125,7 +123,7 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
         return
     is_zero, safe = "", divisor
     if constant is None or constant in (0, -1):
-        is_zero, safe = _safe_divisor(printer, text, dividend, divisor, signed=True)
+        is_zero, safe = _safe_divisor(printer, text, dividend, divisor)
     rest = printer.let(f"srem {text} {dividend}, {safe}")
     # Truncation went the wrong way where the remainder's sign differs from the divisor's.
     signs = printer.let(f"xor {text} {rest}, {safe}")
@@ -144,37 +142,6 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
     if is_zero:
         value = printer.let(f"select i1 {is_zero}, {text} {otherwise}, {text} {value}")
     printer.values[result] = value
-
-
-def _print_floor_div(printer: FunctionPrinter, op: Operation) -> None:
-    print_floor_division(printer, op, remainder=False)
-
-
-def _print_ceil_div_unsigned(printer: FunctionPrinter, op: Operation) -> None:
-    lhs, rhs = op.operands
-    text, dividend, divisor = llvm_type(lhs.type), printer.values[lhs], printer.values[rhs]
-    is_zero, safe = _safe_divisor(printer, text, dividend, divisor, signed=False)
-    quotient = printer.let(f"udiv {text} {dividend}, {safe}")
-    rest = printer.let(f"urem {text} {dividend}, {safe}")
-    inexact = printer.let(f"icmp ne {text} {rest}, 0")
-    more = printer.let(f"zext i1 {inexact} to {text}")
-    value = printer.let(f"add {text} {quotient}, {more}")
-    printer.define(op.results[0], f"select i1 {is_zero}, {text} -1, {text} {value}")
-
-
-def _print_ceil_div_signed(printer: FunctionPrinter, op: Operation) -> None:
-    lhs, rhs = op.operands
-    text, dividend, divisor = llvm_type(lhs.type), printer.values[lhs], printer.values[rhs]
-    is_zero, safe = _safe_divisor(printer, text, dividend, divisor, signed=True)
-    quotient = printer.let(f"sdiv {text} {dividend}, {safe}")
-    rest = printer.let(f"srem {text} {dividend}, {safe}")
-    inexact = printer.let(f"icmp ne {text} {rest}, 0")
-    signs = printer.let(f"xor {text} {dividend}, {safe}")
-    same = printer.let(f"icmp sge {text} {signs}, 0")
-    adjust = printer.let(f"and i1 {inexact}, {same}")
-    more = printer.let(f"zext i1 {adjust} to {text}")
-    value = printer.let(f"add {text} {quotient}, {more}")
-    printer.define(op.results[0], f"select i1 {is_zero}, {text} -1, {text} {value}")
 
 
 def _shift(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
@@ -228,56 +195,13 @@ def print_select(printer: FunctionPrinter, op: Operation) -> None:
     )
 
 
-def _print_index_cast(printer: FunctionPrinter, op: Operation) -> None:
-    (operand,) = op.operands
-    before, after = llvm_type(operand.type), llvm_type(op.results[0].type)
-    if before == after:
-        printer.values[op.results[0]] = printer.values[operand]
-        return
-    instruction = "sext" if int(before[1:]) < int(after[1:]) else "trunc"
-    printer.define(op.results[0], f"{instruction} {before} {printer.values[operand]} to {after}")
-
-
-def _print_multiply_extended(signed: bool) -> Callable[[FunctionPrinter, Operation], None]:
-    """Both halves of a product, through an integer twice as wide."""
-    extend = "sext" if signed else "zext"
-
-    def print_it(printer: FunctionPrinter, op: Operation) -> None:
-        lhs, rhs = op.operands
-        text = llvm_type(lhs.type)
-        bits = int(text[1:])
-        wide = f"i{2 * bits}"
-        left = printer.let(f"{extend} {text} {printer.values[lhs]} to {wide}")
-        right = printer.let(f"{extend} {text} {printer.values[rhs]} to {wide}")
-        product = printer.let(f"mul {wide} {left}, {right}")
-        printer.define(op.results[0], f"trunc {wide} {product} to {text}")
-        top = printer.let(f"lshr {wide} {product}, {bits}")
-        printer.define(op.results[1], f"trunc {wide} {top} to {text}")
-
-    return print_it
-
-
-def _print_integer_power(printer: FunctionPrinter, op: Operation) -> None:
-    base, exponent = op.operands
-    text = llvm_type(base.type)
-    value = printer.call_library(f"ipow.{text}", text, printer.typed(base), printer.typed(exponent))
-    printer.values[op.results[0]] = value
-
-
 INTEGER: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     arith.ConstantOp: print_constant,
     arith.AddiOp: _wrapping("add"),
     arith.SubiOp: _wrapping("sub"),
     arith.MuliOp: _wrapping("mul"),
-    arith.MulSIExtendedOp: _print_multiply_extended(signed=True),
-    arith.MulUIExtendedOp: _print_multiply_extended(signed=False),
-    arith.DivSIOp: _division(signed=True, remainder=False),
-    arith.DivUIOp: _division(signed=False, remainder=False),
-    arith.RemSIOp: _division(signed=True, remainder=True),
-    arith.RemUIOp: _division(signed=False, remainder=True),
-    arith.FloorDivSIOp: _print_floor_div,
-    arith.CeilDivSIOp: _print_ceil_div_signed,
-    arith.CeilDivUIOp: _print_ceil_div_unsigned,
+    arith.DivUIOp: _unsigned_division(remainder=False),
+    arith.RemUIOp: _unsigned_division(remainder=True),
     arith.AndIOp: _binary("and"),
     arith.OrIOp: _binary("or"),
     arith.XOrIOp: _binary("xor"),
@@ -293,10 +217,8 @@ INTEGER: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = 
     arith.ExtSIOp: _cast("sext"),
     arith.ExtUIOp: _cast("zext"),
     arith.TruncIOp: _cast("trunc"),
-    arith.IndexCastOp: _print_index_cast,
     math.AbsIOp: _intrinsic("llvm.abs", ", i1 false"),
     math.CtPopOp: _intrinsic("llvm.ctpop"),
     math.CountLeadingZerosOp: _intrinsic("llvm.ctlz", ", i1 false"),
     math.CountTrailingZerosOp: _intrinsic("llvm.cttz", ", i1 false"),
-    math.IPowIOp: _print_integer_power,
 }

@@ -55,29 +55,13 @@ def _print_absolute(printer: FunctionPrinter, op: Operation) -> None:
         printer.values[op.results[0]] = with_bits(printer, text, name, "and", 0)
 
 
-def _print_integer_exponent(printer: FunctionPrinter, op: Operation) -> None:
-    """`math.fpowi`: a float to an integer power, through the float power."""
-    base, exponent = op.operands
-    name = float_name(base.type)
-    wide, kind = (name, llvm_type(base.type)) if is_wide(name) else ("f32", "float")
-    from weft.codegen.conversions import to_f32
-
-    value = printer.values[base] if is_wide(name) else to_f32(printer, printer.values[base], name)
-    integer = llvm_type(exponent.type)
-    power = printer.let(f"sitofp {integer} {printer.values[exponent]} to {kind}")
-    result = printer.call_library(f"pow.{wide}", kind, f"{kind} {value}", f"{kind} {power}")
-    define_rounded(printer, op, result)
-
-
 MATHEMATICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     math.AbsFOp: _print_absolute,
-    math.FPowIOp: _print_integer_exponent,
     math.FmaOp: _intrinsic("llvm.fma"),
     math.SqrtOp: _intrinsic("llvm.sqrt"),
     math.FloorOp: _intrinsic("llvm.floor"),
     math.CeilOp: _intrinsic("llvm.ceil"),
     math.TruncOp: _intrinsic("llvm.trunc"),
-    math.RoundOp: _intrinsic("llvm.round"),
     math.RoundEvenOp: _intrinsic("llvm.roundeven"),
     math.CopySignOp: _intrinsic("llvm.copysign"),
     math.RsqrtOp: _library("rsqrt"),

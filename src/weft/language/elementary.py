@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import math
 
-from weft.language.elementwise import emit_float, math_operation, operands_of
-from weft.language.operators import binary
-from weft.language.values import Scalar
+from weft.language.elementwise import emit_float, math_operation
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
+    from weft.language.values import Scalar
 
     Number = object
     Result = Scalar | float
@@ -41,6 +40,16 @@ def exp2(builder: Builder, x: Number) -> Result:
         ``p = weft.math.exp2(x * scale)``
     """
     return emit_float(builder, "exp2", math.Exp2Op, python.exp2, x)
+
+
+@math_operation
+def expm1(builder: Builder, x: Number) -> Result:
+    """E to the power of `x`, minus 1, without the digits that ``exp(x) - 1`` loses near 0.
+
+    Example:
+        ``b[i] = weft.math.expm1(a[i])``
+    """
+    return emit_float(builder, "expm1", math.ExpM1Op, python.expm1, x)
 
 
 @math_operation
@@ -74,6 +83,16 @@ def log10(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
+def log1p(builder: Builder, x: Number) -> Result:
+    """Natural logarithm of 1 + `x`, without the digits that ``log(1 + x)`` loses near 0; −∞ for −1, NaN below.
+
+    Example:
+        ``loss = weft.math.log1p(weft.math.exp(-weft.math.abs(x)))``
+    """
+    return emit_float(builder, "log1p", math.Log1pOp, python.log1p, x)
+
+
+@math_operation
 def sin(builder: Builder, x: Number) -> Result:
     """Sine of an angle in radians; NaN for infinities.
 
@@ -104,6 +123,26 @@ def tan(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
+def sinh(builder: Builder, x: Number) -> Result:
+    """Hyperbolic sine; infinite beyond the type's range.
+
+    Example:
+        ``b[i] = weft.math.sinh(a[i])``
+    """
+    return emit_float(builder, "sinh", math.SinhOp, python.sinh, x)
+
+
+@math_operation
+def cosh(builder: Builder, x: Number) -> Result:
+    """Hyperbolic cosine, at least 1; ∞ beyond the type's range.
+
+    Example:
+        ``b[i] = weft.math.cosh(a[i])``
+    """
+    return emit_float(builder, "cosh", math.CoshOp, python.cosh, x)
+
+
+@math_operation
 def tanh(builder: Builder, x: Number) -> Result:
     """Hyperbolic tangent, between −1 and 1.
 
@@ -111,6 +150,36 @@ def tanh(builder: Builder, x: Number) -> Result:
         ``b[i] = weft.math.tanh(a[i])``
     """
     return emit_float(builder, "tanh", math.TanhOp, python.tanh, x)
+
+
+@math_operation
+def asinh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic sine.
+
+    Example:
+        ``b[i] = weft.math.asinh(a[i])``
+    """
+    return emit_float(builder, "asinh", math.AsinhOp, python.asinh, x)
+
+
+@math_operation
+def acosh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic cosine, at least 0; NaN below 1.
+
+    Example:
+        ``b[i] = weft.math.acosh(a[i])``
+    """
+    return emit_float(builder, "acosh", math.AcoshOp, python.acosh, x)
+
+
+@math_operation
+def atanh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic tangent; ±∞ for ±1, NaN beyond.
+
+    Example:
+        ``b[i] = weft.math.atanh(a[i])``
+    """
+    return emit_float(builder, "atanh", math.AtanhOp, python.atanh, x)
 
 
 @math_operation
@@ -137,36 +206,20 @@ def atan2(builder: Builder, y: Number, x: Number) -> Result:
 def asin(builder: Builder, x: Number) -> Result:
     """Arc sine in radians, between −π/2 and π/2; NaN outside −1 to 1.
 
-    Computed as ``atan2(x, sqrt((1 - x) * (1 + x)))``.
-
     Example:
         ``angle = weft.math.asin(height / length)``
     """
-    number = operands_of(builder, "asin", (x,))[0]
-    if not isinstance(number, Scalar):
-        return emit_float(builder, "asin", math.AsinOp, python.asin, number)
-    return atan2.emit(builder, number, _other_cathetus(builder, number))
+    return emit_float(builder, "asin", math.AsinOp, python.asin, x)
 
 
 @math_operation
 def acos(builder: Builder, x: Number) -> Result:
     """Arc cosine in radians, between 0 and π; NaN outside −1 to 1.
 
-    Computed as ``atan2(sqrt((1 - x) * (1 + x)), x)``.
-
     Example:
         ``angle = weft.math.acos(dot / norms)``
     """
-    number = operands_of(builder, "acos", (x,))[0]
-    if not isinstance(number, Scalar):
-        return emit_float(builder, "acos", math.AcosOp, python.acos, number)
-    return atan2.emit(builder, _other_cathetus(builder, number), number)
-
-
-def _other_cathetus(builder: Builder, x: Scalar) -> Result:
-    """sqrt(1 − x²), without the cancellation that the square would bring near 1."""
-    less, more = binary(builder, "-", 1.0, x), binary(builder, "+", 1.0, x)
-    return sqrt.emit(builder, binary(builder, "*", less, more))
+    return emit_float(builder, "acos", math.AcosOp, python.acos, x)
 
 
 @math_operation
@@ -177,6 +230,16 @@ def sqrt(builder: Builder, x: Number) -> Result:
         ``length = weft.math.sqrt(x * x + y * y)``
     """
     return emit_float(builder, "sqrt", math.SqrtOp, python.sqrt, x)
+
+
+@math_operation
+def cbrt(builder: Builder, x: Number) -> Result:
+    """Cube root; of a negative number negative.
+
+    Example:
+        ``b[i] = weft.math.cbrt(a[i])``
+    """
+    return emit_float(builder, "cbrt", math.CbrtOp, python.cbrt, x)
 
 
 @math_operation

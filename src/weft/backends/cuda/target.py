@@ -49,7 +49,7 @@ ARCHITECTURES: Final = {
 
 _COMMON: Final = (
     "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
-    "ptrmask round roundeven rint smax smin sqrt trunc umax umin maximum minimum"
+    "ptrmask roundeven smax smin sqrt trunc umax umin"
 )
 _REGISTERS: Final = tuple(
     f"nvvm.read.ptx.sreg.{stem}.{axis}"
@@ -76,7 +76,6 @@ INTRINSICS: Final = frozenset(
         *_REGISTERS,
         *(f"nvvm.{name}" for name in _COOPERATION.split()),
         "nvvm.rsqrt.approx.f",
-        "nvvm.rsqrt.approx.d",
         "trap",
     )
 )

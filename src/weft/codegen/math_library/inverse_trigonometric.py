@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """asin, acos, atan, atan2: polynomials on a short interval, reached by identities.
 
-In: floats. Out: at most 1.5 ulp off; outside [-1, 1] asin and acos give NaN. Polynomials: tools/minimax.py.
+In: floats. Out: at most 1.7 ulp off; outside [-1, 1] asin and acos give NaN. Polynomials: tools/minimax.py.
 Next: hyperbolic.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remainders and floor division of floats, and integer powers: exact for every quotient.
+"""Remainders and floor division of floats: exact for every quotient.
 
 In: two floats of one type. Out: C's fmod, Python's `//` and `%`; an infinite or zero divisor behaves as in C.
 Next: exponential.
@@ -178,46 +178,8 @@ def _floor_div(kind: str) -> LibraryEntry:
     return entry
 
 
-def _integer_power(integer: str) -> LibraryEntry:
-    """base ** exponent by squaring, wrapping; a negative exponent truncates as division would."""
-
-    def entry(_module: ModulePrinter) -> str:
-        return f"""define internal {integer} @weft.ipow.{integer}({integer} %b, {integer} %e) alwaysinline nounwind {{
-entry:
-  %negative = icmp slt {integer} %e, 0
-  br i1 %negative, label %inverse, label %loop
-loop:
-  %power = phi {integer} [ %b, %entry ], [ %squared, %body ]
-  %rest = phi {integer} [ %e, %entry ], [ %halved, %body ]
-  %result = phi {integer} [ 1, %entry ], [ %next, %body ]
-  %done = icmp eq {integer} %rest, 0
-  br i1 %done, label %end, label %body
-body:
-  %odd = trunc {integer} %rest to i1
-  %multiplied = mul {integer} %result, %power
-  %next = select i1 %odd, {integer} %multiplied, {integer} %result
-  %squared = mul {integer} %power, %power
-  %halved = lshr {integer} %rest, 1
-  br label %loop
-end:
-  ret {integer} %result
-inverse:
-  %is_one = icmp eq {integer} %b, 1
-  %is_minus_one = icmp eq {integer} %b, -1
-  %is_odd = trunc {integer} %e to i1
-  %signed = select i1 %is_odd, {integer} -1, {integer} 1
-  %unit = select i1 %is_minus_one, {integer} %signed, {integer} 0
-  %inverse_result = select i1 %is_one, {integer} 1, {integer} %unit
-  ret {integer} %inverse_result
-}}
-"""
-
-    return entry
-
-
 REMAINDER: dict[str, LibraryEntry] = {
     "fmod_long.f64": fmod_long,
-    **{f"ipow.i{bits}": _integer_power(f"i{bits}") for bits in (8, 16, 32, 64)},
     **{
         f"{stem}.{name}": make(kind)
         for stem, make in (("fmod", _fmod), ("floor_mod", _floor_mod), ("floor_div", _floor_div))
