@@ -78,7 +78,10 @@ int read_double(PyObject* object, const Row& row, double* value) {
                   Py_TYPE(object)->tp_name);
   }
   *value = PyFloat_AsDouble(object);
-  return *value == -1.0 && PyErr_Occurred() ? -1 : 0;
+  if (*value != -1.0 || !PyErr_Occurred()) return 0;
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
+  PyErr_Clear();
+  return refuse(PyExc_ValueError, "expected a float (%s), received an int beyond every float", row.names[0]);
 }
 
 int refuse_float(PyObject* object, const Row& row, double largest) {
@@ -143,8 +146,9 @@ int extract_bytes(PyObject* object, const ParameterType& type, const ExtractionC
 
 int extract_tensor_map(PyObject* object, const ParameterType& type, const ExtractionContext& context,
                        void* target) {
+  if (!is_tensor_map(object)) return extract_bytes(object, type, context, target);
   const void* map = tensor_map_of(object);
-  if (map == nullptr) return extract_bytes(object, type, context, target);
+  if (map == nullptr) return -1;
   memcpy(target, map, type.bytes);
   return 0;
 }

@@ -59,6 +59,8 @@ bool read_tuple(PyObject* tuple, const char* name, Py_ssize_t count, T* values) 
 }
 
 bool encode(MapObject* self, const Description& wanted, DriverError* error) {
+  if (wanted.address == 0)
+    return error->value("the address is 0, expected that of a tensor in device memory");
   if (!ensure_driver(error)) return false;
   cuda::CUtensorMap encoded;
   auto* address = reinterpret_cast<void*>(wanted.address);
@@ -167,6 +169,8 @@ void destroy(PyObject* self) {
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  if (tensor_map_of(self) == nullptr) return -1;
   return PyBuffer_FillInfo(view, self, as_map(self)->map, sizeof(cuda::CUtensorMap), 1, flags);
 }
 
@@ -208,8 +212,15 @@ PyType_Spec kSpec = {"weft._native.TensorMap", sizeof(MapObject), 0, Py_TPFLAGS_
 
 }  // namespace
 
+bool is_tensor_map(PyObject* object) { return PyObject_TypeCheck(object, g_type); }
+
 const void* tensor_map_of(PyObject* object) {
-  return PyObject_TypeCheck(object, g_type) ? as_map(object)->map : nullptr;
+  if (as_map(object)->is_encoded) return as_map(object)->map;
+  refuse(
+      PyExc_ValueError,
+      "expected a filled TensorMap, received one that is not filled yet; call fill_tma_descriptor_tiled or "
+      "fill_tma_descriptor_im2col first");
+  return nullptr;
 }
 
 int add_tensor_map(PyObject* module) {

@@ -9,7 +9,9 @@
 
 namespace weft {
 
-// The 128 bytes of a TensorMap, borrowed; nullptr without an exception for any other object.
+bool is_tensor_map(PyObject* object);
+
+// The 128 bytes of a TensorMap, borrowed; nullptr with ValueError for one that is not filled.
 const void* tensor_map_of(PyObject* object);
 
 }  // namespace weft

@@ -95,7 +95,7 @@ int64_t round_to_float(int32_t dtype, double value, double* largest) {
   const int64_t sign = std::signbit(value) ? format->sign_bit() : 0;
   *largest = magnitude_of(*format, format->largest);
   if (std::isnan(value)) return sign | format->quiet_nan;
-  if (std::isinf(value)) return sign | (format->infinity >= 0 ? format->infinity : format->largest);
+  if (std::isinf(value)) return format->infinity >= 0 ? sign | format->infinity : -1;
   const double magnitude = std::fabs(value);
   // Compared first, so that the conversion to an integer cannot overflow.
   if (magnitude > 2 * *largest) return -1;

@@ -115,7 +115,17 @@ def test_floats_are_rounded_to_nearest_even(fake: FakeCuda):
         for value in values:
             assert passer(value) == np.array(value).astype(numpy_type).tobytes(), (kind, value)
         assert math.isnan(float(np.frombuffer(passer(math.nan), numpy_type)[0]))
-    assert Passer(fake, "bf16")(math.inf) == b"\x80\x7f"
+    for kind, infinity in [
+        ("fp8e5m2", 0x7C),
+        ("fp16", 0x7C00),
+        ("bf16", 0x7F80),
+        ("fp32", 0x7F800000),
+        ("fp64", 0x7FF0000000000000),
+    ]:
+        size = len(Passer(fake, kind)(0.0))
+        assert Passer(fake, kind)(math.inf) == infinity.to_bytes(size, "little")
+        negative = infinity | 1 << 8 * size - 1
+        assert Passer(fake, kind)(-math.inf) == negative.to_bytes(size, "little")
 
 
 @on_fake()
@@ -126,9 +136,17 @@ def test_a_finite_float_beyond_the_range_is_refused(fake: FakeCuda):
         ("fp32", 1e39, r"3\.4028234663852886e\+38"),
         ("fp8e4m3", 500.0, "448.0"),
         ("fp8e5m2", -70000.0, "57344.0"),
+        ("fp8e4m3", math.inf, "448.0"),  # the format has no infinity
+        ("fp8e4m3", -math.inf, "448.0"),
+        ("fp8e4m3", np.float32("inf"), "448.0"),
     ]:
         with pytest.raises(ValueError, match=rf"magnitude at most {largest} \({kind}\), received"):
             Passer(fake, kind)(value)
+    for kind in ("fp8e4m3", "fp8e5m2", "fp16", "bf16", "fp32", "fp64"):
+        with pytest.raises(
+            ValueError, match=rf"expected a float \({kind}\), received an int beyond"
+        ):
+            Passer(fake, kind)(10**400)
     with pytest.raises(TypeError, match=r"expected a float \(fp32\), received str"):
         Passer(fake, "fp32")("1.0")
 

@@ -8,7 +8,13 @@ import struct
 import pytest
 
 from tests.driver.test_extractors import Passer
+from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from weft import _native
+from weft.driver.binary import load_binary
+from weft.driver.kernel_launch import launch_ex
+from weft.driver.launcher import Launcher
+from weft.driver.signature import make_kernel_signature
 from weft.driver.tensor_map import (
     TensorMap,
     fill_tma_descriptor_im2col,
@@ -54,6 +60,38 @@ def test_a_new_descriptor_is_empty_and_says_so():
     descriptor = TensorMap()
     assert repr(descriptor) == "<TensorMap, not filled yet>"
     assert (descriptor.shape, descriptor.strides, descriptor.box) == ((), (), ())
+
+
+@on_fake()
+def test_a_descriptor_that_is_not_filled_is_refused_by_every_launch(fake: FakeCuda):
+    code = assemble(parameter_kernel("copier", [".align 64 .b8 p[128]"]))
+    function = load_binary("copier", code)[1]
+    for kind in ("nvTmaDesc", "struct[128:64]"):
+        signature = make_kernel_signature([kind])
+        launcher = Launcher([kind])
+        text = "argument #0: expected a filled TensorMap, received one that is not filled yet; call fill_tma"
+        with pytest.raises(ValueError, match=text):
+            launch_ex(function, 1, 32, signature, (TensorMap(),))
+        with pytest.raises(ValueError, match=text):
+            launcher(1, 1, 1, None, function, (1, 1, 0), None, None, None, TensorMap())
+    with pytest.raises(ValueError, match="expected a filled TensorMap"):
+        bytes(TensorMap())
+    assert fake.launches() == []
+
+
+@on_fake()
+def test_the_address_zero_is_not_encoded(fake: FakeCuda):
+    text = "the address is 0, expected that of a tensor in device memory; an empty tensor has no"
+    with pytest.raises(ValueError, match=text):
+        fill_tma_descriptor_tiled(TensorMap(), 0, "f16", (64, 64), (64, 1), (8, 8))
+    with pytest.raises(ValueError, match=text):
+        fill_tma_descriptor_im2col(
+            TensorMap(), 0, "f16", (1, 2, 8), (16, 8, 1), lower=(0,), upper=(0,),
+            channels_per_pixel=8, pixels_per_column=1,
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="the address is 0"):
+        _native.TensorMap().fill_tiled(0, 6, (64,), (), (8,), (1,), 0, 0, 0, 0)
+    assert fake.count("cuTensorMapEncodeTiled") == fake.count("cuTensorMapEncodeIm2col") == 0
 
 
 @on_fake()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 
+import math
+
 import pytest
 
 from tests.ffi_wrapper.wrapped import (
@@ -320,11 +322,13 @@ def test_a_float_is_no_int(dtype, expected):
         (types.f16, 65520.0, "65504.0"),
         (types.bf16, -1e39, "3.3895313892515355e+38"),
         (types.f8e4m3, 1000.0, "448.0"),
+        (types.f8e4m3, math.inf, "448.0"),  # the format has no infinity
+        (types.f8e4m3, -math.inf, "448.0"),
         (types.f8e5m2, -1e6, "57344.0"),
     ],
     ids=str,
 )
-def test_a_finite_number_beyond_the_type(dtype, value, largest):
+def test_a_number_beyond_the_type(dtype, value, largest):
     shown = {1e300: "1e+300", -1e39: "-1e+39", -1e6: "-1e+06"}.get(value, f"{value!r}")
     assert wrapped(dtype).fails(real(value)) == (
         f"ValueError: argument #0 'a': value is {shown}, expected at most {largest} in magnitude "

@@ -98,13 +98,9 @@ def test_floats_round_to_nearest_even(name):
     draws = numbers.normal(size=200) * 2.0 ** numbers.integers(-20, 8, size=200)
     for value in [*SPECIAL, *draws]:
         if math.isinf(value) and name == "f8e4m3":
-            continue  # it has no infinity
+            continue  # it has none: refused, see test_messages
         expected = float(NUMPY[name](value))
         assert bits(value_of(call(real(value)))) == bits(expected), value
-
-
-def test_f8e4m3_has_no_infinity_so_its_largest_value_stands_for_it():
-    assert value_of(echo(types.f8e4m3)(real(-math.inf))) == -448.0
 
 
 @pytest.mark.parametrize("name", NUMPY)

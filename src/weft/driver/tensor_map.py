@@ -134,6 +134,10 @@ def _check_tensor(
             f"strides[{rank - 1}] is {strides[-1]}, expected 1: the last dimension is dense"
         )
     alignment = 32 if interleave == "32B" else 16
+    if address == 0:
+        raise ValueError(
+            "the address is 0, expected that of a tensor in device memory; an empty tensor has no descriptor"
+        )
     if address % alignment != 0:
         raise ValueError(f"the address {address:#x} is not a multiple of {alignment} bytes")
     _check_within("shape", shape, 1, 2**32)
