@@ -30,10 +30,15 @@ int check_tensor_device(const DLTensor& tensor, const ExtractionContext& context
   return 0;
 }
 
-int check_with_driver(uint64_t address, const ExtractionContext& context) {
+// Replaces the address by the one that kernels use: of pinned host memory it may be another.
+int check_with_driver(uint64_t* given, const ExtractionContext& context) {
+  const uint64_t address = *given;
   uint32_t kind = 0;
+  uint64_t usable = 0;
   if (driver().cuPointerGetAttribute(&kind, cuda::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
-      cuda::CUDA_SUCCESS) {
+          cuda::CUDA_SUCCESS ||
+      driver().cuPointerGetAttribute(&usable, cuda::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) !=
+          cuda::CUDA_SUCCESS) {
     return refuse(PyExc_ValueError,
                   "expected memory of cuda:%d, where the kernel runs, received %p, which CUDA does "
                   "not know (host memory?)",
@@ -45,6 +50,7 @@ int check_with_driver(uint64_t address, const ExtractionContext& context) {
   if (kind == cuda::CU_MEMORYTYPE_DEVICE && is_managed == 0 && ordinal >= 0 && ordinal != context.device) {
     return refuse_device(context.device, ordinal);
   }
+  *given = usable;
   return 0;
 }
 
@@ -115,7 +121,7 @@ int extract_pointer(PyObject* object, const ExtractionContext& context, uint64_t
   *address = 0;
   if (object == Py_None) return 0;
   if (find_address(object, context, address) != 0) return -1;
-  return context.check == kPointerDriver && *address != 0 ? check_with_driver(*address, context) : 0;
+  return context.check == kPointerDriver && *address != 0 ? check_with_driver(address, context) : 0;
 }
 
 }  // namespace weft

@@ -7,7 +7,6 @@
 #include <atomic>
 
 #include "driver/driver_library.h"
-#include "driver/extractors.h"
 #include "driver/launch_diagnosis.h"
 #include "driver/python_module.h"
 #include "python/deferred.h"
@@ -33,8 +32,8 @@ bool has_no_blocks(const weft_launch& launch) {
 bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const char* kernel, int64_t* bytes,
                  DriverError* error) {
   // With room for the alignment, so that adding it later cannot wrap either.
-  int64_t padded = wanted.bytes_per_block + wanted.alignment;
-  bool overflows = false;
+  int64_t padded = 0;
+  bool overflows = __builtin_add_overflow(wanted.bytes_per_block, wanted.alignment, &padded);
   for (int64_t blocks : launch.grid) overflows = overflows || __builtin_mul_overflow(padded, blocks, &padded);
   if (!overflows) {
     *bytes = wanted.bytes_per_block * launch.grid[0] * launch.grid[1] * launch.grid[2];
@@ -59,11 +58,16 @@ PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPla
   if (!memory || memory.get() == Py_None) return memory.release();
   ParameterType pointer{};
   uint64_t address = 0;
-  const ExtractionContext context{place.device.ordinal, kPointerDevice};
+  const ExtractionContext context{place.device.ordinal, place.check};
   if (!parse_parameter_type("*i8", &pointer)) return nullptr;
   if (extract_parameter(memory.get(), pointer, context, &address) != 0) {
     Reference name(PyUnicode_FromFormat("scratch of %s", place.kernel.name));
     if (name) name_argument(name.get(), wanted.parameter, nullptr);
+    return nullptr;
+  }
+  if (address == 0) {
+    refuse(PyExc_ValueError, "scratch of %s: the allocator gave the address 0, expected %lld bytes",
+           place.kernel.name, static_cast<long long>(bytes));
     return nullptr;
   }
   if (address % static_cast<uint64_t>(wanted.alignment) != 0) {

@@ -10,15 +10,19 @@
 #include <weft/runtime_table.h>
 
 #include "driver/device_program.h"
+#include "driver/extractors.h"
 #include "driver/small_vector.h"
 
 namespace weft {
+
+constexpr int64_t kMostScratchAlignment = int64_t{1} << 20;
 
 // What the scratch of one launch comes from and where it goes. The context of the stream is current.
 struct ScratchPlace {
   const LoadedKernel& kernel;
   const Device& device;
   cuda::CUstream stream;
+  int check = kPointerDevice;  // enum PointerCheck: how far a user's allocator is believed
 };
 
 // The memory of one launch, given back in the stream's order at the latest when it is destroyed.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launching from Python: `launch` in the order of Triton's bridge, `launch_ex` with any attributes. Both
-// flatten the arguments, extract them into one buffer, call the hooks around, and launch.
+// extract the parameters, call the hooks around, and launch.
 #include <cstring>
 
 #include "driver/binary.h"
 #include "driver/driver_library.h"
-#include "driver/extractors.h"
 #include "driver/gil.h"
 #include "driver/launch.h"
+#include "driver/launch_parameters.h"
+#include "driver/launch_scratch.h"
 #include "driver/python_module.h"
-#include "driver/small_vector.h"
 #include "python/ffi_error.h"
 #include "python/stream.h"
 
@@ -19,7 +19,6 @@ namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
 constexpr int64_t kWarp = 32;
-constexpr size_t kInlineParameters = 32;  // more than these are kept on the heap
 
 // One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
 struct PythonLaunch {
@@ -30,11 +29,7 @@ struct PythonLaunch {
   PyObject* metadata = Py_None;
   PyObject* enter_hook = Py_None;
   PyObject* exit_hook = Py_None;
-  PyObject* annotations = Py_None;
-  PyObject* signature = nullptr;  // bytes
-  PyObject* arguments = nullptr;
-  PyObject* scratch[2] = {nullptr, nullptr};  // hidden last parameters, or NULL
-  int check = kPointerDevice;
+  LaunchArguments given;
   bool release_gil = false;
 
   weft_launch_attribute* add(uint32_t id) {
@@ -44,143 +39,6 @@ struct PythonLaunch {
     return added;
   }
 };
-
-// The values of the parameters and the pointers to them that the driver takes.
-struct Parameters {
-  alignas(128) char inline_buffer[2048];
-  SmallVector<char, 1> heap;
-  SmallVector<PyObject*, kInlineParameters> objects;  // borrowed, flat
-  SmallVector<void*, kInlineParameters> pointers;
-  SmallVector<ParameterType, kInlineParameters> types;
-};
-
-// 0 or 1 of an annotation; -1 for anything else.
-int flag_of(PyObject* annotation) {
-  if (!PyLong_Check(annotation)) return -1;
-  int overflow = 0;
-  const long value = PyLong_AsLongAndOverflow(annotation, &overflow);
-  return overflow == 0 && (value == 0 || value == 1) ? static_cast<int>(value) : -1;
-}
-
-// Appends the objects that are passed to the kernel. An annotation is 0 (a constant, dropped), 1 (passed)
-// or a tuple of annotations for a tuple; None passes everything and flattens every tuple.
-int flatten(PyObject* arguments, PyObject* annotations, SmallVector<PyObject*, kInlineParameters>* flat) {
-  if (!PyTuple_Check(arguments)) {
-    return refuse(PyExc_TypeError, "expected a tuple of arguments, received %s", Py_TYPE(arguments)->tp_name);
-  }
-  const Py_ssize_t count = PyTuple_GET_SIZE(arguments);
-  const bool has_annotations = annotations != Py_None;
-  if (has_annotations && !PyTuple_Check(annotations) && !PyList_Check(annotations)) {
-    return refuse(PyExc_TypeError, "arg_annotations is %R, expected what annotate_arguments returns, or None",
-                  annotations);
-  }
-  if (has_annotations && PySequence_Fast_GET_SIZE(annotations) != count) {
-    return refuse(PyExc_TypeError, "expected %zd arguments to match the signature, received %zd",
-                  PySequence_Fast_GET_SIZE(annotations), count);
-  }
-  for (Py_ssize_t index = 0; index < count; ++index) {
-    PyObject* argument = PyTuple_GET_ITEM(arguments, index);
-    PyObject* annotation = has_annotations ? PySequence_Fast_GET_ITEM(annotations, index) : Py_None;
-    if (has_annotations ? PyTuple_Check(annotation) : PyTuple_Check(argument)) {
-      if (flatten(argument, annotation, flat) != 0) return -1;
-      continue;
-    }
-    const int is_passed = has_annotations ? flag_of(annotation) : 1;
-    if (is_passed < 0) {
-      return refuse(PyExc_TypeError, "arg_annotations[%zd] is %R, expected 0, 1 or a tuple of these", index,
-                    annotation);
-    }
-    if (is_passed == 1) flat->push_back(argument);
-  }
-  return 0;
-}
-
-int refuse_signature(PyObject* signature) {
-  return refuse(PyExc_TypeError, "expected a signature from build_signature_metadata, received %R",
-                signature);
-}
-
-// The signature's types. Bytes that build_signature_metadata cannot have made are refused here: what follows
-// takes the kind as an index and trusts the sizes.
-int parameter_types(const PythonLaunch& launch, const SmallVector<PyObject*, kInlineParameters>& flat,
-                    SmallVector<ParameterType, kInlineParameters>* types) {
-  if (!PyBytes_Check(launch.signature) || PyBytes_GET_SIZE(launch.signature) % sizeof(ParameterType) != 0)
-    return refuse_signature(launch.signature);
-  const size_t count = static_cast<size_t>(PyBytes_GET_SIZE(launch.signature)) / sizeof(ParameterType);
-  if (count != flat.size()) {
-    return refuse(PyExc_TypeError, "the signature has %zu parameters, received %zu arguments", count,
-                  flat.size());
-  }
-  types->resize(count);
-  if (count != 0) memcpy(types->data(), PyBytes_AS_STRING(launch.signature), count * sizeof(ParameterType));
-  for (const ParameterType& type : *types) {
-    if (!is_parameter_type(type)) return refuse_signature(launch.signature);
-  }
-  return 0;
-}
-
-// Counts and sizes against what the kernel's code says, where the driver can tell.
-int check_parameters(const Binary& binary, const SmallVector<ParameterType, kInlineParameters>& types,
-                     size_t hidden) {
-  if (!binary.knows_parameters) return 0;
-  const std::vector<size_t>& sizes = binary.parameter_bytes;
-  bool counts = sizes.size() >= types.size() && sizes.size() <= types.size() + hidden;
-  for (size_t index = types.size(); counts && index < sizes.size(); ++index)
-    counts = sizes[index] == sizeof(void*);
-  if (!counts) {
-    return refuse(PyExc_TypeError, "%s takes %zu parameters, the signature has %zu", binary.kernel.name,
-                  sizes.size(), types.size());
-  }
-  for (size_t index = 0; index < types.size(); ++index) {
-    if (fits_parameter(types[index], sizes[index])) continue;
-    return refuse(PyExc_TypeError, "parameter %zu of %s has %zu bytes, the signature's %s has %d", index,
-                  binary.kernel.name, sizes[index], parameter_type_name(types[index]),
-                  int{types[index].bytes});
-  }
-  return 0;
-}
-
-size_t align_up(size_t offset, size_t alignment) { return (offset + alignment - 1) & ~(alignment - 1); }
-
-int name_failed(const char* kernel, size_t index) {
-  Reference place(PyUnicode_FromFormat("launch of %s", kernel));
-  if (place) name_argument(place.get(), static_cast<Py_ssize_t>(index), nullptr);
-  return -1;
-}
-
-// Extracts everything; hidden pointers come last.
-int extract_all(const PythonLaunch& launch, const Binary& binary, Parameters* parameters) {
-  SmallVector<ParameterType, kInlineParameters>& types = parameters->types;
-  if (flatten(launch.arguments, launch.annotations, &parameters->objects) != 0) return -1;
-  if (parameter_types(launch, parameters->objects, &types) != 0) return -1;
-  const size_t hidden = launch.scratch[0] == nullptr ? 0 : 2;
-  if (check_parameters(binary, types, hidden) != 0) return -1;
-  ParameterType pointer{};
-  if (!parse_parameter_type("*i8", &pointer)) return -1;
-  size_t bytes = 0;
-  for (const ParameterType& type : types)
-    bytes = align_up(bytes, size_t{1} << type.log2_alignment) + type.bytes;
-  bytes = align_up(bytes, 8) + 8 * hidden;
-  char* buffer = parameters->inline_buffer;
-  if (bytes > sizeof(parameters->inline_buffer)) {
-    parameters->heap.resize(bytes + 128);
-    buffer = parameters->heap.data();
-    buffer += align_up(reinterpret_cast<uintptr_t>(buffer), 128) - reinterpret_cast<uintptr_t>(buffer);
-  }
-  const ExtractionContext context{binary.device->ordinal, launch.check};
-  size_t offset = 0;
-  for (size_t index = 0; index < types.size() + hidden; ++index) {
-    const bool is_hidden = index >= types.size();
-    const ParameterType& type = is_hidden ? pointer : types[index];
-    PyObject* object = is_hidden ? launch.scratch[index - types.size()] : parameters->objects[index];
-    offset = align_up(offset, size_t{1} << type.log2_alignment);
-    if (extract_parameter(object, type, context, buffer + offset) != 0)
-      return name_failed(binary.kernel.name, index);
-    parameters->pointers.push_back(buffer + offset);
-    offset += type.bytes;
-  }
-  return 0;
-}
 
 int call_hook(PyObject* hook, PyObject* metadata) {
   if (hook == Py_None) return 0;
@@ -221,23 +79,50 @@ Binary* enter_function(const PythonLaunch& launch, Binary* foreign, ContextGuard
   return nullptr;
 }
 
+int raise_driver_error(const DriverError& error) {
+  set_python_error(error);
+  return -1;
+}
+
 // The caller's own code ran meanwhile and may have unloaded the function, which is refused from then on.
 bool check_still_loaded(const Binary& binary, DriverError* error) {
   if (!binary.is_unloaded) return true;
   error->kernel = binary.kernel.name;
-  return error->value("launch of " + std::string(binary.kernel.name) +
-                      ": its module was unloaded by an argument or the enter hook of this launch");
+  return error->value(
+      "launch of " + std::string(binary.kernel.name) +
+      ": its module was unloaded by an argument, the allocator or the enter hook of this launch");
 }
 
-bool run(PythonLaunch* launch, Binary* binary, Parameters* parameters, DriverError* error) {
-  if (!check_still_loaded(*binary, error)) return false;
-  auto stream = static_cast<cuda::CUstream>(launch->stream);
-  void** pointers = parameters->pointers.data();
-  if (!launch->release_gil) {
-    return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
-  }
+bool submit(const PythonLaunch& launch, Binary* binary, void** pointers, DriverError* error) {
+  auto stream = static_cast<cuda::CUstream>(launch.stream);
+  if (!launch.release_gil)
+    return launch_kernel(&binary->kernel, *binary->device, launch.launch, stream, true, pointers, error);
   WithoutGil released;
-  return launch_kernel(&binary->kernel, *binary->device, launch->launch, stream, true, pointers, error);
+  return launch_kernel(&binary->kernel, *binary->device, launch.launch, stream, true, pointers, error);
+}
+
+// Allocates what the launch wants, launches, gives back. 0, or -1 with an exception.
+int run(const PythonLaunch& launch, Binary* binary, Parameters* parameters) {
+  DriverError error;
+  if (!check_still_loaded(*binary, &error)) return raise_driver_error(error);
+  void** pointers = parameters->pointers.data();
+  LaunchScratch scratch(
+      {binary->kernel, *binary->device, static_cast<cuda::CUstream>(launch.stream), launch.given.check});
+  for (int64_t index = 0; index < parameters->wanted_count; ++index) {
+    const weft_scratch& wanted = parameters->wanted[index];
+    void* slot = nullptr;
+    if (const int code = scratch.take(wanted, launch.launch, &slot)) {
+      raise_ffi_error(code);
+      return -1;
+    }
+    memcpy(pointers[wanted.parameter], &slot, sizeof(slot));
+  }
+  // An allocator is the caller's own code, too.
+  if (!check_still_loaded(*binary, &error) || !submit(launch, binary, pointers, &error) ||
+      !scratch.give_back(&error)) {
+    return raise_driver_error(error);
+  }
+  return 0;
 }
 
 bool check_hook(PyObject* hook, const char* name) {
@@ -257,12 +142,11 @@ PyObject* perform(PythonLaunch* launch) {
   if (binary == nullptr) return set_python_error(error);
   const BinaryHold hold(binary);
   Parameters parameters;
-  if (extract_all(*launch, *binary, &parameters) != 0) return nullptr;
+  if (extract_parameters(launch->given, *binary, &parameters) != 0) return nullptr;
   if (!check_still_loaded(*binary, &error)) return set_python_error(error);
   launch->launch.kernel_name = binary->kernel.name;
   if (call_hook(launch->enter_hook, launch->metadata) != 0) return nullptr;
-  if (!run(launch, binary, &parameters, &error) || !guard.leave(&error)) {
-    set_python_error(error);
+  if (run(*launch, binary, &parameters) != 0 || (!guard.leave(&error) && raise_driver_error(error) != 0)) {
     call_exit_hook_after_error(*launch);
     return nullptr;
   }
@@ -271,19 +155,6 @@ PyObject* perform(PythonLaunch* launch) {
 }
 
 // ---- reading the arguments of the two entry points
-
-bool read_int(PyObject* object, const char* name, int64_t* value) {
-  int overflow = 0;
-  Reference integer(PyNumber_Index(object));
-  if (!integer) {
-    refuse(PyExc_TypeError, "%s: expected an int, received %s", name, Py_TYPE(object)->tp_name);
-    return false;
-  }
-  *value = PyLong_AsLongLongAndOverflow(integer.get(), &overflow);
-  if (overflow == 0) return true;
-  refuse(PyExc_ValueError, "%s is %R, which is out of range", name, object);
-  return false;
-}
 
 bool read_handles(PyObject* stream, PyObject* function, PythonLaunch* launch) {
   TVMFFIAny value{};
@@ -338,10 +209,10 @@ bool add_flag(PyObject* truth, uint32_t id, PythonLaunch* launch) {
 
 // launch(gridX, gridY, gridZ, stream, function, cooperative, programmatic, (num_warps, num_ctas, shared),
 //        launch_metadata, enter_hook, exit_hook, global_scratch, profile_scratch, arg_annotations, signature,
-//        args)
+//        args, pointer_check)
 PyObject* launch_in_order(PyObject*, PyObject* const* values, Py_ssize_t count) {
-  if (count != 16) {
-    return PyErr_Format(PyExc_TypeError, "launch takes 16 arguments, received %zd", count);
+  if (count != 17) {
+    return PyErr_Format(PyExc_TypeError, "launch takes 17 arguments, received %zd", count);
   }
   PythonLaunch launch;
   static const char* const kGrid[] = {"gridX", "gridY", "gridZ"};
@@ -357,11 +228,14 @@ PyObject* launch_in_order(PyObject*, PyObject* const* values, Py_ssize_t count) 
   launch.metadata = values[8];
   launch.enter_hook = values[9];
   launch.exit_hook = values[10];
-  launch.scratch[0] = values[11];
-  launch.scratch[1] = values[12];
-  launch.annotations = values[13];
-  launch.signature = values[14];
-  launch.arguments = values[15];
+  launch.given.scratch[0] = values[11];
+  launch.given.scratch[1] = values[12];
+  launch.given.annotations = values[13];
+  launch.given.signature = values[14];
+  launch.given.arguments = values[15];
+  int64_t check = 0;
+  if (!read_int(values[16], "pointer_check", &check)) return nullptr;
+  launch.given.check = static_cast<int>(check);
   return perform(&launch);
 }
 
@@ -397,9 +271,9 @@ PyObject* launch_ex(PyObject*, PyObject* arguments) {
   long long shared = 0;
   int release_gil = 0;
   if (!PyArg_ParseTuple(arguments, "OOOLOOOOOOOOOip:launch_ex", &function, &grid, &block, &shared, &stream,
-                        &attributes, &launch.signature, &launch.annotations, &launch.arguments,
-                        &launch.metadata, &launch.enter_hook, &launch.exit_hook, &scratch, &launch.check,
-                        &release_gil)) {
+                        &attributes, &launch.given.signature, &launch.given.annotations,
+                        &launch.given.arguments, &launch.metadata, &launch.enter_hook, &launch.exit_hook,
+                        &scratch, &launch.given.check, &release_gil)) {
     return nullptr;
   }
   launch.launch.shared_memory_bytes = shared;
@@ -413,8 +287,8 @@ PyObject* launch_ex(PyObject*, PyObject* arguments) {
       refuse(PyExc_TypeError, "scratch is %R, expected (global, profile) or None", scratch);
       return nullptr;
     }
-    launch.scratch[0] = PyTuple_GET_ITEM(scratch, 0);
-    launch.scratch[1] = PyTuple_GET_ITEM(scratch, 1);
+    launch.given.scratch[0] = PyTuple_GET_ITEM(scratch, 0);
+    launch.given.scratch[1] = PyTuple_GET_ITEM(scratch, 1);
   }
   return perform(&launch);
 }
@@ -444,7 +318,8 @@ PyMethodDef kMethods[] = {
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_in_order)), METH_FASTCALL,
      "launch(gridX, gridY, gridZ, stream, function, cooperative, programmatic, kernel_metadata, "
      "launch_metadata, "
-     "enter_hook, exit_hook, global_scratch, profile_scratch, arg_annotations, signature, args)\n--\n\n"
+     "enter_hook, exit_hook, global_scratch, profile_scratch, arg_annotations, signature, args, "
+     "pointer_check)\n--\n\n"
      "Launches a function of load_binary; see weft.driver.launch."},
     {"launch_ex", launch_ex, METH_VARARGS,
      "launch_ex(function, grid, block, shared_memory_bytes, stream, attributes, signature, annotations, "

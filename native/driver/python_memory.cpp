@@ -37,45 +37,6 @@ bool fail(cuda::CUresult result, const char* function, size_t bytes, int32_t dev
                      explain_asynchronous_error(result));
 }
 
-PyObject* allocate_scratch(PyObject*, PyObject* arguments) {
-  Py_ssize_t bytes = 0;
-  int device = -1;
-  PyObject* stream = Py_None;
-  if (!PyArg_ParseTuple(arguments, "niO:allocate_scratch", &bytes, &device, &stream)) return nullptr;
-  TVMFFIAny value{};
-  if (encode_stream(stream, &value) != 0) return nullptr;
-  DriverError error;
-  ContextGuard guard;
-  cuda::CUcontext context = nullptr;
-  if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
-  const cuda::CUdeviceptr address = allocate_from_pool(
-      static_cast<size_t>(bytes), static_cast<cuda::CUstream>(value.v_ptr), device, "scratch", &error);
-  if (address == 0) return set_python_error(error);
-  if (!guard.leave(&error)) {
-    DriverError ignored;  // the first error is the one to tell
-    free_to_pool(address, static_cast<cuda::CUstream>(value.v_ptr), device, &ignored);
-    return set_python_error(error);
-  }
-  return PyLong_FromUnsignedLongLong(address);
-}
-
-PyObject* free_scratch(PyObject*, PyObject* arguments) {
-  unsigned long long address = 0;
-  int device = -1;
-  PyObject* stream = Py_None;
-  if (!PyArg_ParseTuple(arguments, "KiO:free_scratch", &address, &device, &stream)) return nullptr;
-  TVMFFIAny value{};
-  if (encode_stream(stream, &value) != 0) return nullptr;
-  DriverError error;
-  ContextGuard guard;
-  cuda::CUcontext context = nullptr;
-  if (!enter(&device, value.v_ptr, &context, &guard, &error)) return set_python_error(error);
-  if (!free_to_pool(address, static_cast<cuda::CUstream>(value.v_ptr), device, &error))
-    return set_python_error(error);
-  if (!guard.leave(&error)) return set_python_error(error);
-  Py_RETURN_NONE;
-}
-
 // What a tensor made here owns: its memory and its shape.
 struct OwnedTensor {
   DLManagedTensorVersioned managed;
@@ -238,12 +199,6 @@ PyObject* copy_from_device(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef kMethods[] = {
-    {"allocate_scratch", allocate_scratch, METH_VARARGS,
-     "allocate_scratch(bytes: int, device: int, stream: object) -> int\n--\n\n"
-     "Device memory of the driver's pool, ordered on the stream; also while it is captured."},
-    {"free_scratch", free_scratch, METH_VARARGS,
-     "free_scratch(address: int, device: int, stream: object) -> None\n--\n\n"
-     "Gives scratch back once the stream has got here."},
     {"empty_tensor", empty_tensor, METH_VARARGS,
      "empty_tensor(shape: tuple[int, ...], code: int, bits: int, device: int) -> Object\n--\n\n"
      "A tensor with memory of its own: on the device with that ordinal, or on the host for -1."},

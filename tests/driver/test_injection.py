@@ -75,10 +75,12 @@ def load_launch_unload(fake: FakeCuda) -> None:
     try:
         signature = driver.build_signature_metadata(["*i8"])
         driver.launch_ex(
-            function, 16, 32, signature, (None,), shared_memory_bytes=150_000, scratch=(None, None),
+            function, 16, 32, signature, (None,), shared_memory_bytes=150_000, scratch=(0, 0),
             attributes=[Cluster(16)],
         )  # fmt: skip
-        launcher = driver.Launcher(["*i8"], driver.KernelMetadata(global_scratch_size=8))
+        launcher = driver.Launcher(
+            ["*i8"], driver.KernelMetadata(global_scratch_size=8, profile_scratch_size=0)
+        )
         launcher(1, 1, 1, None, function, (1, 1, 0), None, None, None, 0)
     finally:
         driver.unload(module)

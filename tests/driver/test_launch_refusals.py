@@ -109,7 +109,9 @@ def test_an_enter_hook_that_unloads_the_kernel_is_an_error_and_the_exit_hook_run
         assert driver.drain_unloads() == 0  # the launch keeps it
         assert fake.live("module") == 1
 
-    with pytest.raises(ValueError, match="unloaded by an argument or the enter hook"):
+    with pytest.raises(
+        ValueError, match="unloaded by an argument, the allocator or the enter hook"
+    ):
         driver.launch_ex(
             function, 1, 32, driver.make_kernel_signature(PAIR_SIGNATURE), (0, 1),
             enter_hook=enter, exit_hook=lambda _: called.append("exit"),

@@ -112,7 +112,7 @@ def test_scratch_is_the_grids_size_from_the_pool_and_given_back_in_stream_order(
 @on_fake()
 def test_scratch_with_a_large_alignment_is_aligned(fake: FakeCuda):
     launcher, function = with_scratch(
-        KernelMetadata(global_scratch_size=8, global_scratch_align=4096)
+        KernelMetadata(global_scratch_size=8, global_scratch_align=4096, profile_scratch_size=0)
     )
     run(launcher, function)
     parameters = fake.launches()[0].split("parameters=[")[1].rstrip("]").split(" ")
@@ -122,7 +122,7 @@ def test_scratch_with_a_large_alignment_is_aligned(fake: FakeCuda):
 
 @on_fake()
 def test_a_launch_that_fails_gives_its_scratch_back(fake: FakeCuda):
-    launcher, function = with_scratch(KernelMetadata(global_scratch_size=8))
+    launcher, function = with_scratch(KernelMetadata(global_scratch_size=8, profile_scratch_size=0))
     fake.fail("cuLaunchKernelEx", 1)
     with pytest.raises(CudaError):
         run(launcher, function)
@@ -170,5 +170,5 @@ def test_a_launcher_without_scratch_allocates_nothing(fake: FakeCuda):
 def test_metadata_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="global_scratch_size is -1"):
         KernelMetadata(global_scratch_size=-1)
-    with pytest.raises(ValueError, match="num_ctas is 0"):
-        KernelMetadata(num_ctas=0)
+    with pytest.raises(ValueError, match="profile_scratch_size is -1"):
+        KernelMetadata(profile_scratch_size=-1)

@@ -162,8 +162,8 @@ def test_a_signature_is_a_sequence_of_names(bad: Any):
 def test_a_launcher_takes_kernel_metadata_only():
     with pytest.raises(TypeError, match="metadata is 5, expected a KernelMetadata or None"):
         driver.Launcher(("i32",), 5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="num_ctas is 'x', expected an int"):
-        driver.KernelMetadata(num_ctas="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="global_scratch_size is 'x', expected an int"):
+        driver.KernelMetadata(global_scratch_size="x")  # type: ignore[arg-type]
 
 
 def tiled(**changes: Any) -> object:

@@ -47,6 +47,8 @@ def launch(
     arg_annotations: Sequence[Annotation] | None,
     signature: bytes,
     args: tuple[object, ...],
+    *,
+    pointer_check: str = "device",
 ) -> None:
     """Launch a kernel with blocks of 32 x num_warps threads, in clusters of num_ctas blocks.
 
@@ -62,11 +64,14 @@ def launch(
         kernel_metadata: ``(num_warps, num_ctas, shared)``, shared memory in bytes.
         launch_metadata: what the hooks receive, such as a `LazyMetadata`.
         enter_hook, exit_hook: called before and after with `launch_metadata`, or None.
-        global_scratch, profile_scratch: device memory, passed after the arguments to a kernel that declares
-            these parameters.
+        global_scratch, profile_scratch: hidden parameters after the arguments, for kernels that declare them:
+            device memory, 0 where the kernel needs none, or ``(bytes per block, alignment)`` of memory that
+            this launch allocates (`weft.set_allocator`) and gives back. None: the kernel declares no such
+            parameter.
         arg_annotations: of `annotate_arguments`; None passes everything.
         signature: of `make_kernel_signature`.
         args: the arguments; borrowed, the caller keeps tensors alive until the kernel has run.
+        pointer_check: as in `launch_ex`; ``"driver"`` is what Triton's bridge does.
 
     Raises:
         TypeError, ValueError: an argument does not fit; the message names it.
@@ -91,7 +96,18 @@ def launch(
         arg_annotations,
         signature,
         args,
+        pointer_check_number(pointer_check),
     )
+
+
+def pointer_check_number(name: str) -> int:
+    """The native number of a key of `POINTER_CHECKS`, or a ValueError that lists them."""
+    number = POINTER_CHECKS.get(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if number is None:
+        raise ValueError(
+            f"pointer_check is {brief(name)}, expected one of: {', '.join(POINTER_CHECKS)}"
+        )
+    return number
 
 
 def launch_ex(
@@ -126,9 +142,10 @@ def launch_ex(
         attributes: objects of `weft.driver.launch_attributes`.
         arg_annotations: of `annotate_arguments`; None passes everything.
         metadata, enter_hook, exit_hook: as in `launch`.
-        scratch: two hidden last parameters, or None.
-        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"`` (the
-            driver is asked about each address).
+        scratch: ``(global_scratch, profile_scratch)`` as in `launch`, or None: the kernel declares neither.
+        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the
+            driver is asked about each address, ints too. One that it does not know or that belongs to another
+            device is refused, and of pinned host memory the kernel gets the address that the device uses.
         device: what the attributes are checked against first, so that a wrong one is refused with both
             numbers; None leaves that to the driver.
         release_gil: let other Python threads run meanwhile.
@@ -139,10 +156,7 @@ def launch_ex(
     """
     if not driver_is_open():
         open_driver()
-    if pointer_check not in POINTER_CHECKS:
-        raise ValueError(
-            f"pointer_check is {brief(pointer_check)}, expected one of: {', '.join(POINTER_CHECKS)}"
-        )
+    check = pointer_check_number(pointer_check)
     sizes = as_triple(grid, "grid"), as_triple(block, "block")
     checked = _checked_attributes(sizes, attributes, device)
     _native.launch_ex(
@@ -158,7 +172,7 @@ def launch_ex(
         enter_hook,
         exit_hook,
         scratch,
-        POINTER_CHECKS[pointer_check],
+        check,
         release_gil,
     )
 

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel's launcher: what does not change between launches, computed once.
 
-In: a signature and the kernel's metadata. Out: an object that is called for each launch and brings the
-scratch memory that the kernel needs. Next: runtime, or the user's own dispatch.
+In: a signature and the kernel's metadata. Out: an object that is called for each launch.
+Next: runtime, or the user's own dispatch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
-from weft.driver.device import current_device
+from weft.driver.kernel_launch import pointer_check_number
 from weft.driver.library import driver_is_open, open_driver
-from weft.driver.memory import GLOBAL, PROFILE, Scratch
 from weft.driver.numbers import as_int
 from weft.driver.signature import annotate_arguments, make_kernel_signature
 from weft.errors import brief
@@ -22,23 +21,31 @@ if TYPE_CHECKING:
 
     from weft.driver.signature import TypeName
 
+_MOST_ALIGNMENT: Final = 1 << 20
+
 
 class KernelMetadata:
-    """What a launcher must know of a kernel besides its signature. Sizes are bytes per block.
+    """What a launcher must know of a kernel besides its signature.
+
+    The number of blocks of a cluster is said by each launch, in its `kernel_metadata`.
 
     Attributes:
         cooperative: the whole grid is resident at once.
         programmatic: it may begin before the kernel before it on the stream has ended.
-        num_ctas: blocks of a cluster.
-        global_scratch_size, global_scratch_align: memory that the kernel uses while it runs.
-        profile_scratch_size, profile_scratch_align: memory that a profiler reads afterwards.
+        global_scratch_size: bytes per block of memory that the kernel uses while it runs; 0: the kernel
+            declares the parameter (Triton's always do) and needs no memory; None: it declares none.
+        profile_scratch_size: the same for memory that a profiler reads afterwards.
+        global_scratch_align, profile_scratch_align: in bytes, a power of two.
+
+    Raises:
+        TypeError: a size or an alignment is not an int.
+        ValueError: it is out of range, or an alignment is not a power of two.
     """
 
     __slots__ = (
         "cooperative",
         "global_scratch_align",
         "global_scratch_size",
-        "num_ctas",
         "profile_scratch_align",
         "profile_scratch_size",
         "programmatic",
@@ -49,24 +56,28 @@ class KernelMetadata:
         *,
         cooperative: bool = False,
         programmatic: bool = False,
-        num_ctas: int = 1,
-        global_scratch_size: int = 0,
+        global_scratch_size: int | None = None,
         global_scratch_align: int = 1,
-        profile_scratch_size: int = 0,
+        profile_scratch_size: int | None = None,
         profile_scratch_align: int = 1,
     ) -> None:
-        self.cooperative = cooperative
-        self.programmatic = programmatic
-        self.num_ctas = num_ctas
-        self.global_scratch_size = global_scratch_size
-        self.global_scratch_align = global_scratch_align
-        self.profile_scratch_size = profile_scratch_size
-        self.profile_scratch_align = profile_scratch_align
-        for name in self.__slots__:
-            if as_int(getattr(self, name), name) < (
-                1 if name.endswith("align") or name == "num_ctas" else 0
-            ):
-                raise ValueError(f"{name} is {getattr(self, name)}, which is too small")
+        self.cooperative = bool(cooperative)
+        self.programmatic = bool(programmatic)
+        self.global_scratch_size = _size(global_scratch_size, "global_scratch_size")
+        self.global_scratch_align = _alignment(global_scratch_align, "global_scratch_align")
+        self.profile_scratch_size = _size(profile_scratch_size, "profile_scratch_size")
+        self.profile_scratch_align = _alignment(profile_scratch_align, "profile_scratch_align")
+
+
+def _size(value: int | None, name: str) -> int | None:
+    return None if value is None else as_int(value, name, 0)
+
+
+def _alignment(value: int, name: str) -> int:
+    alignment = as_int(value, name, 1, _MOST_ALIGNMENT)
+    if alignment & (alignment - 1):
+        raise ValueError(f"{name} is {alignment}, expected a power of two")
+    return alignment
 
 
 class Launcher:
@@ -75,6 +86,7 @@ class Launcher:
     Args:
         signature: type names by parameter, as `annotate_arguments` takes them.
         metadata: the kernel's needs; None: none.
+        pointer_check: as of `weft.driver.launch`.
 
     Example:
         >>> launcher = Launcher({"a": "*fp32", "n": "i32", "BLOCK": "constexpr"})
@@ -82,18 +94,25 @@ class Launcher:
         (1, 1, 0)
     """
 
-    __slots__ = ("annotations", "metadata", "signature")
+    __slots__ = ("_pointer_check", "_scratch", "annotations", "metadata", "signature")
 
     def __init__(
         self,
         signature: Mapping[str, TypeName] | Sequence[TypeName],
         metadata: KernelMetadata | None = None,
+        *,
+        pointer_check: str = "device",
     ) -> None:
         if metadata is not None and not isinstance(metadata, KernelMetadata):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"metadata is {brief(metadata)}, expected a KernelMetadata or None")
         self.annotations = annotate_arguments(signature)
         self.signature = make_kernel_signature(signature)
-        self.metadata = metadata if metadata is not None else KernelMetadata()
+        self.metadata = needs = metadata if metadata is not None else KernelMetadata()
+        self._pointer_check = pointer_check_number(pointer_check)
+        self._scratch = (
+            _wanted(needs.global_scratch_size, needs.global_scratch_align),
+            _wanted(needs.profile_scratch_size, needs.profile_scratch_align),
+        )
 
     def __call__(
         self,
@@ -116,54 +135,25 @@ class Launcher:
         """
         if not driver_is_open():
             open_driver()
-        needs = self.metadata
-        if needs.global_scratch_size == 0 and needs.profile_scratch_size == 0:
-            self._launch(
-                (gridX, gridY, gridZ), stream, function, kernel_metadata,
-                (launch_metadata, enter_hook, exit_hook), (None, None), args,
-            )  # fmt: skip
-            return
-        handle = _native.stream_handle(stream)
-        device = _native.stream_device(handle)
-        if device < 0:
-            device = current_device()
-        blocks = max(gridX, 0) * max(gridY, 0) * max(gridZ, 0) * needs.num_ctas
-        global_scratch = Scratch(
-            needs.global_scratch_size * blocks, needs.global_scratch_align, handle, device, GLOBAL
-        )
-        profile_scratch = Scratch(
-            needs.profile_scratch_size * blocks,
-            needs.profile_scratch_align,
-            handle,
-            device,
-            PROFILE,
-        )
-        with global_scratch as first, profile_scratch as second:
-            self._launch(
-                (gridX, gridY, gridZ), handle, function, kernel_metadata,
-                (launch_metadata, enter_hook, exit_hook), (first, second), args,
-            )  # fmt: skip
-
-    def _launch(
-        self,
-        grid: tuple[int, int, int],
-        stream: object,
-        function: int,
-        kernel_metadata: tuple[int, int, int],
-        hooks: tuple[object, Any, Any],
-        scratch: tuple[object, object],
-        args: tuple[object, ...],
-    ) -> None:
         _native.launch(
-            *grid,
+            gridX,
+            gridY,
+            gridZ,
             stream,
             function,
             self.metadata.cooperative,
             self.metadata.programmatic,
             kernel_metadata,
-            *hooks,
-            *scratch,
+            launch_metadata,
+            enter_hook,
+            exit_hook,
+            *self._scratch,
             self.annotations,
             self.signature,
             args,
+            self._pointer_check,
         )
+
+
+def _wanted(size: int | None, alignment: int) -> tuple[int, int] | None:
+    return None if size is None else (size, alignment)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: tensors of our own, and the scratch memory that launches need.
+"""Memory: tensors of our own, and who allocates the scratch memory of launches.
 
-In: shapes, sizes, streams; the user's allocators. Out: tensors with DLPack; device addresses.
-Next: launcher, which asks for scratch memory.
+In: shapes, sizes; the user's allocators. Out: tensors with DLPack; what native launches ask for scratch.
+Next: launches.
 """
 
 from __future__ import annotations
 
 import operator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weft import _native
 from weft.driver.device import ordinal_of
@@ -73,8 +73,8 @@ def _sizes(shape: object) -> tuple[int, ...]:
 class Allocator(Protocol):
     """What `set_allocator` takes: memory of at least `size` bytes, usable on `stream`.
 
-    The result is an address or an object with ``data_ptr()``; the launch keeps it until it has queued the
-    kernel, and its owner must keep it until the kernel has run.
+    The result is an address or an object with ``data_ptr()``, a multiple of `alignment` and not 0; the launch
+    keeps it until it has queued the kernel, and its owner must keep it until the kernel has run.
     """
 
     def __call__(self, size: int, alignment: int, stream: int) -> object:
@@ -127,9 +127,17 @@ def set_profile_allocator(allocator: Allocator | None) -> None:
 
 
 def _source(kind: int, size: int, alignment: int, stream: int) -> object:
-    """What this context's allocator gives to a launch of a compiled function; None: the pool."""
+    """What this context's allocator gives to a launch; None: it has none, so the pool."""
     allocator = (_allocator, _profile_allocator)[kind].get()
-    return None if allocator is None else allocator(size, alignment, stream)
+    if allocator is None:
+        return None
+    memory = allocator(size, alignment, stream)
+    if memory is None:
+        raise TypeError(
+            f"the allocator gave None for {size} bytes of scratch, "
+            "expected an address or an object with data_ptr()"
+        )
+    return memory
 
 
 def _checked(allocator: Allocator | None) -> Allocator | None:
@@ -138,56 +146,3 @@ def _checked(allocator: Allocator | None) -> Allocator | None:
             f"expected a function (size, alignment, stream) or None, received {brief(allocator)}"
         )
     return allocator
-
-
-GLOBAL: Final = _allocator
-PROFILE: Final = _profile_allocator
-
-
-class Scratch:
-    """Scratch memory of one launch: allocated when entered, given back in the stream's order when left.
-
-    Args:
-        size: bytes; 0 is no memory, and costs nothing.
-        alignment: in bytes.
-        stream: the CUstream that the launch goes to.
-        device: its device's ordinal.
-        allocator: `GLOBAL` or `PROFILE`.
-    """
-
-    __slots__ = ("_address", "_alignment", "_allocator", "_device", "_size", "_stream")
-
-    def __init__(
-        self,
-        size: int,
-        alignment: int,
-        stream: int,
-        device: int,
-        allocator: ContextVar[Allocator | None],
-    ) -> None:
-        self._size = size
-        self._alignment = alignment
-        self._stream = stream
-        self._device = device
-        self._allocator = allocator
-        self._address: int | None = None
-
-    def __enter__(self) -> object:
-        """The memory: an address, what the user's allocator gave, or None."""
-        if self._size == 0:
-            return None
-        allocator = self._allocator.get()
-        if allocator is not None:
-            return allocator(self._size, self._alignment, self._stream)
-        # The pool's memory is 256-byte aligned; more is reached by moving forward inside a larger block.
-        spare = self._alignment if self._alignment > _POOL_ALIGNMENT else 0
-        self._address = _native.allocate_scratch(self._size + spare, self._device, self._stream)
-        return -(-self._address // self._alignment) * self._alignment if spare else self._address
-
-    def __exit__(self, *error: object) -> None:
-        """Give the pool's memory back once the stream has got here."""
-        if self._address is not None:
-            _native.free_scratch(self._address, self._device, self._stream)
-
-
-_POOL_ALIGNMENT: Final = 256
