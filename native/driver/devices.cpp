@@ -47,7 +47,10 @@ int32_t ask_device(CUcontext context, DriverError* error) {
 
 }  // namespace
 
-std::string Device::architecture() const { return "sm_" + std::to_string(major) + std::to_string(minor); }
+// From 9.0 on each chip has instructions of its own, which only code for that chip alone, with an `a`, may use.
+std::string Device::architecture() const {
+  return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
+}
 
 std::string Device::text() const {
   char name[128] = "";

@@ -22,8 +22,8 @@ struct Device {
   std::atomic<cuda::CUcontext> primary{
       nullptr};  // one retain, owned here, never released: contexts outlive exit
 
-  std::string text() const;          // cuda:0 (NVIDIA H200, sm_90)
-  std::string architecture() const;  // sm_90
+  std::string text() const;          // cuda:0 (NVIDIA H200, sm_90a)
+  std::string architecture() const;  // sm_89; sm_90a: what weft compiles for there
 };
 
 // Fills the table of devices; called by open_driver with its lock held, cuInit done.

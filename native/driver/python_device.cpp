@@ -30,6 +30,16 @@ PyObject* attribute(PyObject*, PyObject* arguments) {
   return PyLong_FromLong(value);
 }
 
+PyObject* architecture(PyObject*, PyObject* argument) {
+  const long ordinal = PyLong_AsLong(argument);
+  if (ordinal == -1 && PyErr_Occurred()) return nullptr;
+  DriverError error;
+  const Device* device =
+      ensure_driver(&error) ? device_at(static_cast<int32_t>(ordinal), &error) : nullptr;
+  if (device == nullptr) return set_python_error(error);
+  return PyUnicode_FromString(device->architecture().c_str());
+}
+
 PyObject* name_and_memory(PyObject*, PyObject* argument) {
   const long ordinal = PyLong_AsLong(argument);
   if (ordinal == -1 && PyErr_Occurred()) return nullptr;
@@ -191,6 +201,8 @@ PyObject* set_printf_buffer(PyObject*, PyObject* arguments) {
 PyMethodDef kMethods[] = {
     {"device_attribute", attribute, METH_VARARGS,
      "device_attribute(device: int, attribute: int) -> int\n--\n\nA CUdevice_attribute."},
+    {"device_architecture", architecture, METH_O,
+     "device_architecture(device: int) -> str\n--\n\nWhat weft compiles for there: sm_89, sm_90a."},
     {"device_name_and_memory", name_and_memory, METH_O,
      "device_name_and_memory(device: int) -> tuple[str, int]\n--\n\nThe name, and the memory in bytes."},
     {"current_device", current_device, METH_NOARGS,

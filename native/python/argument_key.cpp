@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "driver/devices.h"
+#include "driver/driver_library.h"
 #include "ffi_library.h"
 #include "module.h"
 #include "python/constant_key.h"
@@ -28,6 +30,8 @@ struct TensorFacts {
   uint8_t layout;
   uint8_t aligned;  // 0 when the address is no multiple of the element size
   uint8_t wide;     // 1 when a dimension needs more than 31 bits
+  uint8_t major;    // compute capability of a GPU, 0 where there is none, or no driver to ask
+  uint8_t minor;
 };
 
 // Dims of one element do not count, and a tensor without elements is contiguous whatever its strides.
@@ -59,6 +63,14 @@ TensorFacts facts_of(const DLTensor& tensor) {
   facts.aligned = bytes == 0 || address % bytes == 0;
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     if (tensor.shape[axis] > INT32_MAX) facts.wide = 1;
+  }
+  // Code is for one compute capability, as the driver's table of devices has it.
+  if (tensor.device.device_type == kDLCUDA && driver_is_ready()) {
+    const Device* device = device_or_null(tensor.device.device_id);
+    if (WEFT_LIKELY(device != nullptr)) {
+      facts.major = static_cast<uint8_t>(device->major);
+      facts.minor = static_cast<uint8_t>(device->minor);
+    }
   }
   return facts;
 }
@@ -125,6 +137,14 @@ int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorVi
   view->tensor = *tensor;
   view->read_only = is_object_type(Py_TYPE(object)) && describe_tensor(object).read_only;
   return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
+}
+
+// Opens the driver where nothing has used it yet, so that a call's key is the same before and after. Where there
+// is none the call will fail, and say why.
+WEFT_COLD int open_driver_for_keys() {
+  Reference module(PyImport_ImportModule("weft.driver.device"));
+  Reference found(module ? PyObject_CallMethod(module.get(), "find_architecture", nullptr) : nullptr);
+  return found ? 0 : -1;
 }
 
 int add_argument(PyObject* object, Scratch& scratch, Key& key);
@@ -204,6 +224,9 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
     return refuse(PyExc_TypeError,
                   "expected a tensor, number, string, stream, None, or a tuple of these, received %s",
                   Py_TYPE(object)->tp_name);
+  }
+  if (WEFT_UNLIKELY(view.tensor.device.device_type == kDLCUDA && !driver_is_ready())) {
+    if (open_driver_for_keys() != 0) return -1;
   }
   key.add_value(facts_of(view.tensor));
   return 0;
@@ -332,8 +355,8 @@ PyObject* constant_key_method(PyObject*, PyObject* value) { return constant_key(
 PyMethodDef kMethods[] = {
     {"argument_key", argument_key, METH_O,
      "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
-     "The types of a call's arguments: Python types, dtypes, ranks, device types and layout classes, never\n"
-     "a value, a dimension or an address. TypeError names a type that cannot be an argument. Valid in this\n"
+     "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
+     "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that cannot be an argument. Valid in this\n"
      "process only. A tuple, with the values of compile-time fields, where records have such."},
     {"constant_key", constant_key_method, METH_O,
      "constant_key(value) -> tuple\n--\n\n"

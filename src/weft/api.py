@@ -114,6 +114,7 @@ class JitFunction(HostFunction):
             arguments[:count],
             dict(zip(keyword_only, arguments[count:], strict=True)),
             make_options(defaults=self._options),
+            is_call=True,
         )
 
     @property
@@ -318,12 +319,13 @@ def _compiled(
     keywords: Mapping[str, Any],
     options: CompileOptions,
     hooks: Sequence[Callable[[Any], object]] = (),
+    is_call: bool = False,
 ) -> Any:
     """Compiles; an error in the user's program comes without the compiler's frames, which say nothing of it."""
     from weft.compiler.pipeline import compile_function
 
     try:
-        return compile_function(function, arguments, keywords, options, hooks)
+        return compile_function(function, arguments, keywords, options, hooks, is_call)
     except WeftError as error:
         if isinstance(error, InternalCompilerError) or config.full_tracebacks:
             raise

@@ -13,7 +13,7 @@ from weft.arguments.base import MISSING, DeclaredParameter
 from weft.arguments.constant import Constexpr
 from weft.arguments.signature import ARGUMENT_KINDS, Signature, infer_signature
 from weft.arguments.stream import environment_stream
-from weft.arguments.tensor_spec import Tensor
+from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.errors import SignatureError
 from weft.types import dtype as types
 from weft.types.device import CPU, CUDA
@@ -111,7 +111,10 @@ def test_tensors_without_a_device_follow_the_target():
     with pytest.raises(
         SignatureError, match="f: argument 'a': it is on cpu, the function runs on cuda"
     ):
-        infer(MISSING, args=(X,)).for_device(CUDA)
+        infer(MISSING, args=(fake_tensor(types.f32, ("n",), device="cpu"),)).for_device(CUDA)
+    # An example is a type: where it happens to be binds nothing.
+    (tensor,) = infer(MISSING, args=(X,)).for_device(CUDA).tensors()
+    assert tensor.kind.device_type == CUDA
 
 
 def test_a_signature_is_checked_against_its_function():

@@ -22,7 +22,7 @@ def test_an_example_fixes_dtype_rank_device_and_layout_class_but_no_size():
     assert isinstance(found, TensorKind)
     assert found == kind(MISSING, numpy.ones((30, 40), numpy.float32))
     assert (found.dtype, found.dims, found.layout) == (F32, (Dim(None), Dim(None)), "contiguous")
-    assert (found.device_type, found.device_index, found.alignment_bytes) == (CPU, None, 4)
+    assert (found.example_device, found.device_index, found.alignment_bytes) == ((CPU, 0), None, 4)
 
 
 @pytest.mark.parametrize(

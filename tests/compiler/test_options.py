@@ -133,6 +133,61 @@ def test_options_that_contradict_each_other_are_refused(text):
     assert caught.value.code == "OPTION_CONFLICT"
 
 
+SAID_LATER = [
+    ("--gpu-arch sm_90", "--target cpu", {"gpu_arch": None, "target": "cpu"}),
+    ("--gpu-arch sm_90", "--target portable", {"gpu_arch": None, "target": "portable"}),
+    ("--gpu-arch sm_90", "--target cuda", {"gpu_arch": "sm_90", "target": "cuda"}),
+    ("--target cpu", "--gpu-arch sm_90", {"gpu_arch": "sm_90", "target": None}),
+    ("--target cuda", "--gpu-arch sm_90", {"gpu_arch": "sm_90", "target": "cuda"}),
+    (
+        "--executor context",
+        "--enable-tvm-ffi",
+        {"executor": None, "enable_tvm_ffi": True},
+    ),
+    (
+        "--executor tvm-ffi",
+        "--enable-tvm-ffi",
+        {"executor": "tvm-ffi", "enable_tvm_ffi": True},
+    ),
+    (
+        "--enable-tvm-ffi",
+        "--executor library",
+        {"executor": "library", "enable_tvm_ffi": False},
+    ),
+    (
+        "--enable-tvm-ffi",
+        "--executor tvm-ffi",
+        {"executor": "tvm-ffi", "enable_tvm_ffi": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), SAID_LATER)
+def test_what_is_said_later_wins_over_what_contradicts_it(first, second, expected):
+    earlier, later = parse_options(first), parse_options(second)
+    for options in (
+        make_options(second, earlier),
+        make_options(second, (), earlier),
+        make_options("", later, earlier),
+    ):
+        assert {name: getattr(options, name) for name in expected} == expected
+
+
+def test_what_is_said_together_must_not_contradict_itself_wherever_it_is_said():
+    contradiction = parse_options("--target cpu --gpu-arch sm_90")
+    for given in ({"typed": contradiction}, {"defaults": contradiction}):
+        with pytest.raises(OptionError, match="implies --target cuda"):
+            make_options("", **given)
+
+
+def test_options_know_which_of_them_only_the_decorator_said():
+    defaults = parse_options("--gpu-arch sm_90 --keep-ptx --keep-ir --opt-level 1")
+    options = make_options("--opt-level 2 --keep-ir", (), defaults)
+    assert options.defaults == {"gpu_arch", "ptx"}
+    options.leave_out_defaults_for_gpus()
+    assert (options.gpu_arch, options.keep, options.opt_level) == (None, {"ir"}, 2)
+
+
 def test_gpu_arch_implies_cuda():
     assert make_options("--gpu-arch sm_80").wants_target == "cuda"
     assert make_options("").wants_target is None

@@ -226,11 +226,73 @@ def test_options_of_the_decorator_are_defaults():
     assert ".target sm_80" in weft.compile(host, fakes()[0], options="--gpu-arch sm_80").ptx
 
 
-def test_cpu_tensors_and_a_gpu_architecture_contradict_each_other():
+@pytest.mark.parametrize(
+    "options", ["--gpu-arch sm_80", "--target cuda --gpu-arch sm_80", weft.GPUArch("sm_80")]
+)
+def test_examples_are_types_for_a_target_that_the_options_name(options):
+    function = weft.compile(scale, *arrays(), options=options)
+    assert ".target sm_80" in function.ptx
+    assert function.signature == weft.compile(scale, *fakes(), options=options).signature
+    with pytest.raises(ValueError, match="argument #0 'a': device is cpu, expected cuda"):
+        function(*arrays())
+
+
+def test_examples_in_containers_are_types_too():
+    @weft.jit
+    def host(pair: tuple[weft.Tensor, weft.Tensor]):
+        scale_kernel(*pair).launch(grid=1, block=1)
+
+    assert ".target sm_80" in weft.compile(host, arrays(), options="--gpu-arch sm_80").ptx
+
+
+@pytest.mark.parametrize("options", ["--gpu-arch sm_80", "--target cuda"])
+def test_a_fake_that_says_its_device_contradicts_another_target(options):
+    on_cpu = weft.fake_tensor(weft.f32, ("n",), device="cpu")
     with pytest.raises(weft.OptionError) as caught:
-        weft.compile(scale, *arrays(), options="--gpu-arch sm_90a")
+        weft.compile(scale, on_cpu, on_cpu, options=options)
+    assert caught.value.code == "OPTION_CONFLICT"
     assert "argument 'a' is on the CPU" in str(caught.value)
     assert "fake_tensor" in caught.value.hint
+
+
+def test_a_call_runs_where_its_tensors_are_or_is_refused():
+    @weft.jit(options="--target cuda")
+    def host(a: F32):
+        scale_kernel(a, a).launch(grid=1, block=1)
+
+    with pytest.raises(weft.OptionError) as caught:
+        host(arrays()[0])
+    assert "the target cuda, but argument 'a' is on the CPU" in str(caught.value)
+    assert "without a target in the options" in caught.value.hint
+
+
+GPU_DEFAULTS = "--gpu-arch sm_90 --ptxas-options=-v --keep-ptx"
+
+
+def test_what_the_decorator_says_about_gpus_is_ignored_on_the_cpu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @weft.jit(options=GPU_DEFAULTS)
+    def host(a: F32, b: F32):
+        scale_kernel(a, b).launch(grid=1, block=a.shape[0])
+
+    a, b = arrays()
+    host(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+    for options in ("", "--target cpu"):
+        function = weft.compile(host, a, b, options=options)
+        assert function.ptx is None
+        b[:] = 0
+        function(a, b)
+        np.testing.assert_array_equal(b, a * 2)
+    weft.compile(host, *fakes(), options="--target cpu")(a, b)
+    # Where no tensor says where, it means what it says.
+    assert ".target sm_90" in weft.compile(host, *fakes()).ptx
+    assert (tmp_path / "weft-dump" / "host.ptx").exists()
+    for said_again in ("--ptxas-options=-v", "--keep-ptx"):
+        with pytest.raises(weft.OptionError) as caught:
+            weft.compile(host, a, b, options=f"--target cpu {said_again}")
+        assert caught.value.code == "OPTION_CONFLICT"
 
 
 def test_an_unknown_target_lists_the_backends():

@@ -99,7 +99,7 @@ def test_a_damaged_header_never_reaches_past_the_bytes(fake: FakeCuda):
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (218, "the driver cannot assemble this PTX for sm_90: is it whole, and made for"),
+        (218, "the driver cannot assemble this PTX for sm_90a: is it whole, and made for"),
         (222, r"the PTX is newer than the driver, which knows CUDA 12\.4; update the driver"),
     ],
 )

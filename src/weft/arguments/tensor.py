@@ -32,8 +32,11 @@ class TensorKind(ArgumentKind):
         layout: ``"contiguous"``, ``"inner"`` or ``"strided"``.
         strides: None, or one entry per dimension in elements: an int, a `Dim`, or None for any.
         alignment_bytes: what the address of the first element is a multiple of.
-        device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen.
+        device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen, unless the
+            annotation or the fake says it.
         device_index: the only device it may be on, or None.
+        example_device: DLDeviceType and ordinal of the example, or None. It helps to choose target and
+            architecture, and is no part of what is compiled for: kinds that differ in it alone are equal.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__
@@ -44,6 +47,7 @@ class TensorKind(ArgumentKind):
         "alignment_bytes",
         "device_type",
         "device_index",
+        "example_device",
     )
 
     title = "a tensor (DLPack, the buffer protocol, __cuda_array_interface__, weft.fake_tensor)"
@@ -55,6 +59,7 @@ class TensorKind(ArgumentKind):
     alignment_bytes: int
     device_type: int | None
     device_index: int | None
+    example_device: tuple[int, int] | None
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class TensorKind(ArgumentKind):
         alignment_bytes: int = 0,
         device_type: int | None = None,
         device_index: int | None = None,
+        example_device: tuple[int, int] | None = None,
     ) -> None:
         self._set(
             dtype=dtype,
@@ -74,6 +80,7 @@ class TensorKind(ArgumentKind):
             alignment_bytes=alignment_bytes or dtype.itemsize,
             device_type=device_type,
             device_index=device_index,
+            example_device=example_device,
         )
 
     @property
@@ -81,7 +88,7 @@ class TensorKind(ArgumentKind):
         return (
             "TensorKind",
             self.dtype.name,
-            *(getattr(self, name) for name in self.__slots__[1:]),
+            *(getattr(self, name) for name in self.__slots__[1:-1]),
         )
 
     @property
@@ -203,6 +210,7 @@ class _Merge:
             alignment,
             self._device_type(),
             self._equal("device index", self.declared.device_index, self.given.device_index),
+            self.given.example_device,
         )
 
     def _incomplete(self, what: str) -> Exception:
@@ -225,10 +233,11 @@ class _Merge:
         return given if declared is None else declared
 
     def _device_type(self) -> int | None:
-        declared, given = self.declared.device_type, self.given.device_type
+        declared, said = self.declared.device_type, self.given.device_type
+        given = self.given.example_device[0] if self.given.example_device else said
         if declared is not None and given is not None and declared != given:
             raise self._conflict("device", device_name(declared), device_name(given))
-        return given if declared is None else declared
+        return said if declared is None else declared
 
     def _dims(self) -> tuple[int | Dim, ...]:
         declared, given = self.declared.dims, self.given.dims

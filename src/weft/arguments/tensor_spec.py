@@ -30,6 +30,7 @@ class TensorSpec(Annotation):
     Attributes:
         dtype, layout, strides, alignment_bytes, device_type, device_index: as in `TensorKind`.
         dims: as in `TensorKind`; a `Dim` without a name is an independent symbol.
+        example_device: DLDeviceType and ordinal of an example, None for annotations and fakes.
         shape: sizes of an example, None for annotations and fakes.
         example_strides: strides of an example in elements, None if contiguous or no example.
     """
@@ -44,6 +45,7 @@ class TensorSpec(Annotation):
         "device_index",
         "shape",
         "example_strides",
+        "example_device",
     )
 
     dtype: DType | None
@@ -55,6 +57,7 @@ class TensorSpec(Annotation):
     device_index: int | None
     shape: tuple[int, ...] | None
     example_strides: tuple[int, ...] | None
+    example_device: tuple[int, int] | None
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class TensorSpec(Annotation):
         device_index: int | None = None,
         shape: tuple[int, ...] | None = None,
         example_strides: tuple[int, ...] | None = None,
+        example_device: tuple[int, int] | None = None,
     ) -> None:
         self._set(
             dtype=dtype,
@@ -78,6 +82,7 @@ class TensorSpec(Annotation):
             device_index=device_index,
             shape=shape,
             example_strides=example_strides,
+            example_device=example_device,
         )
 
     def __repr__(self) -> str:
@@ -224,9 +229,9 @@ def example_spec(value: object) -> TensorSpec | None:
         dtype,
         tuple(Dim(None) for _ in info.shape),
         layout_of(info.shape, info.strides),
-        device_type=info.device_type,
         shape=info.shape,
         example_strides=info.strides,
+        example_device=(info.device_type, info.device_id),
     )
 
 

@@ -104,7 +104,7 @@ def make_options(
     typed: Sequence[CompileOption] = (),
     defaults: Sequence[CompileOption] = (),
 ) -> CompileOptions:
-    """One set of options from the decorator's, the typed and the string form, in that order.
+    """One set of options from the decorator's, the typed and the string form; what is said later wins.
 
     Args:
         text: what the user gave as ``options=``.
@@ -114,7 +114,9 @@ def make_options(
         OptionError: if `text` is no string, or anything in it is wrong.
     """
     options = CompileOptions()
-    options.apply((*defaults, *typed, *options_from(text)))
+    options.apply(defaults, are_defaults=True)
+    options.apply(typed)
+    options.apply(options_from(text))
     return options
 
 

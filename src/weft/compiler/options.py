@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXECUTORS: Final = ("context", "library", "tvm-ffi")
 KEEPABLE: Final = ("ir", "llvm", "ptx", "cubin", "sass")
+_GPU_STAGES: Final = frozenset(("ptx", "cubin", "sass"))
 _ARCHITECTURE: Final = re.compile(r"sm_[1-9]\d{1,2}[af]?")
 
 
@@ -133,6 +134,9 @@ class CompileTarget(_TextOption):
 class GPUArch(_TextOption):
     """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``.
 
+    Unless it is given, code is for the GPU that the first tensor is on; where no tensor is on one, for the current
+    GPU; on a machine without a driver, for sm_90a. From compute capability 9.0 on that is the chip's own
+    architecture, with an ``a``. As an option of the decorator it is ignored where the tensors are on the CPU.
     Without an installed assembler for it the function holds PTX, which the driver assembles when it loads it.
 
     Example:
@@ -357,14 +361,16 @@ class CompileOptions:
         enable_tvm_ffi, generate_line_info, enable_assertions, time, verify: switches.
         executor: a name of `EXECUTORS`, an executor class, or None for the default.
         target: a backend's name, or None: follow the arguments.
-        gpu_arch: such as ``"sm_90a"``, or None: the device's own, else ``sm_90a``.
+        gpu_arch: such as ``"sm_90a"``, or None: that of the first tensor's device.
         opt_level: 0 to 3.
         keep: stages of `KEEPABLE` to write into `dump_dir`.
         dump_dir: a directory's path, or None.
         ptxas_options: more options for the assembler, one word each.
+        defaults: the fields, and stages of `keep`, that only ``@weft.jit(options=)`` has set.
     """
 
     __slots__ = (
+        "defaults",
         "dump_dir",
         "enable_assertions",
         "enable_tvm_ffi",
@@ -392,20 +398,47 @@ class CompileOptions:
         self.ptxas_options: tuple[str, ...] = ()
         self.time = False
         self.verify = False
+        self.defaults: frozenset[str] = frozenset()
 
-    def apply(self, options: Iterable[CompileOption]) -> None:
-        """Sets what the options say; a later one wins.
+    def apply(self, options: Iterable[CompileOption], are_defaults: bool = False) -> None:
+        """Sets what the options say, which were given together. What was said before yields to them.
 
+        Args:
+            options: given together, so that they must not contradict each other.
+            are_defaults: whether they are those of the decorator.
         Raises:
             OptionError: if two of them contradict each other.
         """
+        said = CompileOptions()
+        fields: set[str] = set()
         for option in options:
             if isinstance(option, _KeepOption):
                 change = frozenset((option.stage,))
                 self.keep = self.keep | change if option.value else self.keep - change
+                fields.add(option.stage)
             else:
-                setattr(self, option.field, option.value)
-        self._check_conflicts()
+                setattr(said, option.field, option.value)
+                fields.add(option.field)
+        said._check_conflicts()
+        if said.target not in (None, "cuda"):
+            self.gpu_arch = None
+        if said.gpu_arch is not None and self.target != "cuda":
+            self.target = None
+        if said.executor not in (None, "tvm-ffi"):
+            self.enable_tvm_ffi = False
+        if said.enable_tvm_ffi and self.executor != "tvm-ffi":
+            self.executor = None
+        for field in fields - set(KEEPABLE):
+            setattr(self, field, getattr(said, field))
+        self.defaults = self.defaults | fields if are_defaults else self.defaults - fields
+
+    def leave_out_defaults_for_gpus(self) -> None:
+        """Forgets what the decorator alone says about GPUs' code: the function runs on the CPU this time."""
+        if "gpu_arch" in self.defaults:
+            self.gpu_arch = None
+        if "ptxas_options" in self.defaults:
+            self.ptxas_options = ()
+        self.keep -= self.defaults & _GPU_STAGES
 
     def _check_conflicts(self) -> None:
         if self.gpu_arch is not None and self.target not in (None, "cuda"):
@@ -425,3 +458,8 @@ class CompileOptions:
     def wants_target(self) -> str | None:
         """The target that the options alone decide, or None."""
         return "cuda" if self.gpu_arch is not None else self.target
+
+    @property
+    def insists_on_target(self) -> str | None:
+        """The same where tensors say something too: an architecture from the decorator yields to them."""
+        return self.target if "gpu_arch" in self.defaults else self.wants_target

@@ -56,6 +56,7 @@ def compile_function(
     keywords: Mapping[str, Any],
     options: CompileOptions,
     hooks: Sequence[PostCompileHook] = (),
+    is_call: bool = False,
 ) -> Any:
     """Compiles a host function and the kernels that it launches.
 
@@ -65,6 +66,7 @@ def compile_function(
             `Signature`, as ``fn.signature`` gives it.
         options: see `weft.compiler.options`.
         hooks: called in order with the module after the passes, which is verified after them.
+        is_call: the arguments are those of a direct call and not examples.
     Raises:
         CompileError: if the function cannot be compiled, with the place in its source.
         SignatureError: if no signature can be made from the arguments.
@@ -75,7 +77,7 @@ def compile_function(
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source, runs_user_code=True):
         signature = _signature(source, arguments, keywords)
-        target = choose_target(signature, options)
+        target = choose_target(signature, options, is_call)
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)

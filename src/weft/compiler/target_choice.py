@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a function will run: the backend and the architecture.
 
-In: the devices of the tensor arguments, the options. Out: one `TargetChoice`, or an error that names the
-arguments that disagree. Next: pipeline.
+In: the devices of the tensor arguments, the options, the driver's devices. Out: one `TargetChoice`, or an error
+that names the arguments that disagree. Next: pipeline.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.backends.registry import find_backend
+from weft.driver.device import find_architecture
 from weft.errors import ArgumentValueError, OptionError
+from weft.types.device import CPU, CUDA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.arguments.signature import Signature
+    from weft.arguments.tensor import TensorKind
+    from weft.backends.base import Backend
     from weft.compiler.options import CompileOptions
 
 DEFAULT_TARGET: Final = "cpu"
 
 
 class TargetChoice:
-    """A backend's name, the DLPack device type of its tensors, and the architecture to compile for."""
+    """A backend's name, the DLPack device type of its tensors, and the architecture to compile for or None."""
 
     __slots__ = ("architecture", "device_type", "name")
 
@@ -30,41 +36,88 @@ class TargetChoice:
         self.architecture = architecture
 
 
-def choose_target(signature: Signature, options: CompileOptions) -> TargetChoice:
+class _Placed(NamedTuple):
+    """A tensor whose place is known: from its example, its fake or its annotation."""
+
+    name: str
+    device_type: int
+    index: int | None
+    is_example: bool
+
+
+def choose_target(
+    signature: Signature, options: CompileOptions, is_call: bool = False
+) -> TargetChoice:
     """Follows the tensors: all on the CPU: cpu; all on CUDA: cuda. Without tensors, the options, else cpu.
 
+    Examples are types: where the options name a target, it does not matter where they are. The arguments of a
+    call must be where it runs. GPU code is for the architecture that the options name, else for that of the
+    first tensor's device, else of the current device; where no driver can tell, for the backend's default.
+
+    Args:
+        signature: of the function.
+        options: of the compilation; what the decorator alone says about GPUs is left out on the CPU.
+        is_call: whether the arguments are those of a direct call.
     Raises:
         ArgumentValueError: if tensors are on different kinds of device.
         OptionError: if the options ask for another target than the tensors need.
     """
-    placed = [(p.name, p.kind.device_type) for p in signature.tensors() if p.kind.device_type]
-    for name, device_type in placed[1:]:
-        if device_type != placed[0][1]:
+    placed = [found for p in signature.tensors() if (found := _placed(p.name, p.kind)) is not None]
+    for other in placed[1:]:
+        if other.device_type != placed[0].device_type:
             raise ArgumentValueError(
                 "TENSORS_ON_TWO_TARGETS",
-                f"argument '{placed[0][0]}' is on {_device_name(placed[0][1])}, "
-                f"argument '{name}' on {_device_name(device_type)}",
+                f"argument '{placed[0].name}' is on {_device_name(placed[0].device_type)}, "
+                f"argument '{other.name}' on {_device_name(other.device_type)}",
                 hint="all tensors of a call are on the CPU, or all on CUDA devices",
             )
-    wanted = options.wants_target
-    if not placed:
-        backend = find_backend(wanted or DEFAULT_TARGET)
-        return TargetChoice(backend.name, backend.device_type, options.gpu_arch)
-    device_type = placed[0][1]
-    backend = find_backend(wanted or _target_of(device_type))
-    if backend.device_type != device_type:
-        raise OptionError(
-            "OPTION_CONFLICT",
-            f"the options ask for the target {backend.name}, but argument '{placed[0][0]}' is on "
-            f"{_device_name(device_type)}",
-            hint="compile with weft.fake_tensor(dtype, shape), which follows the target",
-        )
-    return TargetChoice(backend.name, device_type, options.gpu_arch)
+    wanted = options.insists_on_target if placed else options.wants_target
+    backend = find_backend(
+        wanted or (_target_of(placed[0].device_type) if placed else DEFAULT_TARGET)
+    )
+    for tensor in placed:
+        if backend.device_type != tensor.device_type and (is_call or not tensor.is_example):
+            raise _conflict(backend.name, tensor, is_call)
+    if backend.device_type == CPU:
+        options.leave_out_defaults_for_gpus()
+    return TargetChoice(backend.name, backend.device_type, _architecture(backend, options, placed))
+
+
+def _placed(name: str, kind: TensorKind) -> _Placed | None:
+    if kind.example_device is not None:
+        device_type, index = kind.example_device
+        return _Placed(name, device_type, index, kind.device_type is None)
+    if kind.device_type is not None:
+        return _Placed(name, kind.device_type, kind.device_index, False)
+    return None
+
+
+def _conflict(target: str, tensor: _Placed, is_call: bool) -> OptionError:
+    hint = (
+        "without a target in the options, a call runs where its tensors are"
+        if is_call
+        else "compile with weft.fake_tensor(dtype, shape), which follows the target"
+    )
+    return OptionError(
+        "OPTION_CONFLICT",
+        f"the options ask for the target {target}, but argument '{tensor.name}' is on "
+        f"{_device_name(tensor.device_type)}",
+        hint=hint,
+    )
+
+
+def _architecture(
+    backend: Backend, options: CompileOptions, placed: Sequence[_Placed]
+) -> str | None:
+    if options.gpu_arch is not None or backend.device_type != CUDA:
+        return options.gpu_arch
+    on_gpu = placed and placed[0].device_type == CUDA
+    return find_architecture(placed[0].index if on_gpu else None)
 
 
 def _target_of(device_type: int) -> str:
-    return "cpu" if device_type == 1 else "cuda"
+    return "cpu" if device_type == CPU else "cuda"
 
 
 def _device_name(device_type: int) -> str:
-    return {1: "the CPU", 2: "CUDA"}.get(device_type, f"a device of DLPack type {device_type}")
+    return {CPU: "the CPU", CUDA: "CUDA"}.get(device_type, f"a device of DLPack type {device_type}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.driver.library import open_driver
 from weft.driver.numbers import as_int
-from weft.errors import brief
+from weft.errors import CudaError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,9 +79,8 @@ class DeviceProperties:
 
     @property
     def architecture(self) -> str:
-        """The architecture that `--gpu-arch` takes, such as ``"sm_90"``."""
-        major, minor = self.compute_capability
-        return f"sm_{major}{minor}"
+        """What weft compiles for there, as `--gpu-arch` takes it: ``"sm_89"``, ``"sm_90a"``."""
+        return _native.device_architecture(self.ordinal)
 
     def __repr__(self) -> str:
         return f"<cuda:{self.ordinal} {self.name}, {self.architecture}>"
@@ -145,6 +144,21 @@ def device_properties(device: object = 0) -> DeviceProperties:
     """
     open_driver()
     return DeviceProperties(ordinal_of(device))
+
+
+def find_architecture(ordinal: int | None = None) -> str | None:
+    """What to compile for so that it runs on a device: ``"sm_89"``, ``"sm_90a"``; None where no driver can tell.
+
+    Args:
+        ordinal: of the device; None, or one that this machine does not have, is the current device.
+    """
+    try:
+        open_driver()
+    except CudaError:
+        return None
+    if ordinal is None or not 0 <= ordinal < _native.device_count():
+        ordinal = max(_native.current_device(), 0)
+    return _native.device_architecture(ordinal)
 
 
 def current_device() -> int:

@@ -99,6 +99,7 @@ class CudaMachine:
             raise OptionError(
                 "OPTION_GPU_ARCH",
                 f"unknown GPU architecture {architecture!r}; there are: {', '.join(ARCHITECTURES)}",
+                hint="without --gpu-arch it is that of the first tensor's device; a newer GPU needs a newer weft",
             )
         self.architecture = architecture
         self.number = int(re.sub(r"\D", "", architecture))
