@@ -146,7 +146,9 @@ def test_the_option_wins_over_the_device(monkeypatch):
         double_for_sm_80(vector(0))
         assert ".target sm_75" in weft.compile(double, vector(1), options="--gpu-arch sm_75").ptx
         assert found == ["sm_80", "sm_75"] and len(fake.launches()) == 1
-        with pytest.raises(CudaError, match=r"assembled for sm_80, and cuda:1 .*sm_90a. cannot run"):
+        with pytest.raises(
+            CudaError, match=r"assembled for sm_80, and cuda:1 .*sm_90a. cannot run"
+        ):
             double_for_sm_80(vector(1))
 
     in_child(child)
