@@ -41,7 +41,7 @@ class _Placed(NamedTuple):
 
     name: str
     device_type: int
-    index: int | None
+    ordinal: int | None
     is_example: bool
 
 
@@ -85,8 +85,8 @@ def choose_target(
 
 def _placed(name: str, kind: TensorKind) -> _Placed | None:
     if kind.example_device is not None:
-        device_type, index = kind.example_device
-        return _Placed(name, device_type, index, kind.device_type is None)
+        device_type, ordinal = kind.example_device
+        return _Placed(name, device_type, ordinal, kind.device_type is None)
     if kind.device_type is not None:
         return _Placed(name, kind.device_type, kind.device_index, False)
     return None
@@ -112,7 +112,7 @@ def _architecture(
     if options.gpu_arch is not None or backend.device_type != CUDA:
         return options.gpu_arch
     on_gpu = placed and placed[0].device_type == CUDA
-    return find_architecture(placed[0].index if on_gpu else None)
+    return find_architecture(placed[0].ordinal if on_gpu else None)
 
 
 def _target_of(device_type: int) -> str:
