@@ -47,7 +47,8 @@ int32_t ask_device(CUcontext context, DriverError* error) {
 
 }  // namespace
 
-// From 9.0 on each chip has instructions of its own, which only code for that chip alone, with an `a`, may use.
+// From 9.0 on each chip has instructions of its own, which only code for that chip alone, with an `a`, may
+// use.
 std::string Device::architecture() const {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
 }

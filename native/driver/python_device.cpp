@@ -34,8 +34,7 @@ PyObject* architecture(PyObject*, PyObject* argument) {
   const long ordinal = PyLong_AsLong(argument);
   if (ordinal == -1 && PyErr_Occurred()) return nullptr;
   DriverError error;
-  const Device* device =
-      ensure_driver(&error) ? device_at(static_cast<int32_t>(ordinal), &error) : nullptr;
+  const Device* device = ensure_driver(&error) ? device_at(static_cast<int32_t>(ordinal), &error) : nullptr;
   if (device == nullptr) return set_python_error(error);
   return PyUnicode_FromString(device->architecture().c_str());
 }

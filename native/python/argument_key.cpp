@@ -139,8 +139,8 @@ int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorVi
   return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
 }
 
-// Opens the driver where nothing has used it yet, so that a call's key is the same before and after. Where there
-// is none the call will fail, and say why.
+// Opens the driver where nothing has used it yet, so that a call's key is the same before and after. Where
+// there is none the call will fail, and say why.
 WEFT_COLD int open_driver_for_keys() {
   Reference module(PyImport_ImportModule("weft.driver.device"));
   Reference found(module ? PyObject_CallMethod(module.get(), "find_architecture", nullptr) : nullptr);
@@ -356,7 +356,8 @@ PyMethodDef kMethods[] = {
     {"argument_key", argument_key, METH_O,
      "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
      "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
-     "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that cannot be an argument. Valid in this\n"
+     "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that "
+     "cannot be an argument. Valid in this\n"
      "process only. A tuple, with the values of compile-time fields, where records have such."},
     {"constant_key", constant_key_method, METH_O,
      "constant_key(value) -> tuple\n--\n\n"
