@@ -404,3 +404,41 @@ def test_a_lambda_is_a_kernel():
     out = np.zeros(1, np.int32)
     kernel[1, 4](out, 3)
     assert out[0] == 12
+
+
+def test_global_and_nonlocal_that_only_read_say_nothing_new():
+    namespace = define(
+        """
+        SCALE = 3
+
+        @weft.kernel
+        def kernel(out: weft.Tensor):
+            global SCALE
+            offset = out[1]
+
+            def moved(x):
+                nonlocal offset
+                return x + offset
+
+            out[0] = moved(SCALE)
+
+        @weft.jit
+        def host(out: weft.Tensor):
+            kernel(out).launch(grid=1, block=1)
+        """
+    )
+    out = np.array([0, 4], np.int32)
+    namespace["host"](out)
+    assert out[0] == 7
+
+
+def test_extremes_of_any_compile_time_sequence():
+    body = """
+        pair = {3, 8}
+        out[i] = max(pair) + min(x * a[i] for x in (5, 2)) + max({1: 0, 7: 0})
+        out[i] += max("ab", "b", key=len) == "ab"
+        out[i] += weft.i32(min(float("nan"), 1.0))
+        """
+    out = np.zeros(1, np.int32)
+    run_threads(body, 1, {"a": np.array([10], np.int32), "out": out})
+    assert out[0] == 8 + 20 + 7 + 1 + 1

@@ -137,6 +137,21 @@ def test_control_flow_assembles(part):
     compiled(body, {"a": weft.i32, "out": weft.i32}, **functions)
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_ranges_that_are_left_early_assemble(dtype, architecture):
+    high = dtype.maximum
+    arguments = ["a[0], a[1], a[2]", f"a[0], {high}, 7", f"a[0], a[1], {-(high // 3)}"]
+    body = "\n".join(
+        f"for k in range({listed}):\n    if k == a[3]: {leave}\n    out[i] += k % 3 == 1"
+        for listed in arguments
+        for leave in ("break", "continue", "return")
+    )
+    host = threads(body, ("a", "out"))
+    fakes = [weft.fake_tensor(dtype, (None,)), weft.fake_tensor(weft.i32, (None,))]
+    assert weft.compile(host, 1, *fakes, options=f"--gpu-arch {architecture}").cubin
+
+
 ATOMICS = {
     "add": "atom.global.add.{}",
     "sub": "atom.global.add.{}",

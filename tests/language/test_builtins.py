@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import builtins
+import math
 
+import numpy as np
 import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError
+from weft.language import resolve
 from weft.language.builtins import BUILTINS
 from weft.language.convert import constant
+from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
@@ -70,6 +74,39 @@ def test_an_extreme_of_floats_ignores_nan():
     assert trace.names == ["arith.minnumf", "arith.maxnumf"]
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("function", [min, max])
+@pytest.mark.parametrize(
+    "values", [(NAN, 1.0), (1.0, NAN), (NAN, 2, NAN, 1), (np.float32("nan"), 1)]
+)
+def test_a_number_wins_against_nan_among_constants_too(function, values):
+    trace = Trace()
+    expected = function(value for value in values if value == value)
+    extreme = resolve(f"math.{function.__name__}")
+    for found in (call(trace, function, *values), call(trace, function, list(values))):
+        assert found == expected
+    if len(values) == 2:
+        found = extreme.emit(trace.builder, *values)
+        assert (found.constant if isinstance(found, Scalar) else found) in (expected, None)
+
+
+def test_the_extreme_of_nan_alone_is_nan():
+    trace = Trace()
+    assert math.isnan(call(trace, min, NAN, NAN))
+    assert math.isnan(call(trace, max, (NAN,)))
+
+
+@pytest.mark.parametrize("function", [min, max])
+def test_an_extreme_takes_no_tensor(function):
+    trace = Trace()
+    tensor = trace.tensor(types.f32)
+    for arguments in ((tensor,), ([tensor],), (tensor, 1), (1, tensor)):
+        with pytest.raises(TypeMismatchError, match=r"Tensor\[f32, \(\?,\)\]"):
+            call(trace, function, *arguments)
+
+
 def test_divmod_floors_both():
     trace = Trace()
     quotient, remainder = call(trace, divmod, trace.scalar(types.i32), trace.scalar(types.i32))
@@ -87,12 +124,20 @@ def test_pow_is_the_operator():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_int_is_i32_or_i64_or_the_integer_itself(dtype):
+def test_int_is_i32_where_that_holds_the_integer(dtype):
     trace = Trace()
     found = call(trace, int, trace.scalar(dtype))
-    expected = types.i64 if dtype is types.f64 else types.i32
-    assert found.dtype is (dtype if dtype.is_integer else expected)
+    wide = {types.u32: types.i64, types.i64: types.i64, types.f64: types.i64, types.u64: types.u64}
+    assert found.dtype is wide.get(dtype, types.i32)
     trace.verify()
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.is_integer], ids=str)
+def test_int_keeps_the_value_of_every_integer(dtype):
+    trace = Trace()
+    found = call(trace, int, trace.scalar(dtype))
+    for value in (dtype.minimum, 0, 1, dtype.maximum):
+        assert trace.evaluate(found, value) == value
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -35,11 +35,12 @@ def test_a_range_of_constants_is_pythons(arguments):
         (("u16",), "i32"),
         (("u32",), "i64"),
         (("i32", "i64"), "i64"),
-        (("u64",), "i64"),
+        (("u64",), "u64"),
+        (("u8", "u64"), "u64"),
         (("i32", "i32", "i64"), "i64"),
     ],
 )
-def test_the_variable_of_a_range_is_i32_where_that_holds_the_bounds(bounds, dtype):
+def test_the_variable_of_a_range_has_a_type_that_holds_the_bounds(bounds, dtype):
     trace = Trace()
     found = range_.emit(trace.builder, *(trace.scalar(dtype_named(name)) for name in bounds))
     assert isinstance(found, StagedRange)

@@ -18,6 +18,7 @@ from weft.errors import CompileError, TypeMismatchError, UnavailableError, Unsup
 from weft.frontend import constants, folds, methods
 from weft.frontend.attributes import is_mover, refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.refusals import call_hint, refused_call
 from weft.frontend.scope import resolved
 from weft.frontend.staging import uses_language
 from weft.frontend.structure import contains_staged
@@ -111,6 +112,9 @@ def call_value(
             [*callee.args, *arguments],
             {**callee.keywords, **keywords},
         )
+    refused = refused_call(callee, arguments)
+    if refused is not None:
+        raise refused
     staged = contains_staged(arguments) or contains_staged(keywords)
     if staged and isinstance(callee, _CACHED):
         callee = callee.__wrapped__  # nothing is run, so nothing is cached
@@ -209,8 +213,8 @@ def _other(
         return frame.context.note_created(made) if isinstance(made, list | dict | set) else made
     ours = f"math.{name}"
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
-    hint = "it is no Python function that could be inlined; write one in Python"
-    if isinstance(callee, type):
+    hint = call_hint(callee) or "only functions written in Python are compiled; write one"
+    if isinstance(callee, type) and not call_hint(callee):
         hint = "make it a NamedTuple or a @dataclass(frozen=True), which may hold run-time values"
     raise TypeMismatchError(
         "CALL_STAGED",

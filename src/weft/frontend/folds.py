@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend import attributes, comparisons, comprehensions, constants, short_circuit
+from weft.frontend.structure import contains_staged
 from weft.language.access import attribute_names
+from weft.language.builtins import max_, min_
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.frontend.expressions import Expressions
+    from weft.language.operation import Operation
 
     Emit = Callable[[Expressions, ast.AST, list[Any], dict[str, Any]], Any]
 
@@ -58,6 +61,35 @@ def _arguments(
             "CALL_ARGUMENTS", f"{name}() takes a sequence and {label}", hint=f"write {name}(items)"
         )
     return given[0], given[1] if len(given) == 2 else keywords.get(label, default)
+
+
+def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
+    """The items of one sequence, or the arguments; Python's own keywords are for constants."""
+    name = operation.name
+
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        if len(given) == 1 and isinstance(given[0], Scalar):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of one number; it takes two or more, or a sequence",
+                hint=f"write {name}(x, y)",
+            )
+        items = comprehensions.iterate(visitor.frame, given[0], node) if len(given) == 1 else given
+        if keywords and (contains_staged(items) or contains_staged(keywords)):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of run-time values takes no {' or '.join(keywords)}",
+                hint="write a loop with an if",
+            )
+        if keywords or not items:
+            return constants.python(f"{name}()", function, *given, **keywords)
+        visitor.frame.mark(node)
+        builder = visitor.frame.builder
+        return constants.python(f"{name}()", operation.emit, builder, tuple(items))
+
+    return emit
 
 
 def _truth(*, is_and: bool) -> Emit:
@@ -190,6 +222,8 @@ def _comparison(kind: type[ast.cmpop]) -> Emit:
 # Callee → what it means here.
 FOLDS: Final[dict[Any, Fold]] = {
     builtins.sum: Fold(_sum),
+    builtins.min: Fold(_extreme(min_, builtins.min), always=True),
+    builtins.max: Fold(_extreme(max_, builtins.max), always=True),
     builtins.any: Fold(_truth(is_and=False)),
     builtins.all: Fold(_truth(is_and=True)),
     builtins.map: Fold(_map, always=True),

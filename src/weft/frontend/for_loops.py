@@ -27,7 +27,7 @@ from weft.language.values import Scalar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from weft.frontend.names import Names
     from weft.frontend.ranges import Course
@@ -122,14 +122,17 @@ def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> Non
         raise carried.unstable()
     carried.remember()
     results = operation.results
-    loop.finish(carried, results[1:] if loop.exits.leave_loop else results)
+    loop.finish(carried, results[len(results) - len(carried.types()) :])
 
 
 def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     """The loop as `scf.for`; None if the variables' types were not yet the right ones."""
     builder = loop.frame.mark(loop.node)
     block = Block(arg_types=[course.type, *carried.types()])
-    values, places = loop.trace_in(block, lambda: _round_of(loop, course, carried, block))
+    counter, *arguments = block.args
+    values, places = loop.trace_in(
+        block, lambda: _round_of(loop, course, carried, counter, arguments)
+    )
     if carried.update(values, places):
         discard(block)
         return None
@@ -140,9 +143,14 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     return builder.emit(scf.ForOp(*bounds, firsts, Region(block)))
 
 
-def _round_of(loop: Loop, course: Course, carried: Carried, block: Block) -> None:
+def _round_of(
+    loop: Loop,
+    course: Course,
+    carried: Carried,
+    counter: SSAValue,
+    arguments: Sequence[SSAValue],
+) -> None:
     assert isinstance(loop.node, ast.For)
-    counter, *arguments = block.args
     loop.bind(carried, arguments)
     target = loop.node.target
     name_value(counter, target.id if isinstance(target, ast.Name) else "index")
@@ -153,22 +161,26 @@ def _round_of(loop: Loop, course: Course, carried: Carried, block: Block) -> Non
 def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     """The loop as `scf.while`, since a break or return may end it early."""
     frame = loop.frame
-    types = [course.type, *carried.types()]
+    own = len(course.state_types)
+    types = [*course.state_types, *carried.types()]
     before, after = Block(arg_types=types), Block(arg_types=types)
     builder = frame.mark(loop.node)
     with builder.at(before):
-        goes_on = course.goes_on(builder, before.args[0])
-        flag = live_flag(carried, before.args[1:])
+        goes_on = course.goes_on(builder, before.args)
+        flag = live_flag(carried, before.args[own:])
         if isinstance(flag, Scalar):
             goes_on = builder.emit(arith.AndIOp(flag.ssa, goes_on)).result
         before.add_op(scf.ConditionOp(goes_on, *before.args))
-    values, places = loop.trace_in(after, lambda: _round_of(loop, course, carried, after))
+    counter, arguments = after.args[0], after.args[own:]
+    values, places = loop.trace_in(
+        after, lambda: _round_of(loop, course, carried, counter, arguments)
+    )
     if carried.update(values, places):
         discard(before, after)
         return None
     builder = frame.mark(loop.node)
     with builder.at(after):
-        following = course.following(builder, after.args[0])
-    after.add_op(scf.YieldOp(following, *carried.last_values(builder, values)))
-    firsts = [course.lower, *carried.first_values(builder)]
+        following = course.following(builder, after.args)
+    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, values)))
+    firsts = [*course.first(builder), *carried.first_values(builder)]
     return builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python that compiled functions cannot contain, and what to write instead.
 
-In: a syntax node. Out: the error. Next: expressions, statements.
+In: a syntax node, or a function that is called. Out: the error. Next: expressions, statements, calls.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import Final
+import builtins
+import inspect
+import os
+import sys
+from numbers import Number
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final
 
 from weft.errors import UnsupportedSyntaxError
 
@@ -26,12 +32,6 @@ _GENERATOR: Final = (
     "generators and coroutines cannot be compiled",
     "return a tuple, or store the values in a tensor",
 )
-_OUTER: Final = (
-    "OUTER_ASSIGNMENT",
-    "variables of an outer function or a module cannot be changed",
-    "return the value and assign it there",
-)
-
 # Node class → code, message, hint.
 REFUSED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
     ast.Try: _TRY,
@@ -48,8 +48,6 @@ REFUSED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
     ast.Await: _GENERATOR,
     ast.AsyncFor: _GENERATOR,
     ast.AsyncFunctionDef: _GENERATOR,
-    ast.Global: _OUTER,
-    ast.Nonlocal: _OUTER,
     ast.ClassDef: ("CLASS", "a class cannot be defined in compiled code", "define it outside"),
     ast.Import: ("IMPORT", "import is not part of compiled code", "import at the top of the file"),
     ast.ImportFrom: (
@@ -67,3 +65,78 @@ def refusal(node: ast.AST) -> UnsupportedSyntaxError:
         ("SYNTAX", f"Python's {type(node).__name__} cannot be compiled", "write it another way"),
     )
     return UnsupportedSyntaxError(code, message, hint=hint)
+
+
+# Functions that look at the frame of their caller or at the interpreter, where compiled code has neither.
+_FRAMES: Final = ("compiled code has no frame of Python's", "name the variables one by one")
+_TEXTS: Final = ("compiled code runs no text", "write the code itself, or a helper function")
+_ENDS: Final = (
+    "it would end the interpreter while it compiles",
+    'end the thread with return, or the launch with assert False, "text"',
+)
+_STOPS: Final = ("it would stop the compiler", "print values with print(x)")
+_CALLS: Final[dict[object, tuple[str, str]]] = {
+    builtins.locals: _FRAMES,
+    builtins.globals: _FRAMES,
+    builtins.vars: _FRAMES,
+    builtins.dir: _FRAMES,
+    sys._getframe: _FRAMES,  # pyright: ignore[reportPrivateUsage]
+    inspect.currentframe: _FRAMES,
+    inspect.stack: _FRAMES,
+    builtins.eval: _TEXTS,
+    builtins.exec: _TEXTS,
+    builtins.super: (
+        "compiled code has no frame of Python's",
+        "name the class: Base.method(self, ...)",
+    ),
+    sys.exit: _ENDS,
+    os._exit: _ENDS,
+    os.abort: _ENDS,
+    builtins.breakpoint: _STOPS,
+    builtins.input: _STOPS,
+}
+_WITH_AN_OBJECT: Final = (builtins.vars, builtins.dir, builtins.super)
+
+
+def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | None:
+    """The error for a function of Python's that means nothing in compiled code; None for any other."""
+    if type(callee).__name__ == "Quitter" and type(callee).__module__ == "_sitebuiltins":
+        found, name = _ENDS, callee.name  # exit and quit
+    elif isinstance(callee, BuiltinFunctionType | FunctionType | type) and callee in _CALLS:
+        if callee in _WITH_AN_OBJECT and arguments:
+            return None  # of an object that is known at compile time
+        found, name = _CALLS[callee], callee.__name__
+    else:
+        return None
+    message, hint = found
+    return UnsupportedSyntaxError(
+        "CALL_REFUSED", f"{name}() cannot be compiled: {message}", hint=hint
+    )
+
+
+_TEXT_HINT: Final = "compiled code has no strings; print(x) and weft.printf print values"
+_NUMBER_HINT: Final = "compute with weft's own numbers, such as weft.f64(x)"
+# Functions of Python's that users reach for → what to write instead for values of run time.
+_HINTS: Final[dict[object, str]] = {
+    **dict.fromkeys((str, repr, format, ascii, hex, oct, bin, chr, bytes), _TEXT_HINT),
+    builtins.sorted: "order two with low, high = min(x, y), max(x, y), more with a loop over an array",
+    builtins.iter: "loop over range(...)",
+}
+
+
+def call_hint(callee: Any) -> str:
+    """What to write instead of a call of Python's with values that are known at run time only; "" for most."""
+    if isinstance(getattr(callee, "__self__", None), str):
+        return _TEXT_HINT  # a method such as str.format
+    if isinstance(callee, type) and issubclass(callee, Number):
+        return _NUMBER_HINT  # Fraction, complex, NumPy's
+    return _HINTS.get(callee, "") if isinstance(callee, BuiltinFunctionType | type) else ""
+
+
+def outer_assignment() -> UnsupportedSyntaxError:
+    """The error for a `global` or `nonlocal` of a variable that the function changes."""
+    return UnsupportedSyntaxError(
+        "OUTER_ASSIGNMENT",
+        "variables of an outer function or a module cannot be changed",
+        hint="return the value and assign it there; to read one needs no declaration",
+    )

@@ -21,7 +21,7 @@ from weft.frontend.control_flow import Fork, guard
 from weft.frontend.expressions import Expressions
 from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.printed_names import name_value
-from weft.frontend.refusals import refusal
+from weft.frontend.refusals import outer_assignment, refusal
 from weft.frontend.scope import Conflict, Undefined, return_type_error
 from weft.frontend.structure import contains_staged
 from weft.language import access
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Frame
     from weft.frontend.names import Names
+    from weft.frontend.scope import Scope
     from weft.frontend.source import FunctionNode
 
 
@@ -432,6 +433,14 @@ class Statements:
         value = self.expressions.local_function(node)
         self.frame.scope.assign(node.name, value, self.frame.locate(node))
 
+    def _outer(self, node: ast.Global | ast.Nonlocal) -> None:
+        """A declaration; where the function only reads the variable, it says nothing that Python does not know."""
+        scope: Scope | None = self.frame.scope
+        while scope is not None:
+            if not scope.local_names.isdisjoint(node.names):
+                raise outer_assignment()
+            scope = scope.parent if isinstance(node, ast.Global) else None
+
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
 
@@ -459,4 +468,6 @@ _SIMPLE: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
     ast.Delete: Statements._delete,
     ast.FunctionDef: Statements._function,
     ast.Pass: Statements._pass,
+    ast.Global: Statements._outer,
+    ast.Nonlocal: Statements._outer,
 }

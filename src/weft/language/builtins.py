@@ -14,19 +14,17 @@ from xdsl.dialects import math
 
 from weft.errors import TypeMismatchError
 from weft.language.access import dim
-from weft.language.control import make_range
+from weft.language.control import make_range, range_dtype
 from weft.language.convert import convert, expect_scalar, truth
 from weft.language.debug import print_
 from weft.language.operation import Operation, operation
 from weft.language.operators import binary
 from weft.language.promotion import float_dtype
-from weft.language.rounding import emit_absolute, emit_extreme, emit_rounding
+from weft.language.rounding import emit_absolute, emit_extreme, emit_rounding, extreme_of_constants
 from weft.language.values import Scalar, Tensor, describe, is_staged
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from weft.dialects.builder import Builder
     from weft.language.control import StagedRange
     from weft.types.dtype import DType
@@ -54,7 +52,7 @@ def min_(builder: Builder, *values: Any) -> Any:
     Example:
         ``end = min(start + 64, n)``
     """
-    return _extreme(builder, "min", builtins.min, values)
+    return _extreme(builder, "min", values)
 
 
 @operation(name="max", on_host=True)
@@ -69,17 +67,16 @@ def max_(builder: Builder, *values: Any) -> Any:
     Example:
         ``b[i] = max(a[i], 0)``
     """
-    return _extreme(builder, "max", builtins.max, values)
+    return _extreme(builder, "max", values)
 
 
-def _extreme(
-    builder: Builder, name: str, function: Callable[..., Any], values: tuple[Any, ...]
-) -> Any:
+def _extreme(builder: Builder, name: str, values: tuple[Any, ...]) -> Any:
     if len(values) == 1 and isinstance(values[0], builtins.tuple | builtins.list):
         values = builtins.tuple(cast("builtins.tuple[Any, ...]", values[0]))
     if not any(is_staged(value) for value in values):
-        return function(values)
-    return reduce(lambda first, second: emit_extreme(builder, name, first, second), values)
+        return extreme_of_constants(name, values)
+    first: Any = expect_scalar(builder, values[0], f"{name}: an argument")
+    return reduce(lambda one, other: emit_extreme(builder, name, one, other), values[1:], first)
 
 
 @operation(name="divmod", on_host=True)
@@ -139,14 +136,18 @@ def round_(builder: Builder, x: Any, digits: Any = None) -> Any:
 
 @operation(name="int", on_host=True)
 def int_(builder: Builder, x: Any = 0) -> Any:
-    """Toward zero: i32 of a float, i64 of an f64; a ``bool_`` is i32, an integer is what it is.
+    """A number toward zero, as i32; as i64 of an f64, i64 or u32, and of a u64 what it is.
 
-    Out of range it saturates, and NaN gives 0. Write ``weft.i64(x)`` for a type of your choice.
+    So every integer keeps its value. A float out of range saturates, and NaN gives 0. Write ``weft.i64(x)`` for a
+    type of your choice.
 
     Example:
         ``cell = int(x)``
     """
-    return _integer(builder, x) if is_staged(x) else builtins.int(x)
+    if not is_staged(x):
+        return builtins.int(x)
+    number = _integer(builder, x)
+    return convert(builder, number, range_dtype(number))
 
 
 def _integer(builder: Builder, x: object) -> Scalar:
@@ -215,11 +216,11 @@ def len_(builder: Builder, x: Any) -> Any:
 def range_(builder: Builder, *arguments: Any) -> range | StagedRange:
     """``range(stop)``, ``range(start, stop)``, ``range(start, stop, step)``: a loop at run time.
 
-    Its variable is i32 where that holds the types of all arguments, else i64.
+    Its variable is i32 where that holds the types of all arguments, else i64; with a u64 among them it is u64.
 
     Raises:
-        TypeMismatchError: for what is no integer.
-        ValueRangeError: for a constant step of 0.
+        TypeMismatchError: for what is no integer, and for a signed one with u64.
+        ValueRangeError: for a constant step of 0, and for a negative end with u64.
 
     Example:
         ``for k in range(a.shape[1]): total += a[i, k]``

@@ -29,7 +29,7 @@ class StagedRange:
 
     Attributes:
         start, stop, step: a `Scalar` or a Python int each, as given.
-        dtype: type of the loop's variable, i32 or i64.
+        dtype: type of the loop's variable, i32, i64 or u64.
     """
 
     __slots__ = ("dtype", "start", "step", "stop")
@@ -38,7 +38,7 @@ class StagedRange:
         self.start = start
         self.stop = stop
         self.step = step
-        self.dtype = _range_dtype((start, stop, step))
+        self.dtype = _loop_dtype(start, stop, step)
 
     def __repr__(self) -> str:
         parts = ", ".join(item_text(part) for part in (self.start, self.stop, self.step))
@@ -56,11 +56,11 @@ def make_range(builder: Builder, *arguments: object) -> range | StagedRange:
     """``range(stop)``, ``range(start, stop)``, ``range(start, stop, step)`` of integers.
 
     All constant: Python's own range. Else a `StagedRange`; its variable is i32 where that holds the
-    types of all three, else i64. u32 makes it i64, and u64 wraps to i64.
+    types of all three, else i64; u32 makes it i64, and u64 makes it u64.
 
     Raises:
-        TypeMismatchError: for a wrong number of arguments, or one that is no integer.
-        ValueRangeError: for a constant step of 0.
+        TypeMismatchError: for a wrong number of arguments, one that is no integer, or a signed one with u64.
+        ValueRangeError: for a constant step of 0, and for a negative constant end with u64.
     """
     if not 1 <= len(arguments) <= 3:
         raise TypeMismatchError(
@@ -91,14 +91,31 @@ def _range_part(builder: Builder, argument: object) -> Scalar | int:
     return part
 
 
-def _range_dtype(parts: tuple[Scalar | int, ...]) -> DType:
-    for part in parts:
+def _loop_dtype(start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> DType:
+    """The type that holds every argument, where there is one; only a u64 makes it unsigned."""
+    found = [range_dtype(part) for part in (start, stop, step)]
+    if types.u64 not in found:
+        return types.i64 if types.i64 in found else types.i32
+    for part in (start, stop, step):
         if isinstance(part, Scalar):
-            if index_dtype(part.dtype) is types.i64:
-                return types.i64
-        elif not types.i32.minimum <= part <= types.i32.maximum:
-            return types.i64
-    return types.i32
+            common_dtype(types.u64, part)  # refuses a signed one
+    for end in (start, stop):
+        if isinstance(end, int) and end < 0:
+            raise ValueRangeError(
+                "CONSTANT_OUT_OF_RANGE",
+                f"range: the constant {end} does not fit u64",
+                hint="count in another type: convert the others, such as weft.i64(n)",
+            )
+    return types.u64
+
+
+def range_dtype(part: Scalar | int) -> DType:
+    """The type in which an integer counts without a change of its value: i32, else i64, and u64 for a u64."""
+    if not isinstance(part, Scalar):
+        if part > types.i64.maximum:
+            return types.u64
+        return types.i32 if types.i32.minimum <= part <= types.i32.maximum else types.i64
+    return types.u64 if part.dtype is types.u64 else index_dtype(part.dtype) or types.i64
 
 
 @operation(on_host=True)

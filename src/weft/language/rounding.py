@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import builtins
 import math as python
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, math
 
@@ -28,7 +29,7 @@ from weft.language.values import Scalar
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from xdsl.ir import Operation as IROperation
 
@@ -174,13 +175,19 @@ def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | 
         ValueRangeError: for a constant that does not fit the common type.
     """
     first, second = operands_of(builder, name, (x, y))
-    floating, signed, unsigned, function = _EXTREMES[name]
     if not isinstance(first, Scalar) and not isinstance(second, Scalar):
-        return function(first, second)
+        return extreme_of_constants(name, (first, second))
+    floating, signed, unsigned, _ = _EXTREMES[name]
     dtype = common_dtype(first, second)
     left, right = to_common(builder, first, dtype), to_common(builder, second, dtype)
     kind = floating if dtype.is_float else signed if dtype.is_signed else unsigned
     return Scalar(builder.emit(kind(left.ssa, right.ssa)).result, dtype)
+
+
+def extreme_of_constants(name: str, values: Sequence[Any]) -> Any:
+    """Python's ``min`` or ``max``, but a number wins against NaN wherever it stands, as at run time."""
+    wanted = [value for value in values if not (isinstance(value, Real) and value != value)]
+    return _EXTREMES[name][3](wanted or values)
 
 
 @math_operation
