@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend import constants, methods
-from weft.frontend.context import HOST, BoundMethod
+from weft.frontend.context import HOST, BoundMethod, FrontendCallable
 from weft.frontend.scope import resolved
+from weft.frontend.staging import holds_kernel_object
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language import LANGUAGE, LanguageName, access, other_name, views
 from weft.language.functions import BoundFunction, KernelFunction
@@ -49,16 +50,25 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     """
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
+    value = resolved(value)  # weft.thread_idx may come as a default, or out of a container
     if isinstance(value, StagedNamespace):
         refuse_on_host(frame, value)
         return access.attribute(frame.mark(node), value, name)
     if isinstance(value, LanguageName):
         return _of_namespace(value, name)
-    if contains_staged(value):
+    if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
         return _of_container(frame, value, name)
     found = constants.python(f"'.{name}'", _python_attribute, value, name)
     _capture(frame, value, name, found, node)
     return resolved(found)
+
+
+def _is_computed(value: Any, name: str) -> bool:
+    """Whether an attribute is a method or a property of a user's class."""
+    if isinstance(value, FrontendCallable):
+        return False
+    described = inspect.getattr_static(cast("Any", type(value)), name, None)
+    return isinstance(described, FunctionType | property)
 
 
 def _python_attribute(value: Any, name: str) -> Any:

@@ -20,14 +20,14 @@ from weft.frontend.attributes import is_mover, refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.refusals import call_hint, refused_call
 from weft.frontend.scope import resolved
-from weft.frontend.staging import uses_language
+from weft.frontend.staging import needs_tracing
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
 from weft.language.convert import convert
 from weft.language.functions import BoundFunction, HostFunction, KernelFunction
 from weft.language.operation import Operation
-from weft.language.values import Scalar, StagedNamespace, is_staged
+from weft.language.values import Scalar, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -116,18 +116,25 @@ def call_value(
     if refused is not None:
         raise refused
     staged = contains_staged(arguments) or contains_staged(keywords)
-    if staged and isinstance(callee, _CACHED):
-        callee = callee.__wrapped__  # nothing is run, so nothing is cached
+    callee = _without_cache(callee, arguments, keywords)
     special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
     if special is not None and (staged or special.always):
         return special.emit(visitor, node, arguments, keywords)
     if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
-        return _python_function(frame, callee, arguments, keywords, staged)
+        return _python_function(frame, callee, arguments, keywords)
     own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
     staged = staged or contains_staged(callee)
-    if isinstance(own_call, FunctionType) and (staged or uses_language(own_call)):
+    if isinstance(own_call, FunctionType) and needs_tracing(own_call, callee, arguments, keywords):
         return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
     return _other(visitor, node, callee, arguments, keywords, staged)
+
+
+def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """The function under `functools.cache` where it is inlined: nothing is run, so nothing is cached."""
+    function = callee.__wrapped__ if isinstance(callee, _CACHED) else None
+    if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
+        return function
+    return cast("Any", callee)
 
 
 def _converted(
@@ -160,17 +167,14 @@ def _python_function(
     callee: FunctionType | MethodType,
     arguments: list[Any],
     keywords: dict[str, Any],
-    staged: bool,
 ) -> Any:
-    """A function written in Python: inlined where it computes with staged values, else run."""
+    """A function written in Python: inlined where it computes with what is the kernel's, else run."""
     function = callee
     if isinstance(callee, MethodType):
         function = callee.__func__
         if isinstance(function, FunctionType):
             arguments = [callee.__self__, *arguments]
-    # A helper may be given a profiler and nothing staged.
-    staged = staged or any(isinstance(value, StagedNamespace) for value in arguments)
-    if isinstance(function, FunctionType) and (staged or uses_language(function)):
+    if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
         return frame.context.session.inline(frame, function, arguments, keywords)
     try:
         value = constants.python(f"{callee.__name__}()", function, *arguments, **keywords)

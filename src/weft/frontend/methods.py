@@ -11,12 +11,10 @@ import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.frontend.structure import contains_staged
+from weft.frontend.staging import holds_kernel_object
 from weft.language.values import is_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from weft.frontend.context import Frame
 
 NONE: Final = NotImplemented
@@ -75,7 +73,7 @@ def compare(frame: Frame, sign: str, left: Any, right: Any) -> Any:
 def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
     """``owner.name(*arguments)``, inlined where the class is the user's and a value is staged."""
     function = find(owner, name)
-    if function is None or not _any_staged((owner, *arguments)):
+    if function is None or not holds_kernel_object((owner, *arguments)):
         return NONE
     return frame.context.session.inline(frame, function, (owner, *arguments), {})
 
@@ -89,7 +87,3 @@ def find(owner: Any, name: str) -> FunctionType | None:
     if not isinstance(function, FunctionType) or function.__code__.co_filename == "<string>":
         return None
     return function
-
-
-def _any_staged(values: Sequence[Any]) -> bool:
-    return any(contains_staged(value) for value in values)

@@ -1,20 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python functions belong to the kernel language although no argument of theirs is staged.
 
-In: a Python function. Out: whether it, or a function that it calls, names something of weft's. Next: inlining.
+In: a Python function, and what it is given. Out: whether it, or a function that it calls, names something of
+weft's; whether what it is given means something in a kernel only. Next: inlining.
 """
 
 from __future__ import annotations
 
-from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+import functools
+from enum import Enum
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.structure import PLAIN
 from weft.language import LanguageName
 from weft.language.functions import StagedFunction
+from weft.language.operation import Operation
+from weft.language.values import StagedContext, StagedNamespace, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+_HEAP_TYPE: Final = 1 << 9  # of a class's flags: it is not built into the interpreter
+
+
+_OF_THE_KERNEL: Final = (
+    StagedNamespace,
+    StagedContext,
+    Operation,
+    LocalFunction,
+    BoundMethod,
+    FrontendCallable,
+)
+_LEAVES: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, Enum)
+
+
+def holds_kernel_object(value: object) -> bool:
+    """Whether a value, or something inside it, is staged or emits code when it is used, such as a profiler.
+
+    Looks into containers and into the attributes of objects, at every depth: Python itself cannot run a
+    function that uses such a value.
+    """
+    return _reaches(value, _is_of_kernel, set())
+
+
+def needs_tracing(function: FunctionType, *given: object) -> bool:
+    """Whether a function must be inlined: for what its code names, or for what it is given."""
+    return uses_language(function) or _reaches(given, _is_used_in_kernel, set())
+
+
+def _is_of_kernel(value: object) -> bool:
+    return is_staged(value) or isinstance(value, _OF_THE_KERNEL)
+
+
+def _is_used_in_kernel(value: object) -> bool:
+    """The same, or a name or function of the language, which a function is given in order to call it."""
+    if isinstance(value, FunctionType):
+        return uses_language(value)
+    return _is_of_kernel(value) or isinstance(value, LanguageName)
+
+
+def _reaches(value: object, is_found: Callable[[object], bool], seen: set[int]) -> bool:
+    if is_found(value):
+        return True
+    if type(value) in PLAIN or isinstance(value, _LEAVES) or id(value) in seen:
+        return False
+    seen.add(id(value))
+    return any(_reaches(item, is_found, seen) for item in _parts(value))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What is inside a container or an object."""
+    if isinstance(value, dict):
+        yield from cast("dict[Any, Any]", value).values()
+    elif isinstance(value, tuple | list | set | frozenset):
+        yield from cast("Iterable[Any]", value)
+    elif isinstance(value, functools.partial):
+        bound = cast("functools.partial[Any]", value)
+        yield from (bound.func, bound.args, bound.keywords)
+    elif isinstance(value, MethodType):
+        yield from (value.__func__, value.__self__)
+    yield from _attributes(value)
+
+
+def _attributes(value: Any) -> Iterator[Any]:
+    yield from getattr(value, "__dict__", {}).values()
+    for kind in type(value).__mro__:
+        if not kind.__flags__ & _HEAP_TYPE:
+            continue
+        for slot in vars(kind).values():
+            if isinstance(slot, MemberDescriptorType):
+                try:
+                    yield slot.__get__(value)
+                except AttributeError:
+                    continue  # it is not assigned
 
 
 def uses_language(function: FunctionType) -> bool:
@@ -52,6 +140,8 @@ def _named_values(function: FunctionType) -> Iterator[Any]:
         yield value
         if isinstance(value, ModuleType):
             yield from (vars(value)[inner] for inner in names if inner in vars(value))
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
