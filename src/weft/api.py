@@ -7,7 +7,6 @@ without tracing. The compiler is imported on a miss only. Next: compiler.pipelin
 
 from __future__ import annotations
 
-import threading
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -68,12 +67,13 @@ class JitFunction(HostFunction):
     closure constants belong to what was compiled: a call notices that one has changed and compiles again.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_lock", "_options", "_specialisations")
+    __slots__ = ("__dict__", "__weakref__", "_options", "_prepared", "_specialisations")
 
     def __init__(self, function: Callable[..., Any], options: Sequence[CompileOption] = ()) -> None:
         super().__init__(function)
         self._options = tuple(options)
-        self._lock = threading.Lock()
+        # What `_prepare` made; the thread that comes first decides, in one step of a dictionary and without a lock.
+        self._prepared: dict[str, Any] = {}
         self._specialisations: Any = None
 
     def __repr__(self) -> str:
@@ -98,9 +98,8 @@ class JitFunction(HostFunction):
     def _prepare(self) -> Any:
         from weft.runtime.specialisations import Specialisations
 
-        with self._lock:
-            if self._specialisations is None:
-                self._specialisations = Specialisations(self.function, self._compile)
+        made = Specialisations(self.function, self._compile)
+        self._specialisations = self._prepared.setdefault("specialisations", made)
         return self._specialisations
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:

@@ -1,49 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM modules whose context goes with the last of them, in whatever order Python finalizes.
+"""LLVM modules, which their context owns.
 
-In: LLVM text. Out: a module in a context of its own, or in that of another module. llvmlite disposes of a context when
-its Python object goes; the garbage collector may finalize that before the module's (an exception that holds the
-frames of a failed compilation is enough), and LLVM ends the process. Next: optimize.
+In: LLVM text. Out: a module in a context of its own, or in that of another module. LLVM deletes a context's modules
+with it; llvmlite's modules delete themselves too, and a module whose context is gone then ends the process. Python
+finalizes the two in either order: in a garbage collection, or where a signal's exception holds the frames of parsing.
+So modules here delete nothing. Next: optimize.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
 import llvmlite.binding as llvm
-from llvmlite.binding import ContextRef, ModuleRef
-
-
-class SharedContext(ContextRef):
-    """A context that counts its modules; the last one disposes of it, and nothing else does."""
-
-    modules: int
-
-    def close(self) -> None:
-        """Nothing: its modules know when it can go."""
-
-    def enter(self) -> None:
-        """One module more."""
-        self.modules += 1
-
-    def leave(self) -> None:
-        """One module less."""
-        self.modules -= 1
-        if not self.modules:
-            super().close()
+from llvmlite.binding import ContextRef, ModuleRef, ffi
 
 
 class OwnedModule(ModuleRef):
-    """A module that keeps its context alive, and takes it along."""
+    """A module that keeps its context alive, and goes with it.
 
-    _context: ContextRef
+    Raises:
+        RuntimeError: with LLVM's words, if the text is no module.
+    """
 
-    def detach(self) -> None:
-        """The module is gone, or another one's now: every way there comes through here, more than once at times."""
-        was_open = not self.closed
-        super().detach()
-        if was_open:
-            cast("SharedContext", self._context).leave()
+    _owned = True  # llvmlite's word for: another object disposes of it
+
+    def __init__(self, text: str, context: ContextRef) -> None:
+        # LLVM's words are freed when they go out of use; `with` frees them, too, and may be interrupted in between.
+        words = ffi.OutputString()
+        super().__init__(ffi.lib.LLVMPY_ParseAssembly(context, text.encode(), words), context)
+        if words:
+            raise RuntimeError(f"LLVM IR parsing error\n{words}")
+
+    def verify(self) -> None:
+        """Checks the module.
+
+        Raises:
+            RuntimeError: with LLVM's words, if it breaks LLVM's rules.
+        """
+        words = ffi.OutputString()
+        if ffi.lib.LLVMPY_VerifyModule(self, words):
+            raise RuntimeError(str(words))
 
 
 def parse_module(text: str, beside: ModuleRef | None = None) -> ModuleRef:
@@ -55,19 +49,6 @@ def parse_module(text: str, beside: ModuleRef | None = None) -> ModuleRef:
     Raises:
         RuntimeError: with LLVM's words, if it is no module.
     """
-    if beside is None:
-        # llvmlite's functions make objects of its own classes; these add no data but a number.
-        context = llvm.create_context()
-        context.__class__ = SharedContext
-        shared = cast("SharedContext", context)
-        shared.modules = 0
-    else:
-        shared = cast("SharedContext", beside._context)  # pyright: ignore[reportPrivateUsage]  llvmlite has no other way
-    shared.enter()
-    try:
-        module = llvm.parse_assembly(text, shared)
-    except BaseException:
-        shared.leave()
-        raise
-    module.__class__ = OwnedModule
-    return module
+    # llvmlite says a module's context in no other way.
+    context = llvm.create_context() if beside is None else beside._context  # pyright: ignore[reportPrivateUsage]
+    return OwnedModule(text, context)

@@ -12,8 +12,10 @@ import functools
 from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ModulePassManager
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from weft.codegen.llvm_lock import guard_llvm
 from weft.codegen.llvm_module import parse_module
 from weft.errors import REPORT_HINT, InternalCompilerError
 
@@ -21,9 +23,21 @@ if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
 
 
+class _PassManager(ModulePassManager):
+    """One that disposes of itself: llvmlite's finds a `_dispose` that does nothing, and keeps 80 kB per run."""
+
+    _dispose = NewPassManager._dispose  # pyright: ignore[reportPrivateUsage]
+
+
+@functools.cache
+def _guard_once() -> None:
+    guard_llvm()
+
+
 @functools.cache
 def initialize(architecture: str) -> None:
     """Makes LLVM know an architecture: ``"native"`` or ``"nvptx"``; done once per process."""
+    _guard_once()
     if architecture == "native":
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -75,12 +89,8 @@ def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectoriz
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
-    try:
-        manager.run(module, builder)
-    finally:
-        # llvmlite's own `close` finds a `_dispose` that does nothing, and would keep 80 kB per run.
-        NewPassManager._dispose(manager)  # pyright: ignore[reportPrivateUsage]
-        manager.detach()
+    manager.__class__ = _PassManager
+    manager.run(module, builder)
 
 
 def emit_object(module: ModuleRef, machine: TargetMachine) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-import threading
 import time
 import zlib
 from pathlib import Path
@@ -46,14 +45,15 @@ class Artifacts:
     """The texts and times of one compilation.
 
     A text is kept compressed (add_one's take two kilobytes), so that `fn.ptx` and its like work without
-    any option. Recording is thread-safe: the assembler runs on a thread of its own.
+    any option. Recording is thread-safe, as the assembler runs on a thread of its own: each step is one of a dictionary
+    or a list, so no lock is left behind by a fork or a signal.
 
     Args:
         name: the function's name; files in the dump directory begin with it.
         options: which stages to write out, and where.
     """
 
-    __slots__ = ("_lock", "_refused", "_texts", "name", "options", "times")
+    __slots__ = ("_refused", "_texts", "name", "options", "times")
 
     def __init__(self, name: str, options: CompileOptions) -> None:
         self.name = name
@@ -61,7 +61,6 @@ class Artifacts:
         self.times: list[tuple[str, float]] = []
         self._texts: dict[str, bytes] = {}
         self._refused: dict[str, WeftError] = {}
-        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Generator[None]:
@@ -70,14 +69,12 @@ class Artifacts:
         try:
             yield
         finally:
-            with self._lock:
-                self.times.append((name, (time.perf_counter() - started) * 1e3))
+            self.times.append((name, (time.perf_counter() - started) * 1e3))
 
     def record(self, stage: str, content: str | bytes) -> None:
         """Keeps a stage's text or bytes, and writes its file if the options ask for it."""
         data = content.encode() if isinstance(content, str) else content
-        with self._lock:
-            self._texts[stage] = zlib.compress(data, 1)
+        self._texts[stage] = zlib.compress(data, 1)
         self.write(stage, data)
 
     def write(self, stage: str, data: bytes) -> None:
@@ -103,8 +100,7 @@ class Artifacts:
         """Notes why this machine cannot make a stage; raises at once if an option asks for its file."""
         if stage in self.options.keep:
             raise error
-        with self._lock:
-            self._refused[stage] = error
+        self._refused[stage] = error
 
     def writes(self, stage: str) -> bool:
         """Whether the options ask for a file of this stage."""
@@ -119,8 +115,7 @@ class Artifacts:
         Raises:
             OptionError: for ``--keep-ptx`` on the CPU and its like.
         """
-        with self._lock:
-            absent = sorted(self.options.keep - self._texts.keys())
+        absent = sorted(self.options.keep - self._texts.keys())
         if absent:
             raise OptionError(
                 "OPTION_CONFLICT",
@@ -139,9 +134,8 @@ class Artifacts:
         Raises:
             WeftError: if the stage was refused.
         """
-        with self._lock:
-            found = self._texts.get(stage)
-            refused = self._refused.get(stage)
+        found = self._texts.get(stage)
+        refused = self._refused.get(stage)
         if refused is not None:
             # A new one each time: an exception collects the frames that it went through.
             raise type(refused)(refused.code, refused.message, hint=refused.hint)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.registry import find_backend
+from weft.backends.worker import away_from_signals
 from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
@@ -82,7 +83,9 @@ def compile_function(
         backend = find_backend(target.name)
     traced = lower(source, signature, backend, artifacts, hooks)
     with reported(f"the target {backend.name}", source):
-        code = backend.compile(traced.module, target.architecture, options, artifacts)
+        code = away_from_signals(
+            lambda: backend.compile(traced.module, target.architecture, options, artifacts)
+        )
     artifacts.write("object", code.host_object)
     if artifacts.writes("sass"):
         keep_disassembly(backend, artifacts)
@@ -93,7 +96,7 @@ def compile_function(
         debuggable = options.generate_line_info and backend.device_type == CPU
         load = functools.partial(load_object, debuggable=debuggable)
         with reported("linking", source):
-            image = link(code, load, executor.load_policy)
+            image = away_from_signals(lambda: link(code, load, executor.load_policy))
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
     timed = options.time or config.time
     if timed:

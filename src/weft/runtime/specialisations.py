@@ -7,14 +7,16 @@ handed in as a callable. No argument's value is in the key, except a ``Constexpr
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft import _native
 from weft.errors import SignatureError, UnavailableError
 
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
 _MOST_TURNS: Final = 2
+_Compiled = TypeVar("_Compiled")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -39,46 +41,68 @@ class Compiled(Protocol):
         ...
 
 
-class _Turn:
-    """A lock for compiling, which its own thread may take once more.
+class _CompilingHere(threading.local):
+    """What the running thread compiles, from the outside in."""
 
-    A signal's handler, a finalizer, or a property that is read at compile time may call the very function that
-    is being compiled; it is compiled again for them.
+    turns: tuple[_Turn, ...] = ()
+
+
+_HERE: Final = _CompilingHere()
+
+
+class _Turn:
+    """Whose turn it is to compile one thing: one thread's at a time, so that it is compiled once.
+
+    A thread that compiles something already does not wait for its turn, and compiles this once more. It may have come
+    from a property that is read at compile time, and the thread whose turn it is may wait for it in just such a way.
+    For the same reason a thread has several turns of one thing: a signal's handler, a finalizer or a property may
+    call the very function that is being compiled.
 
     Args:
         name: the function's, for the error of one that needs itself to be compiled.
     """
 
-    __slots__ = ("_depth", "_lock", "_name")
+    __slots__ = ("_locks", "_name")
 
     def __init__(self, name: str) -> None:
-        self._lock = threading.RLock()
-        self._depth = 0
+        # By process: a fork keeps what another thread had locked, and not the thread.
+        self._locks: dict[int, threading.Lock] = {}
         self._name = name
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._depth == _MOST_TURNS:
-            self._lock.release()
+    def take(self, compile_it: Callable[[], _Compiled]) -> _Compiled:
+        """Calls it when its turn has come.
+
+        Raises:
+            UnavailableError: if this thread is in it too deep.
+        """
+        outer = _HERE.turns
+        if outer.count(self) == _MOST_TURNS:
             raise UnavailableError(
                 "COMPILING_NEEDS_ITSELF",
                 f"{self._name} was called by what its own compilation runs",
                 hint="a property, a helper or a hook that runs while a function is compiled cannot call it",
             )
-        self._depth += 1
+        if outer:
+            return self._count(outer, compile_it)
+        # A lock's own `with` leaves no moment in which a signal's exception finds it taken and not yet guarded.
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            return self._count(outer, compile_it)
 
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        self._lock.release()
+    def _count(self, outer: tuple[_Turn, ...], compile_it: Callable[[], _Compiled]) -> _Compiled:
+        try:
+            _HERE.turns = (*outer, self)
+            return compile_it()
+        finally:
+            _HERE.turns = outer
 
 
 class _Specialisation:
-    """One key's compiled function, and the lock that whoever compiles it holds."""
+    """One key's compiled function, and the turn of whoever compiles it."""
 
-    __slots__ = ("compiled", "lock")
+    __slots__ = ("compiled", "turn")
 
     def __init__(self, name: str) -> None:
-        self.lock = _Turn(name)
+        self.turn = _Turn(name)
         self.compiled: Compiled | None = None
 
 
@@ -96,8 +120,8 @@ class Specialisations:
         "_compile",
         "_constants",
         "_count",
+        "_first_turn",
         "_keyword_only",
-        "_lock",
         "_name",
     )
 
@@ -112,7 +136,7 @@ class Specialisations:
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
         self._bind = make_binder(function)
         self._compile = compile_for
-        self._lock = _Turn(self._name)
+        self._first_turn = _Turn(self._name)
         self._by_key: dict[Hashable, _Specialisation] = {}
         # Positions of the Constexpr parameters. The annotations decide, which only compiling reads.
         self._constants: tuple[int, ...] | None = None
@@ -157,20 +181,21 @@ class Specialisations:
 
     def _first(self, arguments: tuple[Any, ...]) -> tuple[int, ...]:
         """Compiles for the first call, to learn which parameters are constants."""
-        with self._lock:
-            if self._constants is not None:
-                return self._constants
-            compiled = self._compile(arguments)
-            constants = compiled.constant_positions
-            runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
-            types = self._type_key(runtime, arguments)
-            values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
-            entry = self._by_key[(types, values) if constants else types] = _Specialisation(
-                self._name
-            )
-            entry.compiled = compiled
-            self._constants = constants
-            return constants
+        return self._first_turn.take(lambda: self._find_constants(arguments))
+
+    def _find_constants(self, arguments: tuple[Any, ...]) -> tuple[int, ...]:
+        if self._constants is not None:
+            return self._constants
+        compiled = self._compile(arguments)
+        constants = compiled.constant_positions
+        runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
+        types = self._type_key(runtime, arguments)
+        values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
+        entry = _Specialisation(self._name)
+        entry.compiled = compiled
+        self._by_key[(types, values) if constants else types] = entry
+        self._constants = constants
+        return constants
 
     def _type_key(self, runtime: tuple[Any, ...], arguments: tuple[Any, ...]) -> Hashable:
         try:
@@ -198,22 +223,25 @@ class Specialisations:
         return values
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
-        with self._lock:
-            entry = self._by_key.setdefault(key, _Specialisation(self._name))
-        with entry.lock:
-            if entry.compiled is None or not _is_current(entry.compiled):
-                try:
-                    entry.compiled = self._compile(arguments)
-                except BaseException:
-                    self._forget(key, entry)
-                    raise
-            return entry.compiled
+        # One step of a dictionary each, here and below: the table needs no lock.
+        entry = self._by_key.setdefault(key, _Specialisation(self._name))
+        return entry.turn.take(lambda: self._compile_entry(key, entry, arguments))
+
+    def _compile_entry(
+        self, key: Hashable, entry: _Specialisation, arguments: tuple[Any, ...]
+    ) -> Compiled:
+        if entry.compiled is None or not _is_current(entry.compiled):
+            try:
+                entry.compiled = self._compile(arguments)
+            except BaseException:
+                self._forget(key, entry)
+                raise
+        return entry.compiled
 
     def _forget(self, key: Hashable, entry: _Specialisation) -> None:
         """Drops what could not be compiled, and the constants that its key holds."""
-        with self._lock:
-            if entry.compiled is None and self._by_key.get(key) is entry:
-                del self._by_key[key]
+        if entry.compiled is None and self._by_key.get(key) is entry:
+            self._by_key.pop(key, None)
 
 
 def _is_current(compiled: Compiled) -> bool:

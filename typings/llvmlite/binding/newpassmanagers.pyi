@@ -1,6 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-from llvmlite.binding import ModulePassManager
-
 class NewPassManager:
-    @staticmethod
-    def _dispose(manager: ModulePassManager) -> None: ...
+    def _dispose(self) -> None: ...

@@ -7,8 +7,6 @@ In: a module. Out: `ObjectCode`, with what the assembler says about each kernel.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job, run_stages
@@ -18,6 +16,7 @@ from weft.backends.cuda.lowering.launch import refuse_clusters
 from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, machine_of
 from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
+from weft.backends.worker import Worker
 from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.launch import kernels_of, scratch_bytes
 from weft.runtime.object_code import KernelInfo, ObjectCode, Remark
@@ -60,12 +59,11 @@ class CudaBackend:
         assembly: Assembly | None = None
         if kernels:
             text = run_stages(PRINT_STAGES, job)
-            with ThreadPoolExecutor(1, thread_name_prefix="weft-assembler") as worker:
-                # The context goes along, and with it what weft.config.override set.
-                pending = worker.submit(copy_context().run, run_stages, DEVICE_STAGES, job, text)
-                data = run_stages(HOST_STAGES, job)
-                finished: Assembly = pending.result()
-            assembly = finished
+            worker: Worker[Assembly] = Worker(
+                lambda: run_stages(DEVICE_STAGES, job, text), "weft-assembler"
+            )
+            data = run_stages(HOST_STAGES, job)
+            assembly = worker.result()
         else:
             data = run_stages(HOST_STAGES, job)
         device_code = record_device_code(assembly, artifacts)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call on a thread of its own, and code that no signal's exception can interrupt.
+
+Python runs the handlers of signals on the main thread only. llvmlite's objects dispose of what they own line by line,
+and an exception between two lines disposes of it twice. So LLVM runs elsewhere, and what a handler raises ends the
+wait for it. Next: nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Result = TypeVar("_Result")
+
+
+class Worker(Generic[_Result]):
+    """A call that begins now, on another thread; where no thread can be started, it has run when this returns.
+
+    The thread is a daemon: whoever is interrupted while waiting leaves it to its end, which nobody sees. Waiting takes
+    a bare lock, since those of `threading.Event` and `concurrent.futures` can be left held by a signal's exception.
+
+    Args:
+        call: what to call. It sees the caller's context variables, and with them what `weft.config.override` set.
+        name: the thread's.
+    """
+
+    __slots__ = ("_call", "_done", "_error", "_result")
+
+    _result: _Result
+
+    def __init__(self, call: Callable[[], _Result], name: str) -> None:
+        context = copy_context()
+        self._call = lambda: context.run(call)
+        self._error: BaseException | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+        try:
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+        except (
+            RuntimeError
+        ):  # "can't start new thread": a limit of the process, the user, or a container
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.release()
+
+    def result(self) -> _Result:
+        """What the call returned, once it has; to be asked for once.
+
+        Raises:
+            BaseException: what the call raised, or the handler of a signal that arrived meanwhile.
+        """
+        self._done.acquire()
+        error = self._error
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del (
+                self._error,
+                error,
+            )  # the error holds this frame, and this frame would hold the error
+
+
+def away_from_signals(call: Callable[[], _Result]) -> _Result:
+    """Calls it where no handler of a signal runs: here, or on a worker if this is the main thread."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return call()
+    return Worker(call, "weft-compiler").result()

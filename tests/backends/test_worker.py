@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls on threads of their own: results, errors, context, signals, and no thread to be had."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+from contextvars import ContextVar
+
+import pytest
+
+from weft.backends.worker import Worker, away_from_signals
+
+NUMBER: ContextVar[int] = ContextVar("NUMBER", default=0)
+
+
+class Interrupt(BaseException):
+    pass
+
+
+def test_a_call_runs_on_another_thread_in_the_callers_context():
+    NUMBER.set(3)
+    worker = Worker(lambda: (threading.current_thread().name, NUMBER.get()), "weft-test")
+    assert worker.result() == ("weft-test", 3)
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
+def test_what_the_call_raises_is_raised_and_nothing_keeps_it(kind):
+    def fail():
+        raise kind("mine")
+
+    kept = weakref.ref(fail)
+    gc.disable()
+    try:
+        with pytest.raises(kind, match="mine"):
+            away_from_signals(fail)
+        del fail
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_only_the_main_thread_needs_another():
+    names = []
+
+    def work():
+        names.append(away_from_signals(lambda: threading.current_thread().name))
+
+    thread = threading.Thread(target=work, name="mine")
+    thread.start()
+    thread.join()
+    names.append(away_from_signals(lambda: threading.current_thread().name))
+    assert names == ["mine", "weft-compiler"]
+
+
+def test_without_another_thread_the_call_runs_here(monkeypatch):
+    def start(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert away_from_signals(threading.get_ident) == threading.get_ident()
+    with pytest.raises(ValueError, match="mine"):
+        Worker(lambda: int("mine"), "weft-test").result()
+
+
+def test_a_signal_ends_the_wait_and_never_the_call():
+    steps = []
+    end = threading.Event()
+
+    def work():
+        for step in range(20):
+            steps.append(step)
+            time.sleep(0.01)
+        end.set()
+
+    def handle(*_):
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Interrupt):
+            away_from_signals(work)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not end.is_set()
+    assert end.wait(20)
+    assert steps == list(range(20))
