@@ -59,6 +59,10 @@ struct FfiLibrary {
 extern FfiLibrary g_ffi_library;
 inline const FfiLibrary& ffi() { return g_ffi_library; }
 
+// The type of an index, or nullptr where nobody has registered one: libtvm_ffi itself ends the process when
+// it is asked for such an index. Any thread may ask.
+const TVMFFITypeInfo* find_type_info(int32_t type_index);
+
 // Opens libtvm_ffi at `path` and fills the table. Returns an empty text, or why it cannot be used; calling
 // it again after success does nothing. Not thread-safe by itself: the caller holds the GIL.
 std::string open_ffi_library(const char* path);

@@ -70,7 +70,8 @@ PyObject* create_any(PyTypeObject* type, PyObject* arguments, PyObject* keywords
   }
   if (require_library() != 0) return nullptr;
   Reference self(new_any(type));
-  return self && encode_owned(value, &as_any(self.get())->value) == 0 ? self.release() : nullptr;
+  return self && encode_owned(value, Writer::kNobody, &as_any(self.get())->value) == 0 ? self.release()
+                                                                                       : nullptr;
 }
 
 PyObject* any_from_address(PyObject*, PyObject* arguments, PyObject* keywords) {
@@ -87,13 +88,14 @@ PyObject* any_from_address(PyObject*, PyObject* arguments, PyObject* keywords) {
   Reference self(new_any(g_any));
   if (!self) return nullptr;
   TVMFFIAny* value = &as_any(self.get())->value;
-  if (!borrowed) {
-    *value = *source;
-    *source = {};
+  if (borrowed || source->type_index < kTVMFFIStaticObjectBegin) {
+    if (own_value(*source, value) != 0) return nullptr;
+    if (!borrowed) *source = {};
     return self.release();
   }
-  int code = ffi().any_view_to_owned_any(source, value);
-  return code == 0 ? self.release() : raise_ffi_error(code);
+  *value = *source;
+  *source = {};
+  return self.release();
 }
 
 PyObject* type_index(PyObject* self, void*) {
@@ -149,8 +151,20 @@ PyObject* to_owned(PyObject* self, PyObject*) {
   const TVMFFIAny* value = value_of_any(self);
   Reference any(value == nullptr ? nullptr : new_any(g_any));
   if (!any) return nullptr;
-  int code = ffi().any_view_to_owned_any(value, &as_any(any.get())->value);
-  return code == 0 ? any.release() : raise_ffi_error(code);
+  return own_value(*value, &as_any(any.get())->value) == 0 ? any.release() : nullptr;
+}
+
+// The value as the tvm_ffi package takes it: objects in its classes, an address as a pointer.
+PyObject* foreign_value(PyObject* self, PyObject*) {
+  const TVMFFIAny* value = value_of_any(self);
+  if (value == nullptr) return nullptr;
+  ResultPolicy policy;
+  policy.objects = ObjectMode::kTvmFfi;
+  PyObject* made = view_to_python(*value, policy);
+  if (made == nullptr || value->type_index != kTVMFFIOpaquePtr) return made;
+  Reference address(made);
+  Reference module(PyImport_ImportModule("ctypes"));
+  return module ? PyObject_CallMethod(module.get(), "c_void_p", "O", made) : nullptr;
 }
 
 PyObject* view_of_any(PyObject* self, PyObject*) {
@@ -195,6 +209,7 @@ PyMethodDef kAnyMethods[] = {
      "copy(tensor_type=None)\n--\n\nThe value as a Python object with a reference of its own."},
     {"view", view_of_any, METH_NOARGS,
      "view() -> AnyView\n--\n\nBorrows the value; the view ends when the value is taken."},
+    {"__tvm_ffi_value__", foreign_value, METH_NOARGS, "The same value in the tvm_ffi package."},
     {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -203,6 +218,7 @@ PyMethodDef kViewMethods[] = {
     {"copy", as_method(copy), METH_VARARGS | METH_KEYWORDS,
      "copy(tensor_type=None)\n--\n\nThe value as a Python object with a reference of its own."},
     {"to_any", to_owned, METH_NOARGS, "to_any() -> Any\n--\n\nThe value, owned: it outlives the view."},
+    {"__tvm_ffi_value__", foreign_value, METH_NOARGS, "The same value in the tvm_ffi package."},
     {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -97,6 +97,7 @@ inline int call_native(const Function* function, CallFrame& frame, const TVMFFIA
   if (has_stream) {
     ffi().env_set_stream(frame.stream_device_type, frame.stream_device, frame.stream, &previous_stream);
   }
+  frame.context.callee = function->handle;
   const CallContext* outer = t_call;
   t_call = &frame.context;
   int code;
@@ -157,6 +158,8 @@ inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_s
   CallFrame frame;
   frame.owned_tensors = function->owned_tensors;
   frame.any_value = function->any_value;
+  frame.writer = function->writer;
+  frame.kept = function->keeps;
   TVMFFIAny inline_values[kInlineValues];
   TVMFFIAny* values = inline_values;
   if (WEFT_UNLIKELY(count > kInlineValues)) {

@@ -156,7 +156,8 @@ void drop_value(TVMFFIAny* value) {
   *value = {};
 }
 
-int encode_result(PyObject* object, TVMFFIAny* result) {
+// What goes back to Python at once keeps its read-only mark; other callers cannot see one.
+int encode_result(PyObject* object, bool direct, TVMFFIAny* result) {
   if (object == Py_None) {
     *result = {};
     return 0;
@@ -165,7 +166,7 @@ int encode_result(PyObject* object, TVMFFIAny* result) {
     *result = {kTVMFFIInt, {0}, {small_int_value(object)}};
     return 0;
   }
-  return encode_owned(object, result);
+  return encode_owned(object, direct ? Writer::kNobody : Writer::kHolders, result);
 }
 
 // Arrays and maps arrive as copies, which the callable may have changed on the way.
@@ -191,6 +192,7 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
   drain_deferred();
   const ResultPolicy policy = policy_of(callback);
   const bool views = callback.options.views;
+  const bool direct = t_call != nullptr && t_call->callee == &callback.object;
   // Whoever called may drop the function itself while it runs.
   Reference callable(Py_NewRef(callback.callable));
   Loans loans(count);
@@ -207,7 +209,7 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
           static_cast<size_t>(arguments.count()) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
       bool same =
           returned && !views && return_argument(returned.get(), arguments, values, policy.objects, result);
-      if (!same) failed = returned ? encode_result(returned.get(), result) : -1;
+      if (!same) failed = returned ? encode_result(returned.get(), direct, result) : -1;
     }
   }
   if (WEFT_UNLIKELY(loans.count() != 0) && end_loans(loans, views) != 0) {

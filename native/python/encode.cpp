@@ -19,6 +19,7 @@
 #include "python/stream.h"
 #include "python/tensor_cell.h"
 #include "python/tensor_view.h"
+#include "python/writable.h"
 
 namespace weft {
 namespace {
@@ -65,12 +66,6 @@ int encode_text(PyObject* object, bool is_text, Scratch& scratch, TVMFFIAny* val
   return keep_owned(scratch, *value);
 }
 
-// What a kernel would write into a copy is lost, so a copy is no better than read-only memory.
-WEFT_COLD int refuse_unwritable(bool copied) {
-  return refuse(PyExc_ValueError, "expected writable memory, because a kernel writes to it, received %s",
-                copied ? "a copy that the array's library made" : "a read-only array");
-}
-
 inline bool has_streams(DLDevice device) {
   return device.device_type != kDLCPU && device.device_type != kDLCUDAHost &&
          device.device_type != kDLROCMHost;
@@ -100,12 +95,21 @@ int encode_function(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return keep_owned(frame.scratch, *value);
 }
 
-int encode_object(PyObject* object, uint8_t flags, TVMFFIAny* value) {
-  TVMFFIObject* handle = handle_of_object(object);
-  if (handle == nullptr) return -1;
-  if ((flags & kArgumentWritten) != 0 && is_read_only_cell(handle)) return refuse_unwritable(false);
+// libtvm_ffi ends the process when it has to name a type that nobody has registered.
+inline int check_type_index(int32_t index) {
+  const bool is_standard = (index >= kTVMFFINone && index <= kTVMFFISmallBytes) ||
+                           (index >= kTVMFFIObject && index <= kTVMFFIBigInt);
+  if (WEFT_LIKELY(is_standard) || find_type_info(index) != nullptr) return 0;
+  return refuse(PyExc_ValueError, "no FFI type has the index %d", static_cast<int>(index));
+}
+
+// Whoever gave the object may release it, or move it away, while the call runs.
+int hold_object(TVMFFIObject* handle, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
+  if (handle == nullptr || check_type_index(handle->type_index) != 0) return -1;
+  ffi().object_inc_ref(handle);
   set_object(handle, value);
-  return 0;
+  if (keep_owned(frame.scratch, *value) != 0) return -1;
+  return check_object_memory(handle, flags, frame);
 }
 
 WEFT_COLD int refuse_lent(PyObject* object) {
@@ -113,36 +117,41 @@ WEFT_COLD int refuse_lent(PyObject* object) {
                 Py_TYPE(object)->tp_name);
 }
 
+WEFT_COLD int refuse_kept(const char* what) {
+  return refuse(PyExc_TypeError, "a %s is good for one call only and cannot be kept; keep a Tensor", what);
+}
+
 int encode_view(PyObject* object, uint8_t flags, const CallFrame& frame, TVMFFIAny* value) {
   if (frame.prepared != nullptr) return refuse_lent(object);
+  if (frame.kept) return refuse_kept("TensorView");
   TensorDescription view = describe_tensor_view(object);
   if (view.tensor == nullptr) return -1;
-  if ((flags & kArgumentWritten) != 0 && view.read_only) return refuse_unwritable(false);
+  if (view.read_only && may_be_written(flags, frame)) return refuse_unwritable(nullptr, flags, frame);
   *value = {kTVMFFIDLTensorPtr, {0}, {0}};
   value->v_ptr = const_cast<DLTensor*>(view.tensor);
   return 0;
 }
 
-int encode_foreign(PyObject* object, TVMFFIAny* value) {
-  TVMFFIObject* handle = handle_of_foreign(object);
-  if (handle == nullptr) return -1;
-  set_object(handle, value);
-  return 0;
-}
-
 // What __tvm_ffi_object__ gives may be made for the occasion, so it is kept until the call ends.
-int encode_holder(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
+int encode_holder(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   PyObject* held = PyObject_CallMethodNoArgs(object, g_names.__tvm_ffi_object__);
   if (held == nullptr || frame.scratch.at_end(drop_reference, held) != 0) return -1;
-  return encode_foreign(held, value);
+  return hold_object(handle_of_foreign(held), flags, frame, value);
 }
 
-int encode_any(PyObject* object, const CallFrame& frame, TVMFFIAny* value) {
+// A value of the call's own, since the Any may be taken, and a loan end, while the call runs. What cannot be
+// owned is passed on where it is lent: to whom the caller of a callback lent it.
+int encode_any(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   if (frame.prepared != nullptr) return refuse_lent(object);
   const TVMFFIAny* held = value_of_any(object);
   if (held == nullptr) return -1;
-  *value = *held;
-  return 0;
+  bool is_lent = held->type_index == kTVMFFIDLTensorPtr || held->type_index == kTVMFFIObjectRValueRef;
+  if (is_lent && !frame.kept && Py_TYPE(object) == any_view_type()) {
+    *value = *held;
+    return 0;
+  }
+  if (own_value(*held, value) != 0 || keep_owned(frame.scratch, *value) != 0) return -1;
+  return value->type_index < kTVMFFIStaticObjectBegin ? 0 : check_object_memory(value->v_obj, flags, frame);
 }
 
 int encode_index(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
@@ -191,7 +200,8 @@ int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, Ca
                      TVMFFIAny* value) {
   switch (entry.kind) {
     case Kind::kMoved:
-      return encode_moved(object, frame.scratch, value);
+      if (encode_moved(object, frame.scratch, value) != 0) return -1;
+      return check_object_memory(*static_cast<TVMFFIObject**>(value->v_ptr), flags, frame);
     case Kind::kDict:
       return encode_dict(object, flags, frame, value);
     case Kind::kDataType:
@@ -224,8 +234,8 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
                   TVMFFIAny* value) {
   auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
   if (WEFT_UNLIKELY(view == nullptr) || read_tensor(object, entry, frame.scratch, view) != 0) return -1;
-  if (WEFT_UNLIKELY(view->read_only || view->copied) && (flags & kArgumentWritten) != 0) {
-    return refuse_unwritable(view->copied);
+  if (WEFT_UNLIKELY(view->read_only || view->copied) && check_array_memory(*view, entry, flags, frame) != 0) {
+    return -1;
   }
   PyObject* source = object;
   if (WEFT_UNLIKELY(frame.prepared != nullptr)) {
@@ -318,15 +328,15 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
     case Kind::kFunction:
       return encode_function(object, frame, value);
     case Kind::kObject:
-      return encode_object(object, flags, value);
+      return hold_object(handle_of_object(object), flags, frame, value);
     case Kind::kTensorView:
       return encode_view(object, flags, frame, value);
     case Kind::kAny:
-      return encode_any(object, frame, value);
+      return encode_any(object, flags, frame, value);
     case Kind::kForeignObject:
-      return encode_foreign(object, value);
+      return hold_object(handle_of_foreign(object), flags, frame, value);
     case Kind::kForeignHolder:
-      return encode_holder(object, frame, value);
+      return encode_holder(object, flags, frame, value);
     case Kind::kStream:
       return encode_stream(object, value);
     case Kind::kAdapter:
@@ -354,25 +364,29 @@ int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return keep_owned(frame.scratch, *value);
 }
 
-int encode_owned(PyObject* object, TVMFFIAny* value) {
+int own_value(const TVMFFIAny& view, TVMFFIAny* value) {
+  if (view.type_index == kTVMFFIDLTensorPtr) return refuse_kept("DLTensor*");
+  if (check_type_index(view.type_index) != 0) return -1;
+  int code = ffi().any_view_to_owned_any(&view, value);
+  if (code == 0) return 0;
+  raise_ffi_error(code);
+  return -1;
+}
+
+int encode_owned(PyObject* object, Writer writer, TVMFFIAny* value) {
   const TypeEntry* entry = find_type(object);
   if (entry == nullptr) return -1;
   CallFrame frame;
   frame.owned_tensors = true;
   frame.any_value = true;
+  frame.writer = writer;
+  frame.kept = true;
   TVMFFIAny view;
   if (encode_argument(object, *entry, 0, frame, &view) != 0) return -1;
-  if (view.type_index == kTVMFFIDLTensorPtr) {
-    return refuse(PyExc_TypeError,
-                  "a TensorView is good for one call only and cannot be kept; keep a Tensor");
-  }
   if (view.type_index == kTVMFFIObjectRValueRef) {
     return refuse(PyExc_TypeError, "a moved object is good for one call only and cannot be kept");
   }
-  int code = ffi().any_view_to_owned_any(&view, value);
-  if (code == 0) return 0;
-  raise_ffi_error(code);
-  return -1;
+  return own_value(view, value);
 }
 
 }  // namespace weft

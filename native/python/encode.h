@@ -10,12 +10,21 @@
 
 namespace weft {
 
+// Who may write into the arrays that a value is made of; read-only ones are refused for them.
+enum class Writer : uint8_t {
+  kNobody,   // or a kernel: the flags of an argument say so
+  kCallee,   // a foreign function, whose caller has not said that it does not
+  kHolders,  // everybody who shares the value from now on
+};
+
 // What one call gathers while its arguments are encoded.
 struct CallFrame {
   CallContext context;
   Scratch scratch;
   bool owned_tensors = false;  // tensors as reference-counted objects instead of DLTensor*
   bool any_value = false;      // the callee is foreign: dicts, callables, dtypes and the rest are accepted
+  Writer writer = Writer::kNobody;
+  bool kept = false;               // the value outlives the call: what is only lent to the call is refused
   int32_t stream_device_type = 0;  // 0: no stream was found
   int32_t stream_device = 0;
   void* stream = nullptr;
@@ -44,8 +53,13 @@ int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value);
 int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                   TVMFFIAny* value);
 
-// Any Python value as an FFI value that the caller owns. Returns 0, or -1 with an exception set.
-int encode_owned(PyObject* object, TVMFFIAny* value);
+// Any Python value as an FFI value that the caller owns, and that `writer` may write into. Returns 0, or -1
+// with an exception set.
+int encode_owned(PyObject* object, Writer writer, TVMFFIAny* value);
+
+// The only way from a borrowed value to an owned one: a text is copied, an object gets a reference, and what
+// nobody can own is refused. Returns 0, or -1 with an exception set.
+int own_value(const TVMFFIAny& view, TVMFFIAny* value);
 
 // An int of any size: as an int where 64 bits hold it, else as an owned big integer.
 int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value);

@@ -159,7 +159,6 @@ void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 }  // namespace
 
 int encode_data_type(PyObject* object, TVMFFIAny* value) {
-  if (PyTuple_Check(object)) return data_type_of_tuple(object, value);
   if (PyObject_HasAttrString(object, "dlpack_code")) {
     return data_type_of_attributes(object, "dlpack_code", false, value);  // weft.f32
   }
@@ -186,7 +185,6 @@ int encode_data_type_name(PyObject* text, TVMFFIAny* value) {
 }
 
 int encode_device(PyObject* object, TVMFFIAny* value) {
-  if (PyTuple_Check(object)) return device_of_tuple(object, value);
   if (!PyObject_HasAttrString(object, "dlpack_device_type")) return torch_device(object, value);
   Reference type(PyObject_CallMethod(object, "dlpack_device_type", nullptr));  // tvm_ffi.Device
   Reference index(type ? PyObject_GetAttrString(object, "index") : nullptr);

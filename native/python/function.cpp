@@ -8,10 +8,12 @@
 #include "ffi_library.h"
 #include "module.h"
 #include "python/callback.h"
+#include "python/encode.h"
 #include "python/ffi_error.h"
 #include "python/first_call.h"
 #include "python/interop.h"
 #include "python/prepared_call.h"
+#include "python/standard_function.h"
 
 namespace weft {
 namespace {
@@ -73,6 +75,7 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
   // Nothing is known of a foreign function: it may keep what it is given, and may block.
   function->owned_tensors = true;
   function->any_value = true;
+  function->writer = Writer::kCallee;
   function->release_gil = g_release_gil;
   if (plan != nullptr && plan != Py_None) {
     function->plan = reinterpret_cast<CallPlan*>(Py_NewRef(plan));
@@ -82,13 +85,14 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
     function->release_gil = function->plan->release_gil;
     function->owned_tensors = function->plan->owned_tensors;
     function->any_value = function->plan->foreign;
+    if (!function->any_value) function->writer = Writer::kNobody;  // its flags say what it writes
   }
   if (details != nullptr && details != Py_None) function->details = Py_NewRef(details);
   return function;
 }
 
 // Takes over the reference, also when it fails. A callback takes the GIL itself, so it is not released for
-// it.
+// it, and gives read-only arrays to Python as such.
 PyObject* new_function_of_object(TVMFFIObject* object, PyObject* plan, PyObject* details) {
   auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
   Function* function = new_function(cell->safe_call, object, plan, details);
@@ -96,7 +100,15 @@ PyObject* new_function_of_object(TVMFFIObject* object, PyObject* plan, PyObject*
     ffi().object_dec_ref(object);
     return nullptr;
   }
-  if (callable_of(object) != nullptr) function->release_gil = false;
+  if (callable_of(object) != nullptr) {
+    function->release_gil = false;
+    function->writer = Writer::kNobody;
+  }
+  const Storing storing = is_storing(object);
+  if (storing != Storing::kNot) {
+    function->keeps = true;
+    function->writer = storing == Storing::kShared ? Writer::kHolders : Writer::kNobody;
+  }
   function->object = object;
   return &function->base;
 }
@@ -270,6 +282,30 @@ int set_release_gil(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
+bool writes_by_flags(const Function& function) { return function.plan != nullptr && !function.any_value; }
+
+PyObject* get_writes(PyObject* self, void*) {
+  const Function& function = *as_function(self);
+  bool writes = function.writer != Writer::kNobody;
+  for (Py_ssize_t index = 0; writes_by_flags(function) && index < function.plan->count; ++index) {
+    writes = writes || (function.plan->flags[index] & (kArgumentWritten | kArgumentItems)) != 0;
+  }
+  return PyBool_FromLong(writes);
+}
+
+int set_writes(PyObject* self, PyObject* value, void*) {
+  Function* function = as_function(self);
+  if (writes_by_flags(*function)) {
+    return refuse(PyExc_AttributeError, "function '%U' knows which of its arguments it writes",
+                  function->plan->name);
+  }
+  int truth = value == nullptr ? -1 : PyObject_IsTrue(value);
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "writes cannot be deleted");
+  if (truth < 0) return -1;
+  function->writer = !truth ? Writer::kNobody : function->keeps ? Writer::kHolders : Writer::kCallee;
+  return 0;
+}
+
 PyObject* get_tensor_type(PyObject* self, void*) {
   const TypeEntry* entry = as_function(self)->policy.tensors;
   if (entry == nullptr) Py_RETURN_NONE;
@@ -342,6 +378,8 @@ PyGetSetDef kProperties[] = {
     {"__signature__", get_signature, nullptr, nullptr, nullptr},
     {"release_gil", get_release_gil, set_release_gil,
      "Whether the GIL is released for a call: for code that blocks, or waits for other threads.", nullptr},
+    {"writes", get_writes, set_writes,
+     "Whether it may write into the arrays it is given, so that read-only ones are refused.", nullptr},
     {"tensor_type", get_tensor_type, set_function_tensor_type,
      "The class of the tensors that it returns; None follows the first tensor argument.", nullptr},
     {"objects", get_objects, set_objects,

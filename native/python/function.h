@@ -10,6 +10,8 @@
 
 namespace weft {
 
+enum class Writer : uint8_t;
+
 constexpr Py_ssize_t kAnyCount = -1;    // any number of arguments, no keywords
 constexpr Py_ssize_t kAlwaysBind = -2;  // there are keyword-only parameters
 
@@ -23,6 +25,8 @@ struct Function {
   bool release_gil;
   bool owned_tensors;
   bool any_value;        // the code is foreign: it takes every kind of value
+  Writer writer;         // kCallee until a foreign function is said not to write into arrays
+  bool keeps;            // the code stores its arguments
   ResultPolicy policy;   // `policy.tensors` is nullptr where results follow the first tensor argument
   CallPlan* plan;        // or nullptr
   TVMFFIObject* object;  // owned, for functions made from an FFI object

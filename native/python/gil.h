@@ -18,6 +18,7 @@ struct TypeEntry;
 struct CallContext {
   bool holds_gil = true;
   const TypeEntry* tensors = nullptr;  // of the call's first tensor argument
+  const void* callee;                  // the handle of what is called
 };
 
 // The innermost call of the marshaller on this thread, or nullptr. The initial-exec model costs one

@@ -24,6 +24,7 @@ class MappingItems {
   // Reads a mapping, which is borrowed, to its end. 0, or -1 with an exception.
   int read(TVMFFIObject* mapping);
   size_t size() const { return values_.size(); }
+  const TVMFFIAny& at(size_t index) const { return values_[index]; }
   TVMFFIAny take(size_t index) {
     TVMFFIAny value = values_[index];
     values_[index] = {};

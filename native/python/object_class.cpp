@@ -31,7 +31,7 @@ PyObject* own_class(int32_t type_index) {
 // The type's own class, or that of its nearest ancestor; every type descends from ffi.Object, which has one.
 PyObject* resolve(int32_t type_index) {
   PyObject* found = own_class(type_index);
-  const TVMFFITypeInfo* info = ffi().get_type_info(type_index);
+  const TVMFFITypeInfo* info = find_type_info(type_index);
   for (int32_t depth = info == nullptr ? 0 : info->type_depth; found == Py_None && depth-- > 0;) {
     Py_DECREF(found);
     found = own_class(info->type_ancestors[depth]->type_index);
@@ -81,7 +81,7 @@ PyTypeObject* class_of_index(int32_t type_index) {
 }
 
 PyObject* type_key_of_index(int32_t type_index) {
-  const TVMFFITypeInfo* info = ffi().get_type_info(type_index);
+  const TVMFFITypeInfo* info = find_type_info(type_index);
   if (info == nullptr) return PyUnicode_FromFormat("type %d", type_index);
   return PyUnicode_FromStringAndSize(info->type_key.data, static_cast<Py_ssize_t>(info->type_key.size));
 }

@@ -86,8 +86,6 @@ void append(Block* block, Slot* slot) {
   if (block->tensors == nullptr) block->tensors = slot->frame.context.tensors;
 }
 
-void drop_ffi_object(void* object) { ffi().object_dec_ref(object); }
-
 // An argument in a slot of its own, or nullptr with an exception that names it.
 Slot* make_slot(const Function* function, Py_ssize_t index, PyObject* argument) {
   const CallPlan* plan = function->plan;
@@ -108,14 +106,6 @@ Slot* make_slot(const Function* function, Py_ssize_t index, PyObject* argument) 
     blame_argument(function, index, frame);
     drop_slot(slot);
     return nullptr;
-  }
-  // An object that a Python object stands for may be released or moved from while this call is kept.
-  if (slot->value.type_index >= kTVMFFIStaticObjectBegin) {
-    ffi().object_inc_ref(slot->value.v_obj);
-    if (frame.scratch.at_end(drop_ffi_object, slot->value.v_obj) != 0) {
-      drop_slot(slot);
-      return nullptr;
-    }
   }
   return slot;
 }

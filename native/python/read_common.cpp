@@ -26,4 +26,27 @@ int strides_from_bytes(DLTensor* tensor, int64_t item_bytes) {
   return 0;
 }
 
+namespace {
+
+TensorReader reader_of(Family family) {
+  switch (family) {
+    case Family::kExchange:
+      return read_exchange;
+    case Family::kCudaArray:
+      return read_cuda_array;
+    case Family::kBuffer:
+      return read_buffer;
+    default:
+      return read_dlpack;
+  }
+}
+
+}  // namespace
+
+int read_immutable(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
+  const int failed = reader_of(entry.family)(object, entry, scratch, view);
+  view->read_only = true;
+  return failed;
+}
+
 }  // namespace weft

@@ -41,6 +41,9 @@ bool export_for_keeping(PyObject* object, const TypeEntry& entry, Export* export
 int read_cuda_array(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 int read_buffer(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
+// read_common.cpp: arrays that are immutable, by the rung of their family, as read-only ones.
+int read_immutable(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
+
 // Copies `ndim` dims, and strides where there are any (else derives them), into scratch and into the
 // view. Returns 0, or -1 with MemoryError.
 inline int copy_dims(Scratch& scratch, const int64_t* shape, const int64_t* strides, int32_t ndim,

@@ -2,6 +2,8 @@
 //
 // What libtvm_ffi knows of its object types: fields and methods by name, read and written in place. The
 // tables are never freed, so their rows are addressed by type index and number.
+#include <cstring>
+
 #include "ffi_library.h"
 #include "module.h"
 #include "python/encode.h"
@@ -18,14 +20,10 @@ PyObject* text_of(const TVMFFIByteArray& bytes) {
                               "replace");
 }
 
-// The type of a registered index; nullptr with an exception. libtvm_ffi ends the process on an index that
-// nobody registered, so an index must have come from an object or a key.
+// The type of a registered index; nullptr with an exception.
 const TVMFFITypeInfo* require_type(int type_index) {
-  if (type_index < 0 || require_library() != 0) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "no FFI type has the index %d", type_index);
-    return nullptr;
-  }
-  const TVMFFITypeInfo* info = ffi().get_type_info(type_index);
+  if (require_library() != 0) return nullptr;
+  const TVMFFITypeInfo* info = find_type_info(type_index);
   if (info == nullptr) PyErr_Format(PyExc_ValueError, "no FFI type has the index %d", type_index);
   return info;
 }
@@ -68,9 +66,14 @@ PyObject* methods_of(const TVMFFITypeInfo& info) {
 }
 
 PyObject* type_info(PyObject*, PyObject* argument) {
-  int index = static_cast<int>(PyLong_AsLong(argument));
+  int overflow = 0;
+  const long index = PyLong_AsLongAndOverflow(argument, &overflow);
   if (index == -1 && PyErr_Occurred()) return nullptr;
-  const TVMFFITypeInfo* info = require_type(index);
+  if (overflow != 0 || index < 0 || index > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "no FFI type has the index %R", argument);
+    return nullptr;
+  }
+  const TVMFFITypeInfo* info = require_type(static_cast<int>(index));
   if (info == nullptr) return nullptr;
   Reference ancestors(PyTuple_New(info->type_depth));
   for (int32_t depth = 0; ancestors && depth < info->type_depth; ++depth) {
@@ -94,7 +97,8 @@ const TVMFFIFieldInfo* field_of(PyObject* object, int type_index, int number, TV
   }
   *handle = handle_of_object(object);
   if (*handle == nullptr) return nullptr;
-  const TVMFFITypeInfo* own = ffi().get_type_info((*handle)->type_index);
+  const TVMFFITypeInfo* own = require_type((*handle)->type_index);
+  if (own == nullptr) return nullptr;
   const TVMFFITypeInfo* owner = own;
   for (int32_t depth = own->type_depth; owner->type_index != type_index && depth-- > 0;) {
     owner = own->type_ancestors[depth];
@@ -144,11 +148,25 @@ PyObject* set_field(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   TVMFFIAny value;
-  if (encode_owned(given, &value) != 0) return nullptr;
+  if (encode_owned(given, Writer::kHolders, &value) != 0) return nullptr;
   int code = call_setter(*field, reinterpret_cast<char*>(handle) + field->offset, value);
   if (value.type_index >= kTVMFFIStaticObjectBegin) ffi().object_dec_ref(value.v_obj);
   if (code != 0) return raise_ffi_error(code);
   Py_RETURN_NONE;
+}
+
+// A constructor stores what it is given in an object that others share.
+PyObject* to_constructor(PyObject* method) {
+  if (method != nullptr && Py_TYPE(method) == function_type()) {
+    reinterpret_cast<Function*>(method)->keeps = true;
+    reinterpret_cast<Function*>(method)->writer = Writer::kHolders;
+  }
+  return method;
+}
+
+bool is_constructor(const TVMFFIByteArray& name) {
+  constexpr char kName[] = "__ffi_init__";
+  return name.size == sizeof(kName) - 1 && std::memcmp(name.data, kName, name.size) == 0;
 }
 
 PyObject* get_method(PyObject*, PyObject* arguments) {
@@ -161,7 +179,9 @@ PyObject* get_method(PyObject*, PyObject* arguments) {
                  static_cast<int>(info->num_methods), number);
     return nullptr;
   }
-  return view_to_python(info->methods[number].method, ResultPolicy());
+  const TVMFFIMethodInfo& method = info->methods[number];
+  PyObject* function = view_to_python(method.method, ResultPolicy());
+  return is_constructor(method.name) ? to_constructor(function) : function;
 }
 
 PyObject* type_attribute(PyObject*, PyObject* arguments) {
@@ -175,7 +195,8 @@ PyObject* type_attribute(PyObject*, PyObject* arguments) {
   if (column == nullptr) Py_RETURN_NONE;
   int64_t row = static_cast<int64_t>(type_index) - column->begin_index;
   if (row < 0 || row >= column->size) Py_RETURN_NONE;
-  return view_to_python(column->data[row], ResultPolicy());
+  PyObject* attribute = view_to_python(column->data[row], ResultPolicy());
+  return is_constructor(bytes) ? to_constructor(attribute) : attribute;
 }
 
 PyMethodDef kMethods[] = {

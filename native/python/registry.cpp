@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Global functions by name: libtvm_ffi's one table, which the tvm_ffi package and C++ programs see, too.
+#include <cstring>
+
 #include "ffi_library.h"
 #include "module.h"
 #include "python/callback.h"
+#include "python/encode.h"
 #include "python/ffi_error.h"
 #include "python/function.h"
 #include "python/interop.h"
@@ -31,7 +34,13 @@ PyObject* get_global(PyObject*, PyObject* name) {
   if (code != 0) return raise_ffi_error(code);
   if (handle == nullptr) Py_RETURN_NONE;
   PyObject* function = function_of_object(static_cast<TVMFFIObject*>(handle));
-  if (function != nullptr) reinterpret_cast<Function*>(function)->label = Py_NewRef(name);
+  if (function == nullptr) return nullptr;
+  reinterpret_cast<Function*>(function)->label = Py_NewRef(name);
+  // libtvm_ffi's own functions write into no array, though some share what they are given.
+  const bool is_standard = bytes.size > 4 && std::memcmp(bytes.data, "ffi.", 4) == 0;
+  if (is_standard && !reinterpret_cast<Function*>(function)->keeps) {
+    reinterpret_cast<Function*>(function)->writer = Writer::kNobody;
+  }
   return function;
 }
 

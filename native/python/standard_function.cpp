@@ -32,7 +32,43 @@ TVMFFIObject* find_standard(Standard which) {
   return found;
 }
 
+struct StoringFunction {
+  const char* name;
+  Storing how;
+  const void* handle;
+};
+
+StoringFunction g_storing[] = {
+    {"ffi.Array", Storing::kAlone, nullptr},
+    {"ffi.Map", Storing::kAlone, nullptr},
+    {"ffi.List", Storing::kShared, nullptr},
+    {"ffi.ListAppend", Storing::kShared, nullptr},
+    {"ffi.ListInsert", Storing::kShared, nullptr},
+    {"ffi.ListReplaceSlice", Storing::kShared, nullptr},
+    {"ffi.ListSetItem", Storing::kShared, nullptr},
+    {"ffi.Dict", Storing::kShared, nullptr},
+    {"ffi.DictSetItem", Storing::kShared, nullptr},
+    {"ffi.MakeObjectFromPackedArgs", Storing::kShared, nullptr},
+};
+
+// Each is looked for once; the registry keeps it.
+void find_storing_functions() {
+  for (StoringFunction& row : g_storing) {
+    TVMFFIByteArray bytes{row.name, std::strlen(row.name)};
+    TVMFFIObjectHandle handle = nullptr;
+    if (ffi().function_get_global(&bytes, &handle) == 0) row.handle = handle;
+  }
+}
+
 }  // namespace
+
+Storing is_storing(const TVMFFIObject* function) {
+  static bool found = (find_storing_functions(), true);
+  for (const StoringFunction& row : g_storing) {
+    if (found && row.handle == function) return row.how;
+  }
+  return Storing::kNot;
+}
 
 int call_object(TVMFFIObject* function, const TVMFFIAny* arguments, Py_ssize_t count, TVMFFIAny* result) {
   *result = {};

@@ -25,6 +25,12 @@ enum class Standard : uint8_t {
       kCount
 };
 
+// Whether a function is one of libtvm_ffi's that store what they are given, in a container or an object, and
+// whether others share that from the beginning. An ffi.Array or ffi.Map is looked through whenever it is
+// passed on; a list, a dict and an object can be reached by others.
+enum class Storing : uint8_t { kNot, kAlone, kShared };
+Storing is_storing(const TVMFFIObject* function);
+
 // Calls one of them. 0 with an owned result, or -1 with an exception.
 int call_standard(Standard which, const TVMFFIAny* arguments, Py_ssize_t count, TVMFFIAny* result);
 

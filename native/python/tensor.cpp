@@ -113,23 +113,33 @@ TVMFFIObject* shared_handle(PyObject* value, const TypeEntry& entry) {
   return handle;
 }
 
-TVMFFIObject* tensor_of_array(PyObject* value, const TypeEntry& entry) {
+TVMFFIObject* tensor_of_array(PyObject* value, const TypeEntry& entry, bool writable) {
   Scratch scratch;
   TensorView view;
   if (read_tensor(value, entry, scratch, &view) != 0) return nullptr;
+  if (writable && entry.immutable) view.read_only = false;
   return make_tensor(value, entry, view);
 }
 
-PyObject* from_dlpack(PyObject*, PyObject* value) {
+WEFT_COLD PyObject* refuse_read_only(TVMFFIObject* handle) {
+  ffi().object_dec_ref(handle);
+  PyErr_SetString(PyExc_BufferError,
+                  "from_dlpack: the memory is read-only, so nobody may write to it; pass a copy");
+  return nullptr;
+}
+
+PyObject* from_dlpack(PyObject*, PyObject* arguments) {
+  PyObject* value;
+  int writable = 0;
+  if (!PyArg_ParseTuple(arguments, "O|p:from_dlpack", &value, &writable)) return nullptr;
   if (require_library() != 0) return nullptr;
-  if (PyCapsule_CheckExact(value)) {
-    TVMFFIObject* handle = make_tensor_of_capsule(value);
-    return handle == nullptr ? nullptr : own_object(handle);
-  }
-  const TypeEntry* entry = find_type(value);
-  if (entry == nullptr) return nullptr;
-  TVMFFIObject* handle =
-      entry->kind == Kind::kTensor ? tensor_of_array(value, *entry) : shared_handle(value, *entry);
+  const bool is_capsule = PyCapsule_CheckExact(value);
+  const TypeEntry* entry = is_capsule ? nullptr : find_type(value);
+  if (entry == nullptr && !is_capsule) return nullptr;
+  TVMFFIObject* handle = is_capsule                     ? make_tensor_of_capsule(value)
+                         : entry->kind == Kind::kTensor ? tensor_of_array(value, *entry, writable != 0)
+                                                        : shared_handle(value, *entry);
+  if (handle != nullptr && writable && is_read_only_cell(handle)) return refuse_read_only(handle);
   if (handle != nullptr) return own_object(handle);
   if (!PyErr_Occurred()) {
     PyErr_Format(PyExc_TypeError, "from_dlpack: expected a tensor or a DLPack capsule, received %s",
@@ -148,8 +158,8 @@ PyMethodDef kMethods[] = {
 };
 
 PyMethodDef kFunctions[] = {
-    {"from_dlpack", from_dlpack, METH_O,
-     "from_dlpack(value) -> Tensor\n--\n\n"
+    {"from_dlpack", from_dlpack, METH_VARARGS,
+     "from_dlpack(value, writable=False) -> Tensor\n--\n\n"
      "A tensor object over the memory of any array, or of a DLPack capsule, which is used up."},
     {"tensor_exchange_api", exchange_api, METH_NOARGS,
      "tensor_exchange_api() -> object\n--\n\nThe DLPack C exchange API of Tensor, as a capsule."},

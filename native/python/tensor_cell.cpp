@@ -4,6 +4,7 @@
 // any thread.
 #include "python/tensor_cell.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -38,6 +39,7 @@ static_assert(offsetof(Cell, tensor) == offsetof(Cell, object) + sizeof(TVMFFIOb
 
 Cell* g_pool = nullptr;
 int g_pool_count = 0;
+std::atomic<int64_t> g_read_only_count{0};  // of the cells that are in use
 
 Cell* cell_of(const void* object) {
   const char* start = static_cast<const char*>(object) - offsetof(Cell, object);
@@ -51,6 +53,7 @@ void delete_cell(void* object, int flags) {
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) {
     drop_anywhere(cell->source);
     cell->source = nullptr;
+    if (cell->read_only) g_read_only_count.fetch_sub(1, std::memory_order_relaxed);
     if (cell->kept.managed != nullptr && interpreter_is_usable()) cell->kept.release(cell->kept.managed);
     cell->kept.managed = nullptr;
   }
@@ -123,6 +126,7 @@ void release_cell(void* object) {
   Cell* cell = static_cast<Cell*>(object);
   uint64_t count = __atomic_load_n(&cell->object.combined_ref_count, __ATOMIC_ACQUIRE);
   if (WEFT_LIKELY(count == kUnique)) {
+    if (WEFT_UNLIKELY(cell->read_only)) g_read_only_count.fetch_sub(1, std::memory_order_relaxed);
     if (cell->capacity == kPooledRank && g_pool_count < kPoolLimit) {
       cell->source = nullptr;
       cell->next = g_pool;
@@ -160,6 +164,7 @@ TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorVi
     cell->dims[axis] = view.tensor.shape[axis];
     cell->dims[rank + axis] = view.tensor.strides[axis];
   }
+  if (WEFT_UNLIKELY(view.read_only)) g_read_only_count.fetch_add(1, std::memory_order_relaxed);
   if (scratch.at_end(release_cell, cell) != 0) return nullptr;
   return &cell->object;
 }
@@ -199,6 +204,8 @@ TVMFFIObject* make_tensor_of_capsule(PyObject* capsule) {
 bool is_read_only_cell(const TVMFFIObject* object) {
   return object->deleter == delete_cell && cell_of(object)->read_only;
 }
+
+bool read_only_cells_exist() { return g_read_only_count.load(std::memory_order_relaxed) != 0; }
 
 PyObject* source_of_cell(const TVMFFIObject* object) {
   if (object->deleter != delete_cell) return nullptr;

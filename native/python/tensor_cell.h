@@ -34,6 +34,9 @@ PyObject* source_of_cell(const TVMFFIObject* object);
 // Whether the producer of a cell's memory forbids writing; false for objects that are no cells.
 bool is_read_only_cell(const TVMFFIObject* object);
 
+// Whether there are cells over read-only memory now; any thread may ask.
+bool read_only_cells_exist();
+
 inline DLTensor* tensor_of(TVMFFIObject* object) { return reinterpret_cast<DLTensor*>(object + 1); }
 inline const DLTensor* tensor_of(const TVMFFIObject* object) {
   return reinterpret_cast<const DLTensor*>(object + 1);

@@ -115,8 +115,7 @@ Kind value_kind(PyTypeObject* type) {
     Kind kind;
   } constexpr kRows[] = {
       {"weft.ffi.shape", "Shape", Kind::kShape},
-      {"weft.ffi.device", "Device", Kind::kDevice},
-      {"weft.ffi.data_type", "DataType", Kind::kDataType},
+      {"tvm_ffi", "Shape", Kind::kShape},
       {"weft.types.dtype", "DType", Kind::kDataType},
       {"numpy", "dtype", Kind::kDataType},
       {"torch", "dtype", Kind::kDataType},
@@ -189,6 +188,15 @@ void resolve_other(TypeEntry* entry) {
   }
 }
 
+// Classes of arrays that never change: their libraries share memory between arrays, and export it as
+// memory that may be written.
+bool is_immutable(PyTypeObject* type) {
+  Reference array(imported_attribute("jax", "Array"));  // an abstract class
+  int answer = array ? PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), array.get()) : 0;
+  if (answer < 0) PyErr_Clear();
+  return answer > 0;
+}
+
 // The general rungs, for types that no library-specific reader serves.
 void choose_general_reader(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
@@ -239,6 +247,7 @@ void resolve(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
   entry->settled = true;
   entry->family = Family::kNone;
+  entry->immutable = false;
   entry->check = nullptr;
   entry->read = nullptr;
   entry->kind = builtin_kind(type);
@@ -247,6 +256,7 @@ void resolve(TypeEntry* entry) {
   if (is_subtype_of_imported(type, "torch", "Tensor")) return resolve_torch(entry);
   if (is_subtype_of_imported(type, "numpy", "generic")) {
     resolve_numpy_scalar(entry);
+    if (entry->kind == Kind::kUnknown) entry->kind = derived_kind(type);  // numpy.str_ is a str
     return;
   }
   entry->kind = value_kind(type);
@@ -264,6 +274,8 @@ void resolve(TypeEntry* entry) {
     return;
   }
   choose_general_reader(entry);
+  entry->immutable = entry->read != nullptr && is_immutable(type);
+  if (entry->immutable) entry->read = read_immutable;
   if (entry->read != nullptr) {
     entry->kind = Kind::kTensor;
   } else if (has_attribute(type, g_names.__cuda_stream__) || has_attribute(type, g_names.cuda_stream) ||

@@ -71,6 +71,7 @@ struct TypeEntry {
   Family family = Family::kNone;
   bool settled = true;        // false: looked at again at the next call
   DLDataType dtype{0, 0, 0};  // of a NumPy scalar
+  bool immutable = false;     // arrays that their library never changes, whatever their export says
   bool in_place = false;      // a NumPy scalar whose value was found behind the object's header
   uint32_t serial = 0;        // tells types apart in argument keys
   TensorCheck check = nullptr;
@@ -112,6 +113,8 @@ enum ReaderRung : unsigned {
 unsigned reader_rungs();
 
 // Reads any tensor argument by its entry: checks, then the fastest rung that serves its type.
+//
+// What is immutable is read-only, though its memory may be written.
 inline int read_tensor(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
   view->exported = nullptr;
   view->copied = false;

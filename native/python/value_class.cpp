@@ -39,13 +39,31 @@ PyObject* device_pair(PyObject*, PyObject* object) {
   return Py_BuildValue("(ii)", static_cast<int>(value.v_device.device_type), value.v_device.device_id);
 }
 
+// numpy.dtype of a class of NumPy's scalars, such as numpy.float32; nullptr for anything else.
+PyObject* dtype_of_scalar_class(PyObject* object) {
+  if (!PyType_Check(object)) return nullptr;
+  Reference generic(imported_attribute("numpy", "generic"));
+  if (!generic || !PyType_Check(generic.get()) ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object),
+                        reinterpret_cast<PyTypeObject*>(generic.get()))) {
+    return nullptr;
+  }
+  Reference constructor(imported_attribute("numpy", "dtype"));
+  return constructor ? PyObject_CallOneArg(constructor.get(), object) : nullptr;
+}
+
 PyObject* data_type_triple(PyObject*, PyObject* object) {
   TVMFFIAny value;
   const TypeEntry* entry = require_library() != 0 ? nullptr : find_type(object);
   if (entry == nullptr) return nullptr;
   CallFrame frame;
   bool is_protocol = entry->kind == Kind::kProtocol && entry->protocol == g_names.__dlpack_data_type__;
-  if (entry->kind == Kind::kStr) {
+  Reference dtype(dtype_of_scalar_class(object));
+  if (dtype) {
+    if (encode_data_type(dtype.get(), &value) != 0) return nullptr;
+  } else if (PyErr_Occurred()) {
+    return nullptr;
+  } else if (entry->kind == Kind::kStr) {
     if (encode_data_type_name(object, &value) != 0) return nullptr;
   } else if (entry->kind == Kind::kDataType) {
     if (encode_data_type(object, &value) != 0) return nullptr;

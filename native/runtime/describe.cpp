@@ -33,13 +33,10 @@ std::string pointer_text(const void* pointer) {
   return pointer == nullptr ? "NULL" : text;
 }
 
-// An object of a type that messages have no words for: its key in the type table. libtvm_ffi ends the
-// process where it is asked for an index that is not registered, so the object itself is asked first.
+// An object of a type that messages have no words for: its key in the type table.
 std::string object_text(const TVMFFIAny& value) {
-  if (value.v_obj->type_index != value.type_index) {
-    return "a value of type index " + number(value.type_index);
-  }
-  const TVMFFITypeInfo* info = ffi().get_type_info(value.type_index);
+  const TVMFFITypeInfo* info = find_type_info(value.type_index);
+  if (info == nullptr) return "a value of type index " + number(value.type_index);
   return "an object of type " + std::string(info->type_key.data, info->type_key.size);
 }
 

@@ -19,7 +19,7 @@ BY_KEY = {error.key: error for error in ERRORS}
 # The files of the way from a Python call into compiled code, and the words that raise there.
 CALL_PATH = (
     "bind_arguments encode encode_container read_buffer read_common read_cuda_array read_dlpack read_numpy "
-    "prepared_call stream"
+    "prepared_call stream writable"
 ).split()
 LITERAL = r'"((?:[^"\\]|\\.)*)"'
 RAISED = re.compile(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 
 from weft import ffi
@@ -90,3 +92,64 @@ def test_numbers_that_are_no_type_index_do_not_end_the_process(counter):
         _native.get_field(3, 64, 0)
     with pytest.raises(IndexError, match="methods, received number 99"):
         _native.get_method(counter.type_index, 99)
+
+
+@pytest.mark.parametrize("index", [63, 14, 127, 100_000, -1, 2**31, 2**40, 2**40 + 71, -(2**70)])
+def test_an_index_that_nobody_registered_is_refused(index):
+    with pytest.raises(ValueError, match=rf"no FFI type has the index {index}$"):
+        ffi.type_info(index)
+
+
+def test_every_registered_type_has_a_description():
+    keys = [str(key) for key in ffi.get_global("ffi.GetRegisteredTypeKeys")()]
+    assert len(keys) > 20
+    for key in keys:
+        info = ffi.type_info(key)
+        assert (info.key, ffi.type_info(info.index).key) == (key, key)
+
+
+def test_an_object_is_created_by_its_type_s_key():
+    with pytest.raises(TypeError, match="create_object: expected a type's key as str, received 63"):
+        ffi.create_object(63)  # type: ignore[arg-type]
+
+
+class RawObject(ctypes.Structure):
+    _fields_ = (
+        ("references", ctypes.c_uint64),
+        ("type_index", ctypes.c_int32),
+        ("padding", ctypes.c_uint32),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+@pytest.mark.parametrize("index", [63, 127, 1_000_000])
+def test_an_object_of_a_type_that_nobody_registered_ends_nothing(library, index):
+    raw = RawObject((1 << 32) | 1, index, 0, None)
+    made = ffi.Object(ctypes.addressof(raw), borrowed=True)
+    assert made.type_key == f"type {index}"
+    assert f"type {index}" in repr(made)
+    assert "release" in dir(made)
+    assert not hasattr(made, "nothing")
+    assert not made.is_instance("ffi.Object")
+    for use in (library.add_one, ffi.Any, lambda value: ffi.Array([value]), library.describe):
+        with pytest.raises(ValueError, match=f"no FFI type has the index {index}"):
+            use(made)
+    assert raw.references == (1 << 32) | 2  # the one of `made`
+    del made, use  # before the memory
+
+
+def test_a_value_of_a_type_that_nobody_registered_ends_nothing(library):
+    held = ffi.Any()
+    ctypes.c_int32.from_address(held.address).value = 63
+    assert held.type_key == "type 63"
+    assert "type 63" in repr(held)
+    view = held.view()
+    for use in (
+        lambda: library.add_one(held),
+        lambda: library.add_one(view),
+        lambda: ffi.Array([held]),
+        view.to_any,
+    ):
+        with pytest.raises(ValueError, match="no FFI type has the index 63"):
+            use()
+    ctypes.c_int32.from_address(held.address).value = 0

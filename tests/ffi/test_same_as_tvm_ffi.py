@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,3 +99,60 @@ def test_no_reference_is_taken_or_lost(value):
     gc.collect()
     assert sys.getrefcount(value) == before
     assert holder[0] is value
+
+
+ARRIVES_AS: dict[str, tuple[Any, type, Any]] = {
+    "data type": (ffi.DataType("int8x4"), tvm_ffi.dtype, "int8x4"),
+    "device": (ffi.Device("cuda:1"), tvm_ffi.Device, "cuda:1"),
+    "shape": (ffi.Shape((2, 3)), tvm_ffi.Shape, "(2, 3)"),
+    "short text": (ffi.String("abc"), str, "abc"),
+    "text": (ffi.String("longer than that"), str, "longer than that"),
+    "short bytes": (ffi.Bytes(b"abc"), bytes, "b'abc'"),
+    "bytes": (ffi.Bytes(b"longer than that"), bytes, "b'longer than that'"),
+    "any of an int": (ffi.Any(3), int, "3"),
+    "any of a big int": (ffi.Any(2**70), int, str(2**70)),
+    "any of a float": (ffi.Any(2.5), float, "2.5"),
+    "any of a bool": (ffi.Any(True), bool, "True"),
+    "any of None": (ffi.Any(), type(None), "None"),
+    "any of a text": (ffi.Any("a text of some length"), str, "a text of some length"),
+    "any of a device": (ffi.Any(ffi.Device("cuda:1")), tvm_ffi.Device, "cuda:1"),
+    "any of a data type": (ffi.Any(ffi.DataType("float32")), tvm_ffi.dtype, "float32"),
+    "any of a shape": (ffi.Any(ffi.Shape((2, 3))), tvm_ffi.Shape, "(2, 3)"),
+    "any of a list": (ffi.Any([1, 2]), tvm_ffi.Array, "(1, 2)"),
+    "any of a tensor": (ffi.Any(np.zeros(2)), tvm_ffi.Tensor, None),
+    "any of a function": (ffi.Any(len), tvm_ffi.Function, None),
+    "any of a pointer": (ffi.Any(ctypes.c_void_p(64)), ctypes.c_void_p, "c_void_p(64)"),
+    "view of an any": (ffi.Any("a text of some length").view(), str, "a text of some length"),
+}
+
+
+@pytest.mark.parametrize("kind", ARRIVES_AS)
+def test_a_value_of_weft_is_the_same_in_the_package(kind):
+    value, expected, text = ARRIVES_AS[kind]
+    for passed, take in ((value, lambda v: v), ([value], lambda v: v[0])):
+        seen = []
+        tvm_ffi.convert(lambda v, seen=seen: seen.append(v))(passed)
+        arrived = take(seen[0])
+        assert isinstance(arrived, expected)
+        assert text is None or str(arrived) == text or repr(arrived) == text
+    index = ffi.Any(value).type_index
+    echo = ffi.wrap_function(lambda view: view.type_index, views=True)
+    assert echo.__tvm_ffi_object__()(value) == index
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        tvm_ffi.Shape((2, 3)),
+        tvm_ffi.dtype("float32"),
+        tvm_ffi.device("cuda:1"),
+    ],
+)
+def test_a_value_of_the_package_comes_back_as_what_it_was(value):
+    own = {tvm_ffi.Shape: ffi.Shape, tvm_ffi.dtype: ffi.DataType}.get(type(value), ffi.Device)
+    assert type(ffi.Any(value).copy()) is own
+    for nested in ([value], {"a": value}):
+        (inner,) = (
+            ffi.Any(nested).copy() if isinstance(nested, list) else ffi.Any(nested).copy().values()
+        )
+        assert type(inner) is own

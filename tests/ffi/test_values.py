@@ -231,3 +231,58 @@ def test_numbers_of_other_kinds_are_numbers():
     assert ffi.Any(np.bool_(True)).take() is True
     assert ffi.Any(ctypes.c_void_p(0x20)).take() == 0x20
     assert ffi.Any(ctypes.c_void_p()).take() == 0
+
+
+def test_texts_and_bytes_of_numpy_are_texts_and_bytes():
+    echo = ffi.wrap_function(lambda value: value)
+    for text in ("a", "a text of some length", ""):
+        given, data = np.str_(text), np.bytes_(text.encode())
+        assert (type(ffi.Any(given).copy()), ffi.Any(given).copy()) == (str, text)
+        assert (type(ffi.Any(data).copy()), ffi.Any(data).copy()) == (bytes, text.encode())
+        assert ffi.Map({given: 1})[text] == 1
+        assert ffi.Map({text: 1})[given] == 1
+        assert ffi.Map({data: 1})[text.encode()] == 1
+        assert ffi.Dict({given: 1}) == {text: 1}
+        assert echo([given]) == (text,)
+        assert ffi.Any(given).type_index == ffi.Any(text).type_index
+        assert str(ffi.String(given)) == text
+        assert bytes(ffi.Bytes(data)) == text.encode()
+
+
+def test_shapes_are_made_of_whatever_counts():
+    for dims in (np.array([1, 2]), [np.int64(1), np.int32(2)], (np.uint8(1), 2), range(1, 3)):
+        shape = ffi.Shape(dims)
+        assert shape == (1, 2)
+        assert [type(dim) for dim in shape] == [int, int]
+        assert ffi.Any(shape).type_key == "ffi.Shape"
+    for wrong in (np.array([1.0]), np.array([True]), [2.0], ["1"], 3):
+        with pytest.raises(TypeError, match="Shape"):
+            ffi.Shape(wrong)
+
+
+def test_data_types_are_made_of_numpy_s_classes():
+    names = {np.float32: "float32", np.int8: "int8", np.bool_: "bool", np.complex64: "complex64"}
+    for scalar, name in names.items():
+        assert ffi.DataType(scalar).name == name
+    for wrong in (float, int, np.str_, np.generic, object, list):
+        with pytest.raises(TypeError):
+            ffi.DataType(wrong)
+
+
+def test_devices_and_data_types_look_like_tuples():
+    for value, numbers in ((ffi.Device("cuda:1"), (2, 1)), (ffi.DataType("int8x4"), (0, 8, 4))):
+        assert value == numbers
+        assert numbers == value
+        assert value != numbers[:1]
+        assert hash(value) == hash(numbers)
+        assert {numbers: 1}[value] == 1  # type: ignore[index]
+        assert (*value,) == numbers
+        assert (len(value), value[0], value[-1], value[1:]) == (
+            len(numbers),
+            numbers[0],
+            numbers[-1],
+            numbers[1:],
+        )
+        assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            value.number = 1

@@ -22,7 +22,7 @@ Args:
     value: any argument of a foreign function, but nothing that is lent for one call only.
 
 Raises:
-    TypeError: for what is lent: a `TensorView`, or a moved argument.
+    TypeError: for what is lent, at any depth: a `TensorView`, or a moved argument.
     ValueError: after `take()`.
 
 Example:
@@ -35,7 +35,8 @@ AnyView: Final = _native.AnyView
 """An FFI value that is borrowed: from an `Any`, or from the caller of a callback that was wrapped with `views=True`.
 
 It ends when the `Any` is taken or the callback returns; then every use raises `ValueError`. `copy()` gives the value
-with a reference of its own, which may be kept.
+with a reference of its own, which may be kept; `to_any()` gives an `Any` that owns the value, but for a tensor
+that is only lent (`TypeError`).
 
 Example:
     >>> value = Any([1, "two"])

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft import _native
+from weft.ffi.numbers import Numbers, set_numbers
 from weft.types.dtype import dtype_from_dlpack
 
 if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-class DataType(tuple[int, int, int]):
+class DataType(Numbers):
     """An element type: (DLDataTypeCode, bits, lanes). It equals the tuple of these numbers.
 
     Args:
@@ -47,10 +48,14 @@ class DataType(tuple[int, int, int]):
                     raise ValueError(
                         f"DataType: {name} is {number}, expected at most {most} and at least 0"
                     )
-            return super().__new__(cls, (int(dtype), bits, lanes))
-        if bits is not None or lanes != 1:
+            numbers = (int(dtype), bits, lanes)
+        elif bits is not None or lanes != 1:
             raise TypeError("DataType: bits and lanes go with a DLPack code")
-        return super().__new__(cls, _native.data_type_triple(dtype))
+        else:
+            numbers = _native.data_type_triple(dtype)
+        made = super().__new__(cls)
+        set_numbers(made, numbers)
+        return made
 
     @property
     def code(self) -> int:
@@ -88,5 +93,6 @@ class DataType(tuple[int, int, int]):
     def __repr__(self) -> str:
         return f"DataType({self.name!r})"
 
-    def __getnewargs__(self) -> tuple[int, int, int]:
+    def __dlpack_data_type__(self) -> tuple[int, int, int]:
+        """The DLPack triple, for other bindings."""
         return (self[0], self[1], self[2])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft import _native
+from weft.ffi.numbers import Numbers, set_numbers
 from weft.types.device import device_name
 
 # Names of DLDeviceType that are accepted, with those of weft.types.device.
@@ -34,7 +35,7 @@ _TYPES: Final = {
 }
 
 
-class Device(tuple[int, int]):
+class Device(Numbers):
     """A device: (DLDeviceType, index). It equals the tuple of these numbers.
 
     Args:
@@ -71,7 +72,9 @@ class Device(tuple[int, int]):
             pair = _native.device_pair(device)
         if pair[0] < 0 or pair[1] < 0:
             raise ValueError(f"there is no device {pair}")
-        return super().__new__(cls, pair)
+        made = super().__new__(cls)
+        set_numbers(made, pair)
+        return made
 
     @property
     def type(self) -> str:
@@ -79,7 +82,7 @@ class Device(tuple[int, int]):
         return device_name(self[0])
 
     @property
-    def index(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def index(self) -> int:
         """The ordinal."""
         return self[1]
 
@@ -94,5 +97,6 @@ class Device(tuple[int, int]):
     def __repr__(self) -> str:
         return f"Device({self.name!r})"
 
-    def __getnewargs__(self) -> tuple[int, int]:
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The DLPack pair, for other bindings."""
         return (self[0], self[1])

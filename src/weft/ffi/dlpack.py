@@ -29,17 +29,21 @@ _ML_DTYPES: Final = {
 }
 
 
-def from_dlpack(value: object) -> Tensor:
+def from_dlpack(value: object, *, writable: bool = False) -> Tensor:
     """A tensor object over the memory of an array, without a copy.
 
     Args:
         value: an array of any library (also read-only, strided, or of a type that NumPy lacks), a tensor
             of tvm_ffi, a buffer, or a DLPack capsule, which is used up.
+        writable: the memory may be written, by your word, although the library of the array never does:
+            JAX's arrays are read-only otherwise. A write shows in every array that shares the memory,
+            and in what the library computed from it and holds on to.
 
     Returns:
         A `Tensor` that keeps the memory alive and remembers whether it is read-only.
 
     Raises:
+        BufferError: if `writable` and the memory itself is read-only.
         TypeError: if it is no tensor, or one that has no memory of its own.
         ValueError: if its memory is not what it seems: a conjugate view, swapped bytes.
 
@@ -50,7 +54,7 @@ def from_dlpack(value: object) -> Tensor:
         >>> from_dlpack(array).read_only
         True
     """
-    return _native.from_dlpack(value)  # type: ignore[return-value]
+    return _native.from_dlpack(value, writable)  # type: ignore[return-value]
 
 
 def to_dlpack(value: object, *, versioned: bool = True) -> object:

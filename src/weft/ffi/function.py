@@ -21,6 +21,9 @@ Attributes:
     release_gil: whether a call gives up the GIL. Foreign functions do unless `WEFT_HOLD_GIL` is set, since
         they may block or wait for a thread that needs it; functions compiled by weft and wrapped callables
         do not. Set it to False for a short foreign function: a call is then some 25 ns faster.
+    writes: whether it may write into the arrays it is given; read-only ones are then refused, at any depth.
+        Foreign functions may, until it is set to False: the caller's word that this one only reads.
+        Functions compiled by weft know which arguments they write, and Python gets arrays as they are.
     tensor_type: the class of the tensors it returns, such as ``numpy.ndarray``; None: that of the first
         tensor argument, and `weft.ffi.Tensor` where there is none.
     objects: ``"values"`` returns arrays and maps as tuples and dicts, ``"objects"`` all containers as
@@ -133,4 +136,6 @@ def name_parameters(
         owned_tensors=True,
         foreign=True,
     )
-    return _native.Function.from_object(function.to_object(), borrowed=False, plan=plan)
+    named = _native.Function.from_object(function.to_object(), borrowed=False, plan=plan)
+    named.writes = function.writes
+    return named

@@ -78,11 +78,9 @@ class Object(_native.Object):
         """
         if not isinstance(type_key, str):
             raise TypeError(f"is_instance: expected a type's key as str, received {type_key!r}")
-        from weft.ffi.reflection import type_info
+        from weft.ffi.reflection import type_and_ancestors
 
-        wanted = _native.type_key_to_index(type_key)
-        info = type_info(self.type_index)
-        return wanted is not None and (wanted == info.index or wanted in info.ancestors)
+        return any(info.key == type_key for info in type_and_ancestors(self.type_index))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

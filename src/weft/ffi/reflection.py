@@ -112,6 +112,7 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
 
     Raises:
         KeyError: if no type has that key.
+        ValueError: if no type has that index.
         TypeError: if it is nothing of the above.
 
     Example:
@@ -149,6 +150,8 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
         >>> pair.a, pair.b, pair.sum()
         (3, 4, 7)
     """
+    if not isinstance(type_key, str):
+        raise TypeError(f"create_object: expected a type's key as str, received {type_key!r}")
     info = type_info(type_key)
     for method in info.methods:
         if method.name == "__ffi_init__":
@@ -170,19 +173,27 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
 @cache
 def _find_member(type_index: int, name: str) -> Field | Method:
     # Only what is found is remembered: a library that is loaded later may register more.
-    info = type_info(type_index)
-    for index in (type_index, *reversed(info.ancestors)):
-        owner = info if index == type_index else type_info(index)
+    owners = type_and_ancestors(type_index)
+    for owner in owners:
         for member in (*owner.fields, *owner.methods):
             if member.name == name:
                 return member
-    raise AttributeError(f"FFI object of type {info.key!r} has no attribute {name!r}")
+    key = repr(owners[0].key) if owners else f"index {type_index}, which nobody has registered,"
+    raise AttributeError(f"FFI object of type {key} has no attribute {name!r}")
+
+
+def type_and_ancestors(type_index: int) -> list[TypeInfo]:
+    """The type and its ancestors, the nearest first; none of a type that nobody has registered."""
+    try:
+        info = type_info(type_index)
+    except ValueError:
+        return []
+    return [info, *(type_info(index) for index in reversed(info.ancestors))]
 
 
 def member_names(type_index: int) -> list[str]:
     """The names of all fields and methods, those of ancestors too."""
-    info = type_info(type_index)
-    owners = (info, *(type_info(index) for index in info.ancestors))
+    owners = type_and_ancestors(type_index)
     return [member.name for owner in owners for member in (*owner.fields, *owner.methods)]
 
 

@@ -6,10 +6,21 @@ In: dims. Out: a tuple. Next: string.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from weft.ffi.registry import standard_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+def _dim(dim: SupportsIndex) -> int:
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"Shape: expected dims as ints, received {dim!r}")
+    number = dim.__index__()
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError(f"Shape: expected dims of at most 64 bits, received {number}")
+    return number
 
 
 class Shape(tuple[int, ...]):
@@ -26,16 +37,15 @@ class Shape(tuple[int, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, dims: Iterable[int] = ()) -> Shape:
+    def __new__(cls, dims: Iterable[SupportsIndex] = ()) -> Shape:
         if not hasattr(dims, "__iter__"):
             raise TypeError(f"Shape: expected a sequence of dims, received {dims!r}")
-        made = super().__new__(cls, dims)
-        for dim in made:
-            if not isinstance(dim, int) or isinstance(dim, bool):
-                raise TypeError(f"Shape: expected dims as ints, received {dim!r}")
-            if not -(1 << 63) <= dim < 1 << 63:
-                raise OverflowError(f"Shape: expected dims of at most 64 bits, received {dim}")
-        return made
+        return super().__new__(cls, [_dim(dim) for dim in dims])
+
+    def __tvm_ffi_object__(self) -> object:
+        """The same shape in the tvm_ffi package."""
+        made: Any = standard_function("ffi.Shape", "tvm_ffi")(*self)
+        return made._tvm_ffi_cached_object  # of that package's Shape, which is a tuple
 
     def __repr__(self) -> str:
         return f"Shape({super().__repr__()})"
