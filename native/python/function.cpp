@@ -205,6 +205,30 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
   return value;
 }
 
+// What `dir` does not show: how the package itself makes and holds a function.
+constexpr const char* kInternal[] = {"details",     "plan",        "owner",
+                                     "from_object", "from_address", "report_first_call",
+                                     "__vectorcalloffset__"};
+
+// The attributes of the function and, as for `get_attribute`, those of its details.
+PyObject* list_attributes(PyObject* self, PyObject*) {
+  auto* base = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+  Reference own(PyObject_CallMethod(base, "__dir__", "O", self));
+  Reference names(own ? PySet_New(own.get()) : nullptr);
+  if (!names) return nullptr;
+  for (const char* internal : kInternal) {
+    Reference name(PyUnicode_FromString(internal));
+    if (!name || PySet_Discard(names.get(), name.get()) < 0) return nullptr;
+  }
+  PyObject* details = as_function(self)->details;
+  if (details != nullptr) {
+    Reference more(PyObject_Dir(details));
+    Reference updated(more ? PyObject_CallMethod(names.get(), "update", "O", more.get()) : nullptr);
+    if (!updated) return nullptr;
+  }
+  return PySequence_List(names.get());
+}
+
 // Name and text come from the plan; a function without one may have been given a name.
 PyObject* get_name(PyObject* self, void*) { return name_of_function(*as_function(self)); }
 
@@ -367,6 +391,7 @@ PyMethodDef kMethods[] = {
      "report_first_call(callback)\n--\n\nTimes the first call that succeeds: `callback(seconds)` after it."},
     {"to_object", to_object, METH_NOARGS,
      "to_object()\n--\n\nThe address of a TVMFFIFunction over the same code; the caller owns a reference."},
+    {"__dir__", list_attributes, METH_NOARGS, nullptr},
     {"__tvm_ffi_object__", foreign_function, METH_NOARGS, "The same function in the tvm_ffi package."},
     {nullptr, nullptr, 0, nullptr},
 };

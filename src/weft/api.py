@@ -37,7 +37,7 @@ class Kernel(KernelFunction):
         raise UnavailableError(
             "KERNEL_CALLED_OUTSIDE",
             f"kernel '{self.function.__name__}' was called outside a host function",
-            hint="launch it inside a @weft.jit function: "
+            hint=f"write {self.function.__name__}[grid, block](...), or in a @weft.jit function "
             f"{self.function.__name__}(...).launch(grid=..., block=...)",
         )
 
@@ -185,7 +185,8 @@ def jit(
 
     Args:
         function: the host function; without it, a decorator with the options is made.
-        options: compile options for direct calls and defaults for `weft.compile`, as a string or typed.
+        options: compile options for direct calls and defaults for `weft.compile`: a string, an option, or a
+            tuple or list of these.
     Raises:
         TypeError: if `function` is no function.
         OptionError: if an option is unknown, mistyped or out of range.
@@ -258,7 +259,7 @@ class Compile:
         Args:
             function: what ``@weft.jit`` made.
             arguments, keywords: one example per parameter.
-            options: a string such as ``"--enable-tvm-ffi"``, an option, or a tuple of options.
+            options: a string such as ``"--enable-tvm-ffi"``, an option, or a tuple or list of these; None as "".
             post_compile_hooks: called with the module after the passes; it is verified after each.
         Returns:
             A callable with the parameters of `function`, less its ``Constexpr`` ones.

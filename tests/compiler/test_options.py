@@ -4,6 +4,7 @@
 import pytest
 
 from weft.compiler import options as module
+import weft
 from weft.compiler.option_forms import make_options, parse_options, typed_options
 from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel, UseExecutor
 from weft.errors import OptionError, UnavailableError
@@ -54,6 +55,34 @@ def test_the_last_of_two_values_wins():
 
 def test_defaults_come_before_typed_options():
     assert make_options("", [OptLevel(2)], defaults=[OptLevel(0)]).opt_level == 2
+
+
+def test_none_is_no_option():
+    assert make_options(None).opt_level == make_options().opt_level == 3
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_or_tuple_holds_options_and_strings(kind):
+    options = make_options(kind([OptLevel(1), "--keep-ptx --keep-ir", EnableTVMFFI]))
+    assert (options.opt_level, options.keep, options.enable_tvm_ffi) == (1, {"ptx", "ir"}, True)
+    assert make_options(kind([])).opt_level == 3
+
+
+@pytest.mark.parametrize(
+    "options", [None, [], [OptLevel(1)], ["--opt-level 1"], OptLevel(1), "--opt-level 1"]
+)
+def test_every_form_is_taken_by_the_decorator_and_by_compile(options):
+    @weft.jit(options=options)
+    def one():
+        return 1
+
+    assert one() == weft.compile(one, options=options)() == 1
+
+
+@pytest.mark.parametrize("given", [3, [3], [None], [[OptLevel(1)]], {"a": 1}])
+def test_what_is_no_option_is_named_with_where_it_stood(given):
+    with pytest.raises(OptionError, match="options= takes options, received"):
+        make_options(given)
 
 
 def test_keep_options_add_up_and_can_be_taken_back():

@@ -69,15 +69,17 @@ class DeclaredParameter(Frozen):
         name: its name.
         annotation: the annotation as an object, never as text; or MISSING.
         default: its default, or MISSING.
-        keyword_only: whether it stands behind `*`.
+        keyword_only: whether it stands after `*`.
+        positional_only: whether it stands before `/`.
     """
 
-    __slots__ = ("name", "annotation", "default", "keyword_only")  # noqa: RUF023  order of __init__
+    __slots__ = ("name", "annotation", "default", "keyword_only", "positional_only")  # noqa: RUF023  order of __init__
 
     name: str
     annotation: object
     default: object
     keyword_only: bool
+    positional_only: bool
 
     def __init__(
         self,
@@ -85,8 +87,15 @@ class DeclaredParameter(Frozen):
         annotation: object = MISSING,
         default: object = MISSING,
         keyword_only: bool = False,
+        positional_only: bool = False,
     ) -> None:
-        self._set(name=name, annotation=annotation, default=default, keyword_only=keyword_only)
+        self._set(
+            name=name,
+            annotation=annotation,
+            default=default,
+            keyword_only=keyword_only,
+            positional_only=positional_only,
+        )
 
 
 class Place:

@@ -35,9 +35,11 @@ from weft.errors import SignatureError, WeftError
 from weft.types.device import device_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from weft.arguments.base import DeclaredParameter
+
+_P = typing.TypeVar("_P", "Parameter", "DeclaredParameter")
 
 ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
     ConstantKind,
@@ -64,24 +66,42 @@ class Parameter(Frozen):
         kind: what it is.
         default: its default, or MISSING.
         keyword_only: whether it can only be passed by name.
+        positional_only: whether it cannot be passed by name.
     """
 
-    __slots__ = ("name", "kind", "default", "keyword_only")  # noqa: RUF023  order of __init__
+    __slots__ = ("name", "kind", "default", "keyword_only", "positional_only")  # noqa: RUF023  order of __init__
 
     name: str
     kind: ArgumentKind
     default: Any
     keyword_only: bool
+    positional_only: bool
 
     def __init__(
-        self, name: str, kind: ArgumentKind, default: Any = MISSING, keyword_only: bool = False
+        self,
+        name: str,
+        kind: ArgumentKind,
+        default: Any = MISSING,
+        keyword_only: bool = False,
+        positional_only: bool = False,
     ) -> None:
-        self._set(name=name, kind=kind, default=default, keyword_only=keyword_only)
+        self._set(
+            name=name,
+            kind=kind,
+            default=default,
+            keyword_only=keyword_only,
+            positional_only=positional_only,
+        )
 
     @property
     def key(self) -> tuple[Any, ...]:
         default = self.default
-        return (self.name, self.kind.key, type(default).__name__, repr(default), self.keyword_only)
+        passing = (self.keyword_only, self.positional_only)
+        return (self.name, self.kind.key, type(default).__name__, repr(default), *passing)
+
+    def of_kind(self, kind: ArgumentKind) -> Parameter:
+        """The same parameter with another kind."""
+        return Parameter(self.name, kind, self.default, self.keyword_only, self.positional_only)
 
     @property
     def text(self) -> str:
@@ -132,14 +152,7 @@ class Signature(Frozen):
     @property
     def text(self) -> str:
         """What the caller sees: `add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])`."""
-        parts: list[str] = []
-        starred = False
-        for parameter in self.passed:
-            if parameter.keyword_only and not starred:
-                parts.append("*")
-                starred = True
-            parts.append(parameter.text)
-        return f"{self.name}({', '.join(parts)})"
+        return f"{self.name}({', '.join(_marked(self.passed, lambda p: p.text))})"
 
     @property
     def constant_positions(self) -> tuple[int, ...]:
@@ -169,16 +182,16 @@ class Signature(Frozen):
 
     def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
         kind = _on_device(parameter.kind, device_type, Place(self.name, parameter.name))
-        return Parameter(parameter.name, kind, parameter.default, parameter.keyword_only)
+        return parameter.of_kind(kind)
 
     def checked_for(self, name: str, parameters: Sequence[DeclaredParameter]) -> Signature:
         """This signature, if it is one of the function with that name and those parameters.
 
         Raises:
-            SignatureError: if the names, their order or what is keyword-only differ.
+            SignatureError: if the names, their order, what is keyword-only or what is positional-only differ.
         """
-        mine = [(p.name, p.keyword_only) for p in self.parameters]
-        theirs = [(p.name, p.keyword_only) for p in parameters]
+        mine = [(p.name, p.keyword_only, p.positional_only) for p in self.parameters]
+        theirs = [(p.name, p.keyword_only, p.positional_only) for p in parameters]
         if self.name != name or mine != theirs:
             raise SignatureError(
                 "SIGNATURE_OF_ANOTHER_FUNCTION",
@@ -242,7 +255,13 @@ def infer_signature(
     return Signature(
         name,
         tuple(
-            Parameter(p.name, kind.resolved(symbols), _default(p, kind), p.keyword_only)
+            Parameter(
+                p.name,
+                kind.resolved(symbols),
+                _default(p, kind),
+                p.keyword_only,
+                p.positional_only,
+            )
             for p, kind in inferred
         ),
     )
@@ -274,7 +293,15 @@ def _default(parameter: DeclaredParameter, kind: ArgumentKind) -> object:
 
 
 def _header(name: str, parameters: Sequence[DeclaredParameter]) -> str:
-    return f"{name}({', '.join(parameter.name for parameter in parameters)})"
+    return f"{name}({', '.join(_marked(parameters, lambda p: p.name))})"
+
+
+def _marked(parameters: Sequence[_P], text: Callable[[_P], str]) -> list[str]:
+    """The texts of parameters, with the `/` and the `*` of a `def` line between them."""
+    first = [text(p) for p in parameters if p.positional_only]
+    last = [text(p) for p in parameters if p.keyword_only]
+    either = [text(p) for p in parameters if not p.positional_only and not p.keyword_only]
+    return [*first, *["/"][: len(first)], *either, *["*"][: len(last)], *last]
 
 
 def _bind(
@@ -292,10 +319,15 @@ def _bind(
             f"{header}: expected at most {len(positional)} positional arguments, received {len(args)}",
         )
     values = dict(zip(positional, args, strict=False))
-    known = {parameter.name for parameter in parameters}
+    known = {parameter.name: parameter for parameter in parameters}
     for keyword, value in kwargs.items():
         if keyword not in known:
             raise SignatureError("ARGUMENT_UNKNOWN", f"{header}: unknown argument '{keyword}'")
+        if known[keyword].positional_only:
+            raise SignatureError(
+                "ARGUMENT_BY_NAME",
+                f"{header}: argument '{keyword}' is given by name, expected by position",
+            )
         if keyword in values:
             raise SignatureError(
                 "ARGUMENT_TWICE", f"{header}: argument '{keyword}' is given by position and by name"

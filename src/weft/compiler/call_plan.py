@@ -46,6 +46,7 @@ def make_call_plan(
         signature.text,
         tuple(parameter.name for parameter in passed),
         positional_count=sum(not parameter.keyword_only for parameter in passed),
+        positional_only_count=sum(parameter.positional_only for parameter in passed),
         defaults=defaults,
         written_mask=_mask(parameter.name in written_arguments for parameter in passed),
         stream_mask=_mask(isinstance(parameter.kind, StreamKind) for parameter in passed),

@@ -80,23 +80,24 @@ def typed_options(items: object) -> list[CompileOption]:
     Raises:
         OptionError: if an item is neither, or a class that needs a value.
     """
-    options: list[CompileOption] = []
-    for item in items if isinstance(items, tuple) else (items,):  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(item, CompileOption):
-            options.append(item)
-        elif isinstance(item, type) and issubclass(item, CompileOption) and hasattr(item, "flag"):
-            if item.takes:
-                raise OptionError(
-                    "OPTION_VALUE", f"weft.{item.__name__} takes {item.takes}, received no value"
-                )
-            options.append(item())
-        else:
+    given: tuple[object, ...] = items if isinstance(items, tuple) else (items,)  # pyright: ignore[reportUnknownVariableType]
+    return [_typed("weft.compile[...]", item) for item in given]
+
+
+def _typed(where: str, item: object) -> CompileOption:
+    if isinstance(item, CompileOption):
+        return item
+    if isinstance(item, type) and issubclass(item, CompileOption) and hasattr(item, "flag"):
+        if item.takes:
             raise OptionError(
-                "OPTION_UNKNOWN",
-                f"weft.compile[...] takes options, received {brief(item)}",  # pyright: ignore[reportUnknownArgumentType]
-                hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
+                "OPTION_VALUE", f"weft.{item.__name__} takes {item.takes}, received no value"
             )
-    return options
+        return item()
+    raise OptionError(
+        "OPTION_UNKNOWN",
+        f"{where} takes options, received {brief(item)}",
+        hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
+    )
 
 
 def make_options(
@@ -120,8 +121,20 @@ def make_options(
     return options
 
 
-def options_from(text: object) -> list[CompileOption]:
-    """Options from whatever a user passes as ``options=``: a string, an option, or a tuple of options."""
-    if isinstance(text, str):
-        return parse_options(text)
-    return typed_options(text)
+def options_from(given: object) -> list[CompileOption]:
+    """Options from whatever a user passes as ``options=``: a string, an option, None for no options, or a tuple or
+    list of options and strings.
+
+    Raises:
+        OptionError: if it is something else, or anything in it is wrong.
+    Example:
+        >>> options_from(["--opt-level 2", EnableTVMFFI])
+        [weft.OptLevel(2), weft.EnableTVMFFI]
+    """
+    if given is None:
+        return []
+    items: Sequence[object] = given if isinstance(given, list | tuple) else (given,)  # pyright: ignore[reportUnknownVariableType]
+    options: list[CompileOption] = []
+    for item in items:
+        options += parse_options(item) if isinstance(item, str) else [_typed("options=", item)]
+    return options

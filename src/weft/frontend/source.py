@@ -123,7 +123,10 @@ class FunctionSource:
         first_default = len(positional) - len(defaults)
         for index, argument in enumerate(positional):
             default = defaults[index - first_default] if index >= first_default else MISSING
-            yield DeclaredParameter(argument.arg, self._annotation(argument), default)
+            positional_only = index < len(arguments.posonlyargs)
+            yield DeclaredParameter(
+                argument.arg, self._annotation(argument), default, positional_only=positional_only
+            )
         keyword_defaults = function.__kwdefaults__ or {}
         for argument in arguments.kwonlyargs:
             default = keyword_defaults.get(argument.arg, MISSING)

@@ -30,6 +30,10 @@ class StagedFunction:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
+    def __dir__(self) -> list[str]:
+        """The attributes without those that begin with one underscore, which are the package's own."""
+        return [name for name in super().__dir__() if name[:1] != "_" or name[:2] == "__"]
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """In a class it is a method: an instance's first argument is the instance."""
         return self if instance is None else BoundFunction(self, instance)

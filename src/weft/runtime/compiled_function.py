@@ -7,7 +7,7 @@ are those of `CompiledDetails`. Calls never come through this file. Next: code_i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
 from weft.driver.device import ordinal_of
@@ -64,6 +64,11 @@ class Engine:
         if not isinstance(symbol, str):
             raise TypeError(f"lookup() takes the name of a symbol, received {brief(symbol)}")
         return self._image.lookup(symbol)
+
+
+_INTERNAL: Final = frozenset(
+    ("captured", "constant_positions", "documentation", "image", "module", "plan", "times")
+)
 
 
 class CompiledDetails:
@@ -123,6 +128,11 @@ class CompiledDetails:
         self.module = module
         self._inspection = inspection
 
+    def __dir__(self) -> list[str]:
+        """The attributes that users of the function have; what the package keeps here beside them is not shown."""
+        names = super().__dir__()
+        return [name for name in names if not name.startswith("_") and name not in _INTERNAL]
+
     @property
     def __signature__(self) -> Any:
         """What `inspect.signature` gives: what a call passes, each with its kind and its default.
@@ -138,7 +148,11 @@ class CompiledDetails:
             [
                 Parameter(
                     p.name,
-                    Parameter.KEYWORD_ONLY if p.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
+                    Parameter.KEYWORD_ONLY
+                    if p.keyword_only
+                    else Parameter.POSITIONAL_ONLY
+                    if p.positional_only
+                    else Parameter.POSITIONAL_OR_KEYWORD,
                     default=self.plan.defaults.get(p.name, Parameter.empty),
                     annotation=p.kind,
                 )
@@ -244,11 +258,11 @@ class CompiledDetails:
         """
         return self.image.bound_device
 
-    def to(self, device: object) -> _native.Function:
+    def to(self, device: object = None) -> _native.Function:
         """The same code, bound to one device: tensors on other devices are refused.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object.
+            device: an ordinal, ``"cuda:1"``, or a device object; it must be given.
 
         Raises:
             TypeError: it names no device.
@@ -257,13 +271,13 @@ class CompiledDetails:
         Example:
             >>> fn.to(0)(a, b)
         """
-        return make_compiled_function(self._bound_to(self.image.bind(ordinal_of(device))))
+        return make_compiled_function(self._bound_to(self.image.bind(_ordinal("to", device))))
 
-    def preload(self, device: object) -> Mapping[str, int]:
+    def preload(self, device: object = None) -> Mapping[str, int]:
         """Load the kernels on a device now, so that no call has to: a call under graph capture cannot.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object.
+            device: an ordinal, ``"cuda:1"``, or a device object; it must be given.
 
         Returns:
             Kernel name → CUkernel or CUfunction handle, by the executor; empty on the CPU. The function owns
@@ -278,7 +292,7 @@ class CompiledDetails:
             >>> fn.preload(0)  # on the CPU there is nothing to load
             {}
         """
-        handles = self.image.preload(ordinal_of(device))
+        handles = self.image.preload(_ordinal("preload", device))
         if self.times is not None:
             self.times.preloaded()
         return handles
@@ -310,6 +324,19 @@ class CompiledDetails:
             self.documentation,
             self.module,
         )
+
+
+# Python's own errors for wrong arguments then name the function's method, not this class.
+for _method in (CompiledDetails.to, CompiledDetails.preload, CompiledDetails.as_tvm_ffi):
+    _method.__qualname__ = _method.__name__
+
+
+def _ordinal(method: str, device: object) -> int:
+    if device is None:
+        raise TypeError(
+            f"{method}() takes a device: an ordinal, 'cuda:<ordinal>' or a device object; received none"
+        )
+    return ordinal_of(device)
 
 
 def make_compiled_function(details: CompiledDetails) -> _native.Function:
