@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from weft import config as module
-from weft.config import config, override, unknown_variables, variables
+from weft.config import config, misspelt_variables, override, variables
 
 
 @pytest.fixture(autouse=True)
@@ -78,10 +78,18 @@ def test_override_refuses_a_value_of_the_wrong_kind():
             pass
 
 
-def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WEFT_BACKTRCE", "1")
-    monkeypatch.setenv("WEFT_TEST_ANYTHING", "1")
-    assert unknown_variables() == ["WEFT_BACKTRCE"]
+def test_misspelt_variables_are_found_and_those_of_others_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name in ("WEFT_BACKTRCE", "WEFT_NUM_THREAD", "WEFT_LIBCUDA_PATH"):
+        monkeypatch.setenv(name, "1")
+    for name in ("WEFT_TEST_ANYTHING", "WEFT_HOME", "WEFT_SERVER_PORT", "WEFT_DEBUG", "WEFTLOG"):
+        monkeypatch.setenv(name, "1")
+    assert misspelt_variables() == {
+        "WEFT_BACKTRCE": "WEFT_BACKTRACE",
+        "WEFT_NUM_THREAD": "WEFT_NUM_THREADS",
+        "WEFT_LIBCUDA_PATH": "WEFT_LIBCUDA",
+    }
 
 
 @pytest.mark.parametrize("variable", variables(), ids=lambda variable: variable.name)

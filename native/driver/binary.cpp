@@ -27,13 +27,13 @@ std::unordered_map<cuda::CUfunction, Binary*>& registry() {
 }
 
 bool fail(CUresult result, const char* function, const std::string& name, const Device& device,
-          DriverError* error) {
+          DriverError* error, const std::string& code = {}) {
   error->kernel = name;
   std::string explanation = explain_refused_ptx(result, device.architecture());
   if (result == cuda::CUDA_ERROR_NO_BINARY_FOR_GPU) {
     explanation = "the code is not for " + device.architecture();
   } else if (result == cuda::CUDA_ERROR_INVALID_IMAGE) {
-    explanation = "the bytes are not device code that this driver understands";
+    explanation = explain_invalid_image(code, device.architecture());
   } else if (result == cuda::CUDA_ERROR_NOT_FOUND) {
     explanation = "the code has no kernel of that name";
   } else if (result == cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
@@ -127,7 +127,7 @@ Binary* load_binary(const std::string& name, const std::string& code, int64_t sh
   const RelaxedCapture relaxed;
   CUresult result = driver().cuModuleLoadData(&binary->module, code.c_str());
   if (result != cuda::CUDA_SUCCESS) {
-    fail(result, "cuModuleLoadData", name, *binary->device, error);
+    fail(result, "cuModuleLoadData", name, *binary->device, error, code);
     return nullptr;
   }
   if (find_function(binary.get(), name, shared_bytes, resources, error) && guard.leave(error))

@@ -93,4 +93,13 @@ std::string explain_refused_ptx(cuda::CUresult result, const std::string& archit
          std::to_string(version % 1000 / 10) + "; update the driver, or make the PTX with an older toolkit";
 }
 
+std::string explain_invalid_image(const std::string& code, const std::string& architecture) {
+  const std::string bytes = "these " + std::to_string(code.size()) + " bytes are ";
+  if (is_ptx(code)) {
+    return bytes + "PTX, which this driver does not assemble for " + architecture +
+           "; load a cubin for that architecture instead";
+  }
+  return bytes + "not a whole cubin for " + architecture;
+}
+
 }  // namespace weft

@@ -18,6 +18,9 @@ bool check_device_image(const std::string& code, const std::string& what, Driver
 // What it means that the driver does not assemble PTX for a device; empty for other results.
 std::string explain_refused_ptx(cuda::CUresult result, const std::string& architecture);
 
+// What it means that the driver does not take code as device code at all: PTX is told from machine code.
+std::string explain_invalid_image(const std::string& code, const std::string& architecture);
+
 }  // namespace weft
 
 #endif  // WEFT_DRIVER_DEVICE_IMAGE_H_

@@ -121,8 +121,7 @@ bool DeviceProgram::fail_load(CUresult result, const char* function, const Devic
                     " cannot run that; compile it with --gpu-arch " + device->architecture();
       break;
     case cuda::CUDA_ERROR_INVALID_IMAGE:
-      explanation =
-          "these " + std::to_string(cubin_.size()) + " bytes are not a whole cubin for " + architecture_;
+      explanation = explain_invalid_image(cubin_, device->architecture());
       break;
     case cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case cuda::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:

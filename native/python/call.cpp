@@ -137,7 +137,11 @@ inline PyObject* convert_result(const Function* function, const CallFrame& frame
   }
   ResultPolicy policy = function->policy;
   if (policy.tensors == nullptr) policy.tensors = frame.context.tensors;
-  return result_to_python(result, policy);
+  PyObject* converted = result_to_python(result, policy);
+  const bool restores = function->plan != nullptr && function->plan->result != nullptr;
+  if (WEFT_LIKELY(!restores) || policy.objects != ObjectMode::kValues) return converted;
+  Reference owned(converted);
+  return owned ? restore_result(owned.get(), function->plan->result) : nullptr;
 }
 
 inline PyObject* finish_call(const Function* function, CallFrame& frame, PyObject* const* arguments,

@@ -21,6 +21,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(plan->defaults[index]);
   }
   Py_VISIT(plan->items);
+  Py_VISIT(plan->result);
   return 0;
 }
 
@@ -30,6 +31,7 @@ int clear(PyObject* self) {
     Py_CLEAR(plan->defaults[index]);
   }
   Py_CLEAR(plan->items);
+  Py_CLEAR(plan->result);
   return 0;
 }
 
@@ -140,18 +142,40 @@ int set_items(CallPlan* plan, PyObject* items) {
   return 0;
 }
 
+bool is_result_plan(PyObject* plan) {
+  if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) != 2) return false;
+  PyObject* make = PyTuple_GET_ITEM(plan, 0);
+  PyObject* children = PyTuple_GET_ITEM(plan, 1);
+  if ((make != Py_None && !PyCallable_Check(make)) || !PyTuple_Check(children)) return false;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(children); ++index) {
+    PyObject* child = PyTuple_GET_ITEM(children, index);
+    if (child != Py_None && !is_result_plan(child)) return false;
+  }
+  return true;
+}
+
+int set_result(CallPlan* plan, PyObject* result) {
+  if (result == nullptr || result == Py_None) return 0;
+  if (!is_result_plan(result)) {
+    return refuse(PyExc_TypeError, "CallPlan: expected (callable, children) or None as result, received %R",
+                  result);
+  }
+  plan->result = Py_NewRef(result);
+  return 0;
+}
+
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"name",          "signature_text",        "parameters",  "positional_count",
                                  "defaults",      "written_mask",          "stream_mask", "release_gil",
                                  "owned_tensors", "positional_only_count", "foreign",     "items",
-                                 nullptr};
+                                 "result",        nullptr};
   PyObject *name, *signature, *parameters, *positional = Py_None, *defaults = nullptr;
-  PyObject *written = nullptr, *streams = nullptr, *items = nullptr;
+  PyObject *written = nullptr, *streams = nullptr, *items = nullptr, *result = nullptr;
   int release_gil = 0, owned_tensors = 0, foreign = 0;
   Py_ssize_t positional_only = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpO:CallPlan", const_cast<char**>(kNames),
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpOO:CallPlan", const_cast<char**>(kNames),
                                    &name, &signature, &parameters, &positional, &defaults, &written, &streams,
-                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items)) {
+                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items, &result)) {
     return nullptr;
   }
   Reference self(type->tp_alloc(type, 0));
@@ -179,7 +203,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   plan->owned_tensors = owned_tensors != 0;
   plan->foreign = foreign != 0;
   if (set_defaults(plan, defaults) != 0 || set_mask(plan, written, kArgumentWritten, "written_mask") != 0 ||
-      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0) {
+      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0 || set_result(plan, result) != 0) {
     return nullptr;
   }
   return self.release();
@@ -220,12 +244,14 @@ PyGetSetDef kProperties[] = {
 const char kDoc[] =
     "CallPlan(name, signature_text, parameters, positional_count=None, defaults=None, written_mask=0,\n"
     "         stream_mask=0, release_gil=False, owned_tensors=False, positional_only_count=0,\n"
-    "         foreign=False, items=None)\n\n"
+    "         foreign=False, items=None, result=None)\n\n"
     "How a function is called: its parameters and policies, as plain data.\n\n"
     "`defaults` is a dict by name, or a tuple for the last positional parameters. Bit i of `written_mask`\n"
     "says that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
     "`items` holds None per parameter, or (children, constants) for a container: a child is the flags of an\n"
     "item (1: written, 2: a stream) or such a pair, constants are what its compile-time fields had to be.\n"
+    "`result` says what a returned tuple becomes: a callable that is given it, or None, and the same for\n"
+    "each of its items; None where it stays what it is.\n"
     "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors,\n"
     "`foreign` for those that take every kind of value.";
 

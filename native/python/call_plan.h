@@ -29,6 +29,7 @@ struct CallPlan {
   // flags of an item, or such a pair itself. Constants are the values that a record's compile-time fields
   // had. A nullptr where no parameter has one.
   PyObject* items;
+  PyObject* result;  // what a returned tuple becomes: (callable or None, children), or nullptr
   bool release_gil;
   bool owned_tensors;
   bool foreign;  // takes every kind of value, as functions without a plan do

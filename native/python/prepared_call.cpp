@@ -196,8 +196,8 @@ int check_block(const Function* function, const Block* block) {
 }
 
 // Puts a block in which `made[i]`, where there is one, has taken the place of slot i, after the checks of
-// the signature if `checked`. Takes over the references of `made` in any case. 0, or -1 with an exception.
-int install(PreparedCall* prepared, Slot** made, bool checked) {
+// the signature. Takes over the references of `made` in any case. 0, or -1 with an exception.
+int install(PreparedCall* prepared, Slot** made) {
   Block* before = prepared->block;
   const Py_ssize_t count = before->count;
   Block* block = make_block(count);
@@ -211,7 +211,7 @@ int install(PreparedCall* prepared, Slot** made, bool checked) {
     append(block, slot);
   }
   if (block == nullptr) return -1;
-  if (checked && check_block(prepared->function, block) != 0) {
+  if (check_block(prepared->function, block) != 0) {
     drop_block(block);
     return -1;
   }
@@ -252,7 +252,7 @@ Slot** make_places(const PreparedCall* prepared) {
   return places;
 }
 
-// Arguments that belong together are put in one by one, so that only a call sees whether they go together.
+// As replace() of this argument alone.
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   PreparedCall* prepared = as_prepared(self);
   if (value == nullptr) {
@@ -262,7 +262,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   Slot** made = index < 0 ? nullptr : make_places(prepared);
   if (made == nullptr) return -1;
   made[index] = make_slot(prepared->function, index, value);
-  const int failed = made[index] == nullptr ? -1 : install(prepared, made, false);
+  const int failed = made[index] == nullptr ? -1 : install(prepared, made);
   PyMem_Free(made);
   return failed;
 }
@@ -294,7 +294,7 @@ PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positio
     complete = index >= 0 && made[index] != nullptr;
   }
   if (complete) {
-    complete = install(prepared, made, true) == 0;
+    complete = install(prepared, made) == 0;
   } else {
     for (Py_ssize_t index = 0; index < most; ++index) drop_slot(made[index]);
   }

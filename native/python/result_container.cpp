@@ -49,4 +49,20 @@ PyObject* map_to_python(TVMFFIObject* object, const ResultPolicy& policy) {
   return failed == 0 ? dict.release() : nullptr;
 }
 
+PyObject* restore_result(PyObject* tuple, PyObject* plan) {
+  PyObject* make = PyTuple_GET_ITEM(plan, 0);
+  PyObject* children = PyTuple_GET_ITEM(plan, 1);
+  const Py_ssize_t count = PyTuple_GET_SIZE(children);
+  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) != count) return Py_NewRef(tuple);
+  Reference items(PyTuple_New(count));
+  for (Py_ssize_t index = 0; items && index < count; ++index) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, index);
+    PyObject* child = PyTuple_GET_ITEM(children, index);
+    PyObject* restored = child == Py_None ? Py_NewRef(item) : restore_result(item, child);
+    if (restored == nullptr) return nullptr;
+    PyTuple_SET_ITEM(items.get(), index, restored);
+  }
+  return items && make != Py_None ? PyObject_CallOneArg(make, items.get()) : items.release();
+}
+
 }  // namespace weft

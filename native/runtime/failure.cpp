@@ -142,6 +142,8 @@ std::string sentence(const weft_failure_site& site, const TVMFFIAny& received) {
       return "value is " + describe_big_int(received) + ", expected" + tail(site);
     case WEFT_FAILURE_shape_item:
       return item("shape", site) + describe_any(received) + ", expected an int";
+    case WEFT_FAILURE_shape_item_range:
+      return item("shape", site) + describe_big_int(received) + ", expected an int of at most 64 bits";
     case WEFT_FAILURE_returned_view:
       return "it is returned, so it must be passed as a tensor object; received a DLTensor*";
     default:

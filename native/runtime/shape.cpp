@@ -29,6 +29,8 @@ int32_t decode_shape(const weft_failure_site* kind, const weft_failure_site* siz
   for (int64_t index = 0; index < count; ++index) {
     if (items[index].type_index != kTVMFFIInt) {
       weft_failure_site site = *item;
+      // An int beyond 64 bits is of the right kind, and out of range.
+      if (items[index].type_index == kTVMFFIBigInt) site.kind = WEFT_FAILURE_shape_item_range;
       site.index = static_cast<int32_t>(index);
       return fail_any(&site, &items[index]);
     }

@@ -123,12 +123,9 @@ def _language_name(name: str) -> object:
     try:
         return language.language_name(name)
     except AttributeError:
-        from difflib import get_close_matches
-
-        meant = language.other_name(name, _public_names())
-        near = [meant] if meant else get_close_matches(name, _public_names(), n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(f'weft.{other}' for other in near)}?" if near else ""
-        raise AttributeError(f"module 'weft' has no attribute {name!r}{hint}") from None
+        hint = language.hint_for(name, _public_names(), _public_names())
+        message = f"module 'weft' has no attribute {name!r}"
+        raise AttributeError(f"{message}; {hint}" if hint else message) from None
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ class CallPlan:
         positional_only_count: int = 0,
         foreign: bool = False,
         items: tuple[object, ...] | None = None,
+        result: tuple[object, ...] | None = None,
     ) -> CallPlan: ...
     @property
     def name(self) -> str: ...

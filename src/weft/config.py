@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+_LOOKS_LIKE = 0.8  # of difflib: one letter in eight may differ, or be missing
 # What `override` has set in this context, by field name. Nearly always empty.
 _overrides: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
 
@@ -225,17 +226,19 @@ def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
     )
 
 
-def unknown_variables() -> list[str]:
-    """Names in the environment that begin with `WEFT_` and mean nothing: most likely misspelt.
+def misspelt_variables() -> dict[str, str]:
+    """Names in the environment that look like one of `variables`, and the name that each looks like.
 
-    `WEFT_TEST_...` is left to the test suite.
+    Others that begin with `WEFT_` belong to other programs: an application may be called so too.
     """
-    known = {variable.name for variable in variables()}
-    return sorted(
-        name
-        for name in os.environ
-        if name.startswith("WEFT_") and not name.startswith("WEFT_TEST_") and name not in known
-    )
+    known = [variable.name for variable in variables()]
+    unknown = sorted(name for name in os.environ if name.startswith("WEFT_") and name not in known)
+    if not unknown:
+        return {}
+    from difflib import get_close_matches  # only such a name needs it
+
+    near = {name: get_close_matches(name, known, n=1, cutoff=_LOOKS_LIKE) for name in unknown}
+    return {name: found[0] for name, found in near.items() if found}
 
 
 def search_path() -> str:

@@ -3,8 +3,8 @@
 
 import pytest
 
-from weft.compiler import options as module
 import weft
+from weft.compiler import options as module
 from weft.compiler.option_forms import make_options, parse_options, typed_options
 from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel, UseExecutor
 from weft.errors import OptionError, UnavailableError

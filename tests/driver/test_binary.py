@@ -116,6 +116,20 @@ def test_ptx_that_the_driver_does_not_assemble_is_explained_on_both_ways_to_load
 
 
 @on_fake()
+def test_ptx_that_the_driver_takes_for_no_code_at_all_is_called_ptx_on_both_ways_to_load(
+    fake: FakeCuda,
+):
+    ptx = b".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
+    words = rf"these {len(ptx)} bytes are PTX, which this driver does not assemble for sm_"
+    fake.fail("cuModuleLoadData", 200)
+    with pytest.raises(CudaError, match=words):
+        load_binary("k", ptx)
+    fake.fail("cuLibraryLoadData", 200)
+    with pytest.raises(CudaError, match=words):
+        _native.DeviceProgram(ptx, ["k"], "k", "sm_90").preload(0)
+
+
+@on_fake()
 def test_an_elf_file_of_another_machine_is_told_apart(fake: FakeCuda):
     cubin = bytearray(assemble(EMPTY))
     cubin[18:20] = (62).to_bytes(2, "little")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.language import LANGUAGE, other_name, other_names
+from weft.language import LANGUAGE, hint_for, other_names
 
 PUBLIC = [name for name in weft.__all__ if not name.startswith("_")]
 
@@ -33,7 +33,7 @@ PUBLIC = [name for name in weft.__all__ if not name.startswith("_")]
     ],
 )
 def test_a_name_of_another_system_is_understood(theirs, ours):
-    assert other_name(theirs, PUBLIC) == ours
+    assert hint_for(theirs, PUBLIC) == f"did you mean weft.{ours}?"
 
 
 def test_every_row_of_the_table_leads_to_a_name_that_there_is():
@@ -43,9 +43,46 @@ def test_every_row_of_the_table_leads_to_a_name_that_there_is():
 
 @pytest.mark.parametrize("name", ["thread", "x", "", "__", "value_of_y"])
 def test_other_names_are_not_guessed(name):
-    assert other_name(name, PUBLIC) is None
+    assert hint_for(name, PUBLIC, near=()) == ""
 
 
 def test_python_says_it_too():
     with pytest.raises(AttributeError, match=r"did you mean weft\.sync_threads\?"):
         weft.__syncthreads  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("rand", "random numbers"),
+        ("curand", "random numbers"),
+        ("mma", "matrix instructions"),
+        ("__ldmatrix_sync", "matrix instructions"),
+        ("cp_async", "asynchronous copies"),
+        ("zeros", "tensors that a kernel makes"),
+        ("matmul", "library of routines"),
+        ("autotune", "autotuner"),
+    ],
+)
+def test_what_weft_does_not_have_is_said_so(name, what):
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; weft has no {what}"):
+        getattr(weft, name)
+
+
+def test_nothing_that_weft_has_is_said_to_be_absent():
+    assert {*other_names._ABSENT} & {*LANGUAGE, *PUBLIC, *other_names._NAMES} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("sycn_threads", "sync_threads"), ("sum", "warp_sum"), ("print", "printf"), ("jitt", "jit")],
+)
+def test_a_misspelt_name_leads_to_what_looks_like_it(name, ours):
+    with pytest.raises(AttributeError, match=rf"did you mean weft\.{ours}\b"):
+        getattr(weft, name)
+
+
+@pytest.mark.parametrize("name", ["qqq", "launch", "cat", "road"])
+def test_what_looks_like_nothing_has_no_hint(name):
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'$"):
+        getattr(weft, name)

@@ -188,11 +188,31 @@ def test_replace_makes_the_checks_of_a_call_and_keeps_what_it_had(function: Any)
     assert b.tolist() == [2, 3]
 
 
-def test_arguments_that_go_together_are_put_in_one_by_one_and_the_call_checks_them(function: Any):
+@pytest.mark.parametrize("way", ["index", "name"])
+def test_both_ways_to_replace_check_alike_and_keep_what_was(function: Any, way: str):
+    a, b = vector(1, 2), vector(0, 0)
+    prepared = function.prepare(a, b)
+
+    def put(index: int, value: object) -> None:
+        if way == "index":
+            prepared[index] = value
+        else:
+            prepared.replace(**{("a", "b", "value")[index]: value})
+
+    refused(lambda: put(0, np.ones(2)), ValueError, "'a'", "f64", "expected f32")
+    refused(lambda: put(1, vector(0, 0, 0)), ValueError, "'b'", "a.shape[0]")
+    refused(lambda: put(0, vector(1, 2, 3, 4)[::2]), ValueError, "'a'", "contiguous")
+    refused(lambda: put(2, "1"), TypeError, "value")
+    refused(lambda: put(1, "text"), TypeError, "'b'")
+    assert prepared[0] is a and prepared[1] is b
+    prepared()
+    assert b.tolist() == [2, 3]
+
+
+def test_arguments_that_go_together_are_replaced_together(function: Any):
     prepared = function.prepare(vector(1, 2), vector(0, 0))
-    prepared[1] = longer = vector(0, 0, 0)
-    refused(prepared, ValueError, "b")
-    prepared[0] = vector(1, 2, 3)
+    longer = vector(0, 0, 0)
+    prepared.replace(a=vector(1, 2, 3), b=longer)
     prepared()
     assert longer.tolist() == [2, 3, 4]
 

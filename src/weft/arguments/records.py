@@ -7,6 +7,7 @@ meets an instance. Next: container.
 
 from __future__ import annotations
 
+import functools
 import sys
 import typing
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from weft.arguments.constant import ConstantKind
 from weft.errors import SignatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Record:
@@ -96,6 +97,25 @@ def make(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     for name, value in zip(names, values, strict=True):
         object.__setattr__(made, name, value)
     return made
+
+
+def restorer(kind: type, fields: Mapping[str, Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """Makes an instance of the fields that a compiled function returned, as `make` does.
+
+    Args:
+        kind: the class.
+        fields: by name, in order; what is compile-time has its value, what is returned MISSING.
+    """
+    names, values = tuple(fields), tuple(fields.values())
+    return functools.partial(_restored, kind, names, values)
+
+
+def _restored(
+    kind: type, names: tuple[str, ...], known: tuple[Any, ...], returned: tuple[Any, ...]
+) -> Any:
+    rest = iter(returned)
+    values = tuple(next(rest) if value is MISSING else value for value in known)
+    return make(kind, names, values)
 
 
 def passed_fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

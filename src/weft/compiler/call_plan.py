@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.base import ArgumentKind
     from weft.arguments.signature import Signature
+    from weft.frontend.results import RestoredResult
 
 _WRITTEN: Final = 1
 _STREAM: Final = 2
@@ -28,7 +29,10 @@ ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def make_call_plan(
-    signature: Signature, written_arguments: Container[str], returns_objects: bool
+    signature: Signature,
+    written_arguments: Container[str],
+    returns_objects: bool,
+    result: RestoredResult | None = None,
 ) -> _native.CallPlan:
     """The plan for a compiled function.
 
@@ -38,6 +42,7 @@ def make_call_plan(
             items of containers; a read-only array is refused there.
         returns_objects: whether it returns a tensor that it was given, so that tensors must arrive as
             counted objects.
+        result: what becomes of a returned tuple and its items; see `weft.frontend.results`.
     """
     passed = signature.passed
     defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}
@@ -54,6 +59,7 @@ def make_call_plan(
         items=tuple(
             item_plan(p.kind, p.name, written_arguments) if p.kind.parts else None for p in passed
         ),
+        result=result,
     )
 
 

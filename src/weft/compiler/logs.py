@@ -11,7 +11,7 @@ import functools
 import logging
 from typing import Final
 
-from weft.config import config, unknown_variables
+from weft.config import config, misspelt_variables
 
 FORMAT: Final = "weft: %(levelname)s: %(message)s"
 
@@ -32,10 +32,12 @@ def show_logs() -> None:
         # A program that handles the root logger sees each message there already.
         if not _log.hasHandlers():
             _log.addHandler(_handler)
-    _warn_of_unknown_variables()
+    _warn_of_misspelt_variables()
 
 
 @functools.cache
-def _warn_of_unknown_variables() -> None:
-    for name in unknown_variables():
-        _log.warning("the environment variable %s means nothing to weft; is it misspelt?", name)
+def _warn_of_misspelt_variables() -> None:
+    for name, meant in misspelt_variables().items():
+        _log.warning(
+            "the environment variable %s means nothing to weft; did you mean %s?", name, meant
+        )

@@ -8,7 +8,7 @@ is an error that lists what there is. Next: pipeline.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.compiler.options import OPTIONS, CompileOption, CompileOptions
 from weft.errors import OptionError, UnavailableError, brief
@@ -80,7 +80,7 @@ def typed_options(items: object) -> list[CompileOption]:
     Raises:
         OptionError: if an item is neither, or a class that needs a value.
     """
-    given: tuple[object, ...] = items if isinstance(items, tuple) else (items,)  # pyright: ignore[reportUnknownVariableType]
+    given = cast("tuple[Any, ...]", items if isinstance(items, tuple) else (items,))
     return [_typed("weft.compile[...]", item) for item in given]
 
 
@@ -122,8 +122,9 @@ def make_options(
 
 
 def options_from(given: object) -> list[CompileOption]:
-    """Options from whatever a user passes as ``options=``: a string, an option, None for no options, or a tuple or
-    list of options and strings.
+    """Options from whatever a user passes as ``options=``: strings and options, one or a list or tuple of them.
+
+    None is no option.
 
     Raises:
         OptionError: if it is something else, or anything in it is wrong.
@@ -133,7 +134,7 @@ def options_from(given: object) -> list[CompileOption]:
     """
     if given is None:
         return []
-    items: Sequence[object] = given if isinstance(given, list | tuple) else (given,)  # pyright: ignore[reportUnknownVariableType]
+    items = cast("Sequence[object]", given) if isinstance(given, list | tuple) else (given,)
     options: list[CompileOption] = []
     for item in items:
         options += parse_options(item) if isinstance(item, str) else [_typed("options=", item)]

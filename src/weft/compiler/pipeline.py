@@ -18,13 +18,15 @@ from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
+from weft.compiler.hooks import Hooks
 from weft.compiler.inspection import Inspection
+from weft.compiler.list_arguments import explained
 from weft.compiler.logs import show_logs
 from weft.compiler.module_text import module_text
 from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
 from weft.config import config
-from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, ToolchainError
+from weft.errors import REPORT_HINT, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace
@@ -36,17 +38,17 @@ from weft.runtime.executor.registry import choose_executor
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Backend
+    from weft.compiler.hooks import PostCompileHook
     from weft.frontend.source import FunctionSource
     from weft.frontend.trace import TracedModule
     from weft.language.functions import HostFunction
 
-    PostCompileHook = Callable[[ModuleOp], object]
 
 _log = logging.getLogger("weft")
 
@@ -81,8 +83,10 @@ def compile_function(
         target = choose_target(signature, options, is_call)
         signature = signature.for_device(target.device_type)
         backend = find_backend(target.name)
-    traced = lower(source, signature, backend, artifacts, hooks)
-    with reported(f"the target {backend.name}", source):
+    edits = Hooks(hooks)
+    with explained(source, arguments, keywords):
+        traced = lower(source, signature, backend, artifacts, edits)
+    with edits.blamed(), reported(f"the target {backend.name}", source):
         code = away_from_signals(
             lambda: backend.compile(traced.module, target.architecture, options, artifacts)
         )
@@ -95,7 +99,7 @@ def compile_function(
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         debuggable = options.generate_line_info and backend.device_type == CPU
         load = functools.partial(load_object, debuggable=debuggable)
-        with reported("linking", source):
+        with edits.blamed(), reported("linking", source):
             image = away_from_signals(lambda: link(code, load, executor.load_policy))
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
     timed = options.time or config.time
@@ -104,7 +108,12 @@ def compile_function(
     return make_compiled_function(
         CompiledDetails(
             image=image,
-            plan=make_call_plan(signature, traced.written_arguments, traced.returns_objects),
+            plan=make_call_plan(
+                signature,
+                traced.written_arguments,
+                traced.returns_objects,
+                traced.restored_result,
+            ),
             signature=signature,
             executor=executor,
             captured=traced.captured,
@@ -122,7 +131,7 @@ def lower(
     signature: Signature,
     backend: Backend,
     artifacts: Artifacts,
-    hooks: Sequence[PostCompileHook] = (),
+    hooks: Hooks | None = None,
 ) -> TracedModule:
     """The part of the path that is independent of machine code: trace, passes, wrapper, hooks.
 
@@ -134,11 +143,10 @@ def lower(
         lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"), reported("the wrapper", source):
         attach_ffi_wrapper(traced.module, signature)
-    if artifacts.options.verify or hooks:
-        _verify(traced.module, "the wrapper")
-    for hook in hooks:
-        hook(traced.module)
-        _verify(traced.module, f"the post-compile hook {getattr(hook, '__name__', hook)!s}")
+    if artifacts.options.verify or (hooks is not None and hooks.functions):
+        _verify(traced.module)
+    if hooks is not None:
+        hooks.run(traced.module)
     with artifacts.stage("keep IR"):
         artifacts.record("ir", module_text(traced.module))
     return traced
@@ -171,14 +179,10 @@ def _signature(
     return infer_signature(source.name, source.parameters, arguments, keywords)
 
 
-def _verify(module: ModuleOp, after: str) -> None:
+def _verify(module: ModuleOp) -> None:
     try:
         module.verify()
     except Exception as error:
-        if after.startswith("the post-compile hook"):
-            raise CompileError(
-                "HOOK_BROKE_MODULE", f"{after} left an invalid module: {error}"
-            ) from error
         raise InternalCompilerError(
-            "INVALID_IR", f"the module is invalid after {after}: {error}", hint=REPORT_HINT
+            "INVALID_IR", f"the module is invalid after the wrapper: {error}", hint=REPORT_HINT
         ) from error

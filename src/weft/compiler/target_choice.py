@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weft.backends.registry import find_backend
 from weft.driver.device import find_architecture
 from weft.errors import ArgumentValueError, OptionError
-from weft.types.device import CPU, CUDA
+from weft.types.device import CPU, CUDA, device_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +71,7 @@ def choose_target(
                 f"argument '{other.name}' on {_device_name(other.device_type)}",
                 hint="all tensors of a call are on the CPU, or all on CUDA devices",
             )
+    _check_one_device(signature)
     wanted = options.insists_on_target if placed else options.wants_target
     backend = find_backend(
         wanted or (_target_of(placed[0].device_type) if placed else DEFAULT_TARGET)
@@ -113,6 +114,22 @@ def _architecture(
         return options.gpu_arch
     on_gpu = placed and placed[0].device_type == CUDA
     return find_architecture(placed[0].ordinal if on_gpu else None)
+
+
+def _check_one_device(signature: Signature) -> None:
+    """A call's tensors are on one device, so no call could have what is declared to be on two."""
+    declared = [
+        (p.name, device_name(p.kind.device_type, p.kind.device_index))
+        for p in signature.tensors()
+        if p.kind.device_type is not None and p.kind.device_index is not None
+    ]
+    for name, device in declared[1:]:
+        if device != declared[0][1]:
+            raise ArgumentValueError(
+                "TENSORS_ON_TWO_DEVICES",
+                f"argument '{declared[0][0]}' is on {declared[0][1]}, argument '{name}' on {device}",
+                hint='the tensors of a call are on one device; leave the index out, as in device="cuda", for any',
+            )
 
 
 def _target_of(device_type: int) -> str:

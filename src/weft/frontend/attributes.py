@@ -10,7 +10,6 @@ import ast
 import functools
 import inspect
 import math
-from difflib import get_close_matches
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,7 +19,7 @@ from weft.frontend.context import HOST, BoundMethod, FrontendCallable
 from weft.frontend.scope import resolved
 from weft.frontend.staging import holds_kernel_object
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
-from weft.language import LANGUAGE, LanguageName, access, other_name, views
+from weft.language import LANGUAGE, LanguageName, access, hint_for, views
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
@@ -84,10 +83,7 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
         return resolved(getattr(namespace, name))
     except AttributeError:
         known = [row for row in LANGUAGE if row.startswith(f"{namespace.name}.")]
-        meant = other_name(name)
-        near = get_close_matches(f"{namespace.name}.{name}", known, n=3, cutoff=0.6)
-        near = [meant] if meant else near
-        hint = f"did you mean {' or '.join(f'weft.{row}' for row in near)}?" if near else ""
+        hint = hint_for(name, near=known)
         if isinstance(getattr(math, name, None), float):
             hint = f"write math.{name}, of Python's own math"
         raise NameResolutionError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.structure import contains_staged
-from weft.language import LanguageName, other_name, resolve
+from weft.language import LanguageName, hint_for, resolve
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -233,9 +233,7 @@ class Scope:
         known = {*self.local_names, *self.source.closure, *self.source.globals, *_BUILTINS}
         near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else ""
-        meant = None if near else other_name(name)
-        if meant is not None:
-            hint = f"did you mean weft.{meant}?"
+        hint = hint or hint_for(name, near=())
         return NameResolutionError("NAME_UNKNOWN", f"'{name}' is not defined", hint=hint)
 
 

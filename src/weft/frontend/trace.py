@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.signature import Signature
     from weft.frontend.captured import CapturedValue
+    from weft.frontend.results import RestoredResult
     from weft.frontend.source import FunctionSource
 
 
@@ -49,12 +50,13 @@ class TracedModule:
         captured: globals and closure constants that were read; a direct call asks each `is_current()`.
         result: what the host function returns, as `weft.dialects.ffi` describes it; also its attribute
             `weft.result`.
+        restored_result: what Python makes of it.
         returns_objects: whether it returns a tensor that it was given.
     """
 
     __slots__ = (
         *("captured", "kernels", "module", "result"),
-        *("returns_objects", "written_arguments"),
+        *("restored_result", "returns_objects", "written_arguments"),
     )
 
     def __init__(
@@ -64,6 +66,7 @@ class TracedModule:
         written_arguments: frozenset[str],
         captured: tuple[CapturedValue, ...],
         result: Attribute,
+        restored_result: RestoredResult | None,
         returns_objects: bool,
     ) -> None:
         self.module = module
@@ -71,6 +74,7 @@ class TracedModule:
         self.written_arguments = written_arguments
         self.captured = captured
         self.result = result
+        self.restored_result = restored_result
         self.returns_objects = returns_objects
 
 
@@ -127,7 +131,7 @@ def _trace(
     builder.location = place
     results = Results(builder)
     try:
-        tree = results.tree(value)
+        tree, restored = results.describe(value)
     except WeftError as error:
         error.location = error.location or frame.scope.places.get(RESULT, place)
         raise
@@ -143,6 +147,7 @@ def _trace(
         written,
         session.captures.values(),
         tree,
+        restored,
         results.has_tensors,
     )
 

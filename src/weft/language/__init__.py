@@ -208,26 +208,26 @@ def language_name(name: str) -> LanguageName:
     raise AttributeError(f"weft has no {name!r}")
 
 
-def other_name(name: str, known: Collection[str] = ()) -> str | None:
-    """The name of weft's that is meant by one of CUDA's, numba's or Triton's; only a mistake asks for it.
+def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | None = None) -> str:
+    """What to write for a name that weft does not have, or an empty string; only a mistake asks for it.
+
+    CUDA's, numba's and Triton's names for what weft has come first, then what weft has not, then misspellings.
 
     Args:
         name: as written, without ``weft.``.
         known: names besides those of the language.
+        near: the names that it may be misspelt for; all, unless it is given.
     """
-    from weft.language.other_names import meant
+    from weft.language import other_names
     from weft.types.dtype import DTYPES
 
-    return meant(name, {*LANGUAGE, *known, "ceil_div", *(dtype.name for dtype in DTYPES)})
-
-
-def _near(name: str) -> str:
-    from difflib import get_close_matches  # only a mistake needs it
-
-    near = get_close_matches(name, LANGUAGE, n=3, cutoff=0.6)
-    if near:
-        return f"did you mean {' or '.join(f'weft.{found}' for found in near)}?"
-    return "docs/reference/language.md lists the names that there are"
+    names = {*LANGUAGE, *known}
+    meant = other_names.meant(name, {*names, "ceil_div", *(dtype.name for dtype in DTYPES)})
+    absent = other_names.absent(name)
+    if meant is None and absent is not None:
+        return absent
+    found = [meant] if meant else other_names.near(name, names if near is None else near)
+    return f"did you mean {' or '.join(f'weft.{one}' for one in found)}?" if found else ""
 
 
 def resolve(name: str) -> object:
@@ -243,7 +243,7 @@ def resolve(name: str) -> object:
         raise NameResolutionError(
             "UNKNOWN_NAME",
             f"weft.{name} is no operation",
-            hint=_near(name),
+            hint=hint_for(name) or "docs/reference/language.md lists the names that there are",
         )
     from importlib import import_module
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection, Container
 
 # In lower case, without the underscores around it and without `_sync`.
 _NAMES: Final = {
@@ -50,7 +50,60 @@ _NAMES: Final = {
     "float8e5": "f8e5m2",
     "uchar": "u8",
 }
+_RANDOM: Final = "random numbers; fill a tensor with them, or compute them from a counter"
+_MATRIX: Final = "matrix instructions; write the loop, or the instruction with weft.inline_ptx"
+_COPIES: Final = (
+    "asynchronous copies; assign elements, or write the instruction with weft.inline_ptx"
+)
+_MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
+_LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
+_TUNING: Final = "autotuner; make the choice a weft.Constexpr parameter and time the calls"
+# What others have and weft has not: the same in lower case, and what follows "weft has no".
+_ABSENT: Final = {
+    **dict.fromkeys(
+        "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
+    ),
+    **dict.fromkeys(
+        "mma wmma wgmma tcgen05 ldmatrix stmatrix load_matrix mma_sync dot dp4a".split(), _MATRIX
+    ),
+    **dict.fromkeys("cp_async cp_async_bulk memcpy_async tma copy_async mbarrier".split(), _COPIES),
+    **dict.fromkeys(
+        "zeros ones full zeros_like ones_like empty_like arange linspace".split(), _MAKERS
+    ),
+    **dict.fromkeys(
+        "sort argsort scan cumsum matmul gemm fft cublas cub thrust conv2d softmax".split(),
+        _LIBRARY,
+    ),
+    **dict.fromkeys("autotune tune heuristics".split(), _TUNING),
+}
 _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}
+
+
+def absent(name: str) -> str | None:
+    """What to say of a name of something that weft does not have, or None.
+
+    Example:
+        >>> absent("curand")
+        'weft has no random numbers; fill a tensor with them, or compute them from a counter'
+    """
+    what = _ABSENT.get(name.strip("_").lower().removesuffix("_sync"))
+    return None if what is None else f"weft has no {what}"
+
+
+def near(name: str, known: Collection[str]) -> list[str]:
+    """Up to three names that look like `name` misspelt, or that have it among their words.
+
+    Example:
+        >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["warp_sum", "sym"])
+        (['sync_threads'], ['warp_sum'])
+    """
+    from difflib import get_close_matches  # only a mistake needs it
+
+    last = {one.rpartition(".")[2]: one for one in sorted(known, reverse=True)}
+    words = name.lower().strip("_")
+    close = get_close_matches(name, last, n=3, cutoff=0.7)
+    parts = [one for one in sorted(last) if words in one.lower().split("_")] if words else []
+    return [last[one] for one in dict.fromkeys([*close, *parts])][:3]
 
 
 def meant(name: str, known: Container[str]) -> str | None:

@@ -72,15 +72,18 @@ def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType) -> str
     return printer.site("argument_kind", op.place, f"{what} ({dtype.name})")
 
 
+def _kind_or_range(printer: WrapperPrinter, kind: str, kind_site: str, range_site: str) -> str:
+    """The site for what is no int of 64 bits: one of more bits is of the right kind, and out of range."""
+    is_big = printer.let(f"icmp eq i32 {kind}, {BIG_INT}")
+    return printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
+
+
 def _decode_integer(
     printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
 ) -> str:
     is_int = _is_int_or_bool(printer, kind)
-    # An int beyond 64 bits is of the right kind, and out of range.
-    is_big = printer.let(f"icmp eq i32 {kind}, {BIG_INT}")
     range_site = printer.site("integer_range", op.place, range_text(dtype))
-    kind_site = _kind_site(printer, op, dtype)
-    site = printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
+    site = _kind_or_range(printer, kind, _kind_site(printer, op, dtype), range_site)
     printer.require_of(is_int, site, argument)
     value = printer.field(argument, ANY_VALUE, "i64", op.stem)
     result = llvm_type(op.result.type)
@@ -131,7 +134,10 @@ def _decode_float(
     printer.branch_if(is_float, from_float, from_int, LIKELY)
     printer.start(from_int)
     is_int = _is_int_or_bool(printer, kind)
-    printer.require_of(is_int, _kind_site(printer, op, dtype), argument)
+    text = f"an int of at most 64 bits, or a float ({dtype.name})"
+    range_site = printer.site("integer_range", op.place, text)
+    site = _kind_or_range(printer, kind, _kind_site(printer, op, dtype), range_site)
+    printer.require_of(is_int, site, argument)
     integer = printer.field(argument, ANY_VALUE, "i64")
     converted = printer.let(f"sitofp i64 {integer} to double")
     after_int = printer.label
@@ -196,7 +202,9 @@ def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
     is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
     is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
     is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
-    site = printer.site("argument_kind", op.place, "a stream (a handle, an int or None)")
+    kind_site = printer.site("argument_kind", op.place, "a stream (a handle, an int or None)")
+    range_site = printer.site("integer_range", op.place, "a stream's handle, of at most 64 bits")
+    site = _kind_or_range(printer, kind, kind_site, range_site)
     printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
     value = printer.field(argument, ANY_VALUE, "ptr")
     printer.values[op.result] = printer.let(f"select i1 {is_none}, ptr null, ptr {value}", op.stem)
@@ -208,7 +216,9 @@ def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
     is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
     is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
     is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
-    site = printer.site("argument_kind", op.place, f"an address ({op.text.data})")
+    kind_site = printer.site("argument_kind", op.place, f"an address ({op.text.data})")
+    range_site = printer.site("integer_range", op.place, "an address, of at most 64 bits")
+    site = _kind_or_range(printer, kind, kind_site, range_site)
     printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
     given = printer.field(argument, ANY_VALUE, "i64")
     address = printer.let(f"select i1 {is_none}, i64 0, i64 {given}")

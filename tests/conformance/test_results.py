@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host function returns is to Python what it was: tuples, lists and records, at every depth."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import weakref
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import weft
+
+
+class Point(NamedTuple):
+    x: weft.i32
+    y: weft.f64
+
+
+Plain = collections.namedtuple("Plain", "first second")
+
+
+@dataclass(frozen=True)
+class Job:
+    point: Point
+    name: weft.Constexpr
+    array: Any
+    shift: weft.f32 | None = None
+
+    def __post_init__(self):
+        raise AssertionError("the class's own code does not run")
+
+
+@dataclass(frozen=True)
+class Slotted:
+    __slots__ = ("value",)
+    value: weft.i32
+
+
+@weft.jit
+def named(n: weft.i32):
+    return Point(n, 2.0)
+
+
+@weft.jit
+def of_no_types(n: weft.i32):
+    return Plain(n, (n, Plain(1, None)))
+
+
+@weft.jit
+def nested(n: weft.i32):
+    return [(Point(n, 1.0), n), [Slotted(n)], (), []]
+
+
+@weft.jit
+def either(n: weft.i32):
+    if n > 2:
+        return Point(n, 1.0)
+    return Point(-n, 2.0)
+
+
+@weft.jit
+def plain(n: weft.i32):
+    return n, (n, 1)
+
+
+@weft.jit
+def given(job: Job):
+    return job, job.point.x
+
+
+CASES = {
+    named: Point(3, 2.0),
+    of_no_types: Plain(3, (3, Plain(1, None))),
+    nested: [(Point(3, 1.0), 3), [Slotted(3)], (), []],
+    either: Point(3, 1.0),
+    plain: (3, (3, 1)),
+}
+
+WAYS = {
+    "direct": lambda f, *a: f(*a),
+    "compiled": lambda f, *a: weft.compile(f, *a)(*a),
+    "prepared": lambda f, *a: weft.compile(f, *a).prepare(*a)(),
+    "tvm-ffi": lambda f, *a: weft.compile(f, *a, options="--enable-tvm-ffi")(*a),
+}
+
+
+def same(one, other):
+    """Equal, with the same classes at every depth."""
+    if type(one) is not type(other) or one != other:
+        return False
+    if not isinstance(one, tuple | list):
+        return True
+    return all(same(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.function.__name__)
+def test_a_result_is_of_the_class_that_was_returned(function, way):
+    assert same(WAYS[way](function, 3), CASES[function])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_that_was_given_comes_back_with_its_constants_and_its_very_arrays(way):
+    array = np.zeros(3, np.float32)
+    job = object.__new__(Job)
+    for name, value in (
+        ("point", Point(4, 0.5)),
+        ("name", "it"),
+        ("array", array),
+        ("shift", None),
+    ):
+        object.__setattr__(job, name, value)
+    returned, x = WAYS[way](given, job)
+    assert type(returned) is Job
+    assert x == 4
+    assert same(returned.point, Point(4, 0.5))
+    assert (returned.name, returned.shift) == ("it", None)
+    assert np.shares_memory(returned.array, array)
+
+
+def test_as_an_object_it_is_a_sequence():
+    fn = weft.compile(named, 3)
+    fn.objects = "objects"
+    assert list(fn(3)) == [3, 2.0]
+
+
+def test_another_language_gets_a_sequence():
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    result = weft.compile(named, 3).as_tvm_ffi()(3)
+    assert isinstance(result, tvm_ffi.Array)
+    assert list(result) == [3, 2.0]
+
+
+def test_what_makes_the_results_is_collected_with_the_function():
+    def build():
+        class Local(NamedTuple):
+            x: weft.i32
+
+        @weft.jit
+        def local(n: weft.i32):
+            return Local(n)
+
+        fn = weft.compile(local, 1)
+        assert fn(1).x == 1
+        Local.fn = fn
+        return weakref.ref(fn)
+
+    reference = build()
+    gc.collect()
+    assert reference() is None
+
+
+@dataclass
+class Mutable:
+    x: int
+
+
+@weft.jit
+def mutable(n: weft.i32):
+    return Mutable(n)
+
+
+def test_a_dataclass_that_is_not_frozen_is_refused():
+    with pytest.raises(weft.CompileError):
+        mutable(3)
