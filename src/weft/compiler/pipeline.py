@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from weft._native import CallPlan
     from weft.backends.base import Backend
     from weft.compiler.hooks import PostCompileHook
     from weft.frontend.source import FunctionSource
@@ -108,12 +109,7 @@ def compile_function(
     return make_compiled_function(
         CompiledDetails(
             image=image,
-            plan=make_call_plan(
-                signature,
-                traced.written_arguments,
-                traced.returns_objects,
-                traced.restored_result,
-            ),
+            plan=_call_plan(signature, traced),
             signature=signature,
             executor=executor,
             captured=traced.captured,
@@ -123,6 +119,12 @@ def compile_function(
             documentation=source.function.__doc__,
             module=source.function.__module__,
         )
+    )
+
+
+def _call_plan(signature: Signature, traced: TracedModule) -> CallPlan:
+    return make_call_plan(
+        signature, traced.written_arguments, traced.returns_objects, traced.restored_result
     )
 
 
