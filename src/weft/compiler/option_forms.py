@@ -95,7 +95,7 @@ def _typed(where: str, item: object) -> CompileOption:
         return item()
     raise OptionError(
         "OPTION_UNKNOWN",
-        f"{where} takes options, received {brief(item)}",
+        f"{where} takes options, received {brief(item)}",  # pyright: ignore[reportUnknownArgumentType]
         hint="the options are " + ", ".join(f"weft.{o.__name__}" for o in OPTIONS),
     )
 
