@@ -165,17 +165,18 @@ int set_result(CallPlan* plan, PyObject* result) {
 }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-  static const char* kNames[] = {"name",          "signature_text",        "parameters",  "positional_count",
-                                 "defaults",      "written_mask",          "stream_mask", "release_gil",
-                                 "owned_tensors", "positional_only_count", "foreign",     "items",
-                                 "result",        nullptr};
+  static const char* kNames[] = {
+      "name",        "signature_text", "parameters",    "positional_count",      "defaults", "written_mask",
+      "stream_mask", "release_gil",    "owned_tensors", "positional_only_count", "foreign",  "items",
+      "result",      nullptr};
   PyObject *name, *signature, *parameters, *positional = Py_None, *defaults = nullptr;
   PyObject *written = nullptr, *streams = nullptr, *items = nullptr, *result = nullptr;
   int release_gil = 0, owned_tensors = 0, foreign = 0;
   Py_ssize_t positional_only = 0;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpOO:CallPlan", const_cast<char**>(kNames),
                                    &name, &signature, &parameters, &positional, &defaults, &written, &streams,
-                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items, &result)) {
+                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items,
+                                   &result)) {
     return nullptr;
   }
   Reference self(type->tp_alloc(type, 0));
@@ -203,7 +204,8 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   plan->owned_tensors = owned_tensors != 0;
   plan->foreign = foreign != 0;
   if (set_defaults(plan, defaults) != 0 || set_mask(plan, written, kArgumentWritten, "written_mask") != 0 ||
-      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0 || set_result(plan, result) != 0) {
+      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0 ||
+      set_result(plan, result) != 0) {
     return nullptr;
   }
   return self.release();

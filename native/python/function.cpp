@@ -206,9 +206,8 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
 }
 
 // What `dir` does not show: how the package itself makes and holds a function.
-constexpr const char* kInternal[] = {"details",     "plan",        "owner",
-                                     "from_object", "from_address", "report_first_call",
-                                     "__vectorcalloffset__"};
+constexpr const char* kInternal[] = {
+    "details", "plan", "owner", "from_object", "from_address", "report_first_call", "__vectorcalloffset__"};
 
 // The attributes of the function and, as for `get_attribute`, those of its details.
 PyObject* list_attributes(PyObject* self, PyObject*) {

@@ -38,8 +38,8 @@ bool fits(PyObject* object, const ResultPolicy& policy);
 PyObject* array_to_python(TVMFFIObject* object, const ResultPolicy& policy);
 PyObject* map_to_python(TVMFFIObject* object, const ResultPolicy& policy);
 
-// What a compiled function's tuple is to Python, by CallPlan::result: a list, a named tuple, a dataclass. It goes
-// no deeper than what was compiled. A new reference.
+// What a compiled function's tuple is to Python, by CallPlan::result: a list, a named tuple, a dataclass. It
+// goes no deeper than what was compiled. A new reference.
 PyObject* restore_result(PyObject* tuple, PyObject* plan);
 
 // The tensor that an exporting object stands for as an instance of a class; `source` is a Tensor or a

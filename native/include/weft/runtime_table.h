@@ -138,7 +138,7 @@ struct weft_cpu_launch {
   KIND(item_count, "ValueError")                                                             \
   /* fail_any; `index`: the item of a shape that is no int */                                \
   KIND(shape_item, "TypeError")                                                              \
-  /* fail_any; `index`: the item of a shape that is an int beyond 64 bits */                  \
+  /* fail_any; `index`: the item of a shape that is an int beyond 64 bits */                 \
   KIND(shape_item_range, "ValueError")                                                       \
   /* fail(address, alignment in bytes) */                                                    \
   KIND(address_alignment, "ValueError")
