@@ -188,7 +188,7 @@ def test_records_that_do_not_fit_are_dropped_and_reported(words):
 
 
 def test_a_cursor_never_wraps_back_into_the_buffer():
-    body = LOOP.replace("weft.grid_dim.x, 1", "1 << 31, 1")
+    body = LOOP.replace("weft.grid_dim.x, 1", "(1 << 31) - 1, 1")
     prof = recorded(body, 8, n=10)
     assert np.flatnonzero(prof).tolist() == [0, 1]
 
@@ -419,7 +419,10 @@ def test_a_constant_grid_that_does_not_fit_is_an_error_at_the_launch(body, code,
 
 def test_a_buffer_that_ends_behind_the_first_records_is_said_to_be_too_small():
     problems = decode_tirx(recorded(LOOP, 3, grid=2, n=10)).problems
-    assert problems == ["lane b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small"]
+    assert problems == [
+        "lane b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small",
+        "2 starts have no end, the first of event 1 in lane b0/g0",
+    ]
 
 
 def test_outside_a_kernel_the_name_says_so():

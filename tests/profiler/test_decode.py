@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -56,12 +58,17 @@ def entries(recording, lane: int, origin: int) -> list[Entry]:
     ]
 
 
+def of_the_buffer(problems: list[str]) -> list[str]:
+    """Those that a stream of random starts and ends does not have by itself."""
+    return [problem for problem in problems if not re.match(r"\d+ (starts|ends) have no ", problem)]
+
+
 @FEW
 @given(streams(finalize=True), st.integers(1, (1 << 32) - 5000))
 def test_a_tirx_stream_comes_back(given_streams, start):
     groups, lanes = given_streams
     recording = decode_tirx(tirx_buffer(lanes, groups, start_ns=start))
-    assert recording.problems == []
+    assert of_the_buffer(recording.problems) == []
     for lane, written in enumerate(lanes):
         assert entries(recording, lane, start) == written
 
@@ -98,7 +105,7 @@ def test_a_lane_stream_comes_back(given_streams, clock, ratio):
         lanes, groups, names=names, capacity=30, start_clock=clock, ratio=ratio, flags=flags
     )
     recording = decode_lane(words)
-    assert recording.problems == []
+    assert of_the_buffer(recording.problems) == []
     assert recording.events == names
     for lane, written in enumerate(lanes):
         assert entries(recording, lane, 1 << 50) == written

@@ -84,7 +84,7 @@ def CudaProfiler(  # the name that programs for TIRx use
         )
     buffer = buffer_words("CudaProfiler", profiler_buffer)
     check_top_level(builder, "CudaProfiler")
-    stride = positive(builder, "write_stride", write_stride, types.u32.maximum)
+    stride = positive(builder, "write_stride", write_stride, wire.TIRX_MOST_STRIDE)
     groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_LANES)
     if isinstance(stride, int) and isinstance(groups, int) and stride < groups:
         raise ValueRangeError(

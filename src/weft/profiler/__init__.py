@@ -55,7 +55,12 @@ def __getattr__(name: str) -> object:
     elif name in _MODULE_OF:
         from importlib import import_module
 
-        value = getattr(import_module(_MODULE_OF[name]), name)
+        try:
+            value = getattr(import_module(_MODULE_OF[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise ImportError("weft.profiler needs NumPy: pip install weft[profiler]") from error
     else:
         raise AttributeError(f"module 'weft.profiler' has no attribute {name!r}")
     globals()[name] = value

@@ -21,6 +21,7 @@ from weft.profiler.records import (
     segments,
     unwrapped,
 )
+from weft.profiler.spans import find_spans
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ def _decode_lanes(words: NDArray[np.uint64], prologue: Prologue, recording: Reco
     _add_times(rows, raw, lane, chosen, prologue, recording)
     recording.records = rows
     _report(recording, prologue, chosen, attempted, kept, len(claimed))
+    find_spans(recording, recording.problems)
     return recording
 
 

@@ -58,8 +58,10 @@ def plot(
         raise ArgumentValueError(
             "PROFILER_LAUNCH", f"launch {launch} of a trace with {len(trace.launches)} launches"
         )
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("a picture needs matplotlib: pip install weft[plot]") from error
     recording = trace.launches[launch].recording
     shown = min(len(recording.lanes), lanes)
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")

@@ -6,13 +6,16 @@ In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from weft import _native
-from weft.errors import ArgumentValueError, SignatureError
+from weft.errors import ArgumentValueError, SignatureError, brief
 from weft.profiler.buffers import device_tensor, read_device
+from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +42,47 @@ LANE: Final = np.dtype(
         ("is_complete", np.bool_),
     ]
 )
+_NAMES: Final = (
+    "expected a list of names, a dict from events' numbers to names, or an Enum of the events"
+)
 BLOCK_LIMIT: Final = 1 << 31
+
+
+def list_of_names(given: object) -> list[str]:
+    """Names by number, as a list: of a sequence, a mapping from numbers to names, or an `enum.Enum`.
+
+    Raises:
+        TypeError: for anything else.
+        ArgumentValueError: for a number that is no event's.
+    """
+    names: Any = given
+    if isinstance(given, type) and issubclass(given, Enum):
+        names = {member: member.name for member in given}
+    if isinstance(names, Mapping):
+        table = {_event_number(key): name for key, name in cast("Mapping[Any, Any]", names).items()}
+        found = [
+            table.get(number, f"event {number}") for number in range(max(table, default=-1) + 1)
+        ]
+    else:
+        if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+            raise TypeError(f"the event names are {brief(cast('object', names))}, {_NAMES}")
+        found = list(cast("Iterable[Any]", names))
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"the event names hold {brief(name)}, {_NAMES}")
+    return found
+
+
+def _event_number(key: object) -> int:
+    number = key.value if isinstance(key, Enum) else key
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"the event names have the key {brief(key)}, {_NAMES}")
+    if not 0 <= number < wire.LANE_MOST_EVENTS:
+        raise ArgumentValueError(
+            "PROFILER_EVENT",
+            f"the event names have the number {number}; expected 0 to {wire.LANE_MOST_EVENTS - 1}",
+        )
+    return number
 
 
 class Recording:

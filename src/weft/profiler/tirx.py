@@ -7,20 +7,32 @@ In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wro
 from __future__ import annotations
 
 import operator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from weft.errors import ArgumentValueError
-from weft.profiler.records import LANE, RECORD, Recording, as_words, segments, unwrapped
+from weft.profiler.records import (
+    LANE,
+    RECORD,
+    Recording,
+    as_words,
+    list_of_names,
+    segments,
+    unwrapped,
+)
+from weft.profiler.spans import find_spans
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from enum import Enum
     from os import PathLike
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
+
+    EventNames: TypeAlias = Iterable[str] | Mapping[int | Enum, str] | type[Enum]
 
 _LOW: Final = 0xFFFFFFFF
 
@@ -52,7 +64,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
     return lane // num_groups, lane % num_groups, event, tag & 3
 
 
-def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
+def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
     """Reads what a kernel with `CudaProfiler` recorded.
 
     Times are unwrapped to 64 bits: they are right while neighbouring records of a lane are less than 4.29 s
@@ -60,10 +72,11 @@ def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
 
     Args:
         buffer: 8-byte integers; see `as_words`.
-        event_names: names by number.
+        event_names: a list by number, a dict from numbers to names, or their `enum.Enum`.
 
     Raises:
-        SignatureError, ArgumentValueError: for what is no buffer of a profiler at all.
+        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+        TypeError: for names of another kind.
 
     Example:
         >>> import numpy
@@ -72,9 +85,15 @@ def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
         >>> recording.records["time"].tolist(), recording.problems
         ([0.0, 40.0, 50.0], [])
     """
-    words = as_words(buffer)
+    words, names = as_words(buffer), list_of_names(event_names)
     if not len(words):
         raise ArgumentValueError("PROFILER_BUFFER", "the buffer is empty; word 0 is its header")
+    if int(words[0]) == wire.LANE_MAGIC:
+        raise ArgumentValueError(
+            "PROFILER_BUFFER",
+            "this is a buffer of weft.profiler.Profiler, or made by weft.profiler.buffer",
+            hint="decode_lane reads it; CudaProfiler takes a buffer of zeros",
+        )
     problems: list[str] = []
     groups, blocks = _header(int(words[0]), problems)
     slots = np.flatnonzero(words[1:]) + 1
@@ -90,9 +109,10 @@ def decode_tirx(buffer: object, event_names: Sequence[str] = ()) -> Recording:
     order = np.argsort(lane, kind="stable")
     slots, lane = slots[order], lane[order].astype(np.int64)
     slots, lane = _without_leftovers(words, slots, lane, problems)
-    recording = _recording(words[slots], lane, groups, lanes, event_names)
+    recording = _recording(words[slots], lane, groups, lanes, names)
     recording.problems = problems
     _check_lanes(recording, words, slots, lane, lanes)
+    find_spans(recording, problems)
     return recording
 
 
@@ -220,7 +240,7 @@ def _check_lanes(
 
 
 def export_to_perfetto_trace(
-    profiler_buffer: object, file_name: str | PathLike[str], event_type_names: Sequence[str]
+    profiler_buffer: object, file_name: str | PathLike[str], event_type_names: EventNames
 ) -> None:
     """Writes a buffer of `CudaProfiler` as a trace for https://ui.perfetto.dev.
 
@@ -228,11 +248,12 @@ def export_to_perfetto_trace(
 
     Args:
         profiler_buffer: the buffer after the launch.
-        file_name: is replaced.
-        event_type_names: names by the events' values.
+        file_name: is replaced; compressed if the name ends in ``.gz``.
+        event_type_names: as of `decode_tirx`.
 
     Raises:
-        SignatureError, ArgumentValueError: for what is no buffer of a profiler.
+        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+        TypeError: for names of another kind.
 
     Example:
         >>> import numpy
@@ -243,9 +264,10 @@ def export_to_perfetto_trace(
 
     from weft.profiler.perfetto import encode
     from weft.profiler.timeline import lay_out
+    from weft.profiler.trace import write
 
     recording = decode_tirx(profiler_buffer, event_type_names)
     for problem in recording.problems:
         logging.getLogger("weft").warning("profiler buffer: %s", problem)
     timeline: Any = lay_out([recording])
-    Path(file_name).write_bytes(encode(timeline))
+    write(file_name, encode(timeline))

@@ -138,9 +138,7 @@ class Trace:
         """What is missing or wrong, launch by launch."""
         found: list[str] = []
         for number, launch in enumerate(self.launches):
-            unmatched: list[str] = []
-            find_spans(launch.recording, unmatched)
-            found += [f"launch {number}: {p}" for p in (*launch.recording.problems, *unmatched)]
+            found += [f"launch {number}: {problem}" for problem in launch.recording.problems]
         return found
 
     @property
@@ -214,7 +212,10 @@ class Trace:
         """
         from importlib import import_module
 
-        pandas: Any = import_module("pandas")
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            raise ImportError("to_dataframe needs pandas: pip install pandas") from error
         return pandas.DataFrame(self.spans())
 
     def summary(self) -> str:
@@ -227,18 +228,13 @@ class Trace:
         """Writes a trace for https://ui.perfetto.dev; compressed if the name ends in ``.gz``."""
         from weft.profiler.perfetto import encode
 
-        data = encode(self.timeline())
-        if str(path).endswith(".gz"):
-            import gzip
-
-            data = gzip.compress(data)
-        Path(path).write_bytes(data)
+        write(path, encode(self.timeline()))
 
     def to_chrome(self, path: str | PathLike[str]) -> None:
-        """Writes JSON for chrome://tracing and what else reads that format."""
+        """Writes JSON for chrome://tracing and its like; compressed if the name ends in ``.gz``."""
         from weft.profiler.chrome import encode
 
-        Path(path).write_text(encode(self.timeline()))
+        write(path, encode(self.timeline()).encode())
 
     def plot(self, path: str | PathLike[str] | None = None, **options: Any) -> Any:
         """Draws the timeline with matplotlib, into a file if there is a path; returns the figure.
@@ -296,3 +292,12 @@ def _named(recording: Recording, number: int, start: int, cost_ns: float) -> NDA
 def _lookup(numbers: NDArray[Any], name_of: Any) -> NDArray[Any]:
     found, inverse = np.unique(numbers, return_inverse=True)
     return np.array([name_of(int(number)) for number in found])[inverse]
+
+
+def write(path: str | PathLike[str], data: bytes) -> None:
+    """Replaces a file; compressed if its name ends in ``.gz``, and the same bytes each time."""
+    if str(path).endswith(".gz"):
+        import gzip
+
+        data = gzip.compress(data, mtime=0)
+    Path(path).write_bytes(data)

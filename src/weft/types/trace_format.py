@@ -44,11 +44,14 @@ REFUSED_GROUP: Final = 3
 REFUSED_SIZE: Final = 4
 TAKEN_TWICE: Final = 5
 """No refusal: lanes that two threads took have records, and the report says that they cannot be trusted."""
+REFUSED_STRIDE_RANGE: Final = 6
+TIRX_MOST_STRIDE: Final = (1 << 31) - 1
 REFUSALS: Final = {
     REFUSED_LANES: "the grid has more than 2^20 lanes (blocks x num_groups), which the format cannot tell apart",
     REFUSED_STRIDE: "write_stride is smaller than blocks x num_groups, so that lanes would overwrite each other",
     REFUSED_GROUP: "a thread called init() with a group_id outside 0 .. num_groups - 1",
     REFUSED_SIZE: "the buffer is too small",
+    REFUSED_STRIDE_RANGE: "write_stride is not in 1 .. 2^31 - 1, as a negative one",
 }
 TAKEN_TWICE_TEXT: Final = (
     "a lane was taken twice: it has two leaders, a leader called init() twice, or the buffer was not zeroed before "

@@ -24,7 +24,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from weft.errors import CompileError, ValueRangeError
 from weft.language.tracing.emit import Emitter
 from weft.language.values import Scalar, Tensor
-from weft.types.trace_format import END, START
+from weft.types.trace_format import END, FINALIZE, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -158,11 +158,6 @@ def replace(builder: Builder, op: MarkOp, expand: Callable[[Emitter, Mark], Scal
     op.drop_all_references()
 
 
-def error_at(op: MarkOp, code: str, text: str, hint: str = "") -> CompileError:
-    """An error that names a marker's place."""
-    return CompileError(code, text, hint=hint, location=op.place)
-
-
 def check_pairs(marks: Iterable[MarkOp], name_of: Callable[[int], str]) -> None:
     """Raises if an event is ended that the kernel never starts.
 
@@ -173,28 +168,49 @@ def check_pairs(marks: Iterable[MarkOp], name_of: Callable[[int], str]) -> None:
     started = {op.mark.event for op in ops if op.mark.kind == START}
     for op in ops:
         if op.mark.kind == END and op.mark.event not in started:
-            raise error_at(
-                op,
+            raise CompileError(
                 "PROFILER_PAIR",
                 f"end({name_of(op.mark.event)}) stands in a kernel that has no start of it",
-                "start and end take the same event",
+                hint="start and end take the same event",
+                location=op.place,
             )
 
 
 def check_initialized(marks: Iterable[MarkOp], what: str) -> None:
-    """Raises if there are records and no `init`.
+    """Raises if there are records and no `init`, or a record that always comes before it.
 
     Raises:
-        CompileError: at the first record.
+        CompileError: at the first such record.
     """
     ops = list(marks)
-    if ops and not any(op.mark.kind == INIT for op in ops):
-        raise error_at(
-            ops[0],
+    first = next((op for op in ops if op.mark.kind == INIT), None)
+    if ops and first is None:
+        raise CompileError(
             "PROFILER_INIT",
             f"this kernel records with {what} and never calls its init()",
-            "call p.init(group_id) before the first start",
+            hint="call p.init(group_id) before the first start",
+            location=ops[0].place,
         )
+    # In the text's order; a later round of a loop around both comes after its first round's init.
+    early = next((op for op in ops if op.mark.kind not in (INIT, FINALIZE)), None)
+    if first is None or early is None or ops.index(first) < ops.index(early):
+        return
+    if not _share_a_loop(early, first):
+        raise CompileError(
+            "PROFILER_INIT",
+            "this record is made before init(), which names the thread's lane: it would be lost",
+            hint="call p.init(group_id) before the first start",
+            location=early.place,
+        )
+
+
+def _share_a_loop(one: Operation, other: Operation) -> bool:
+    parent = one.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp) and parent.is_ancestor(other):
+            return True
+        parent = parent.parent_op()
+    return False
 
 
 def most_times(op: Operation) -> int | None:

@@ -126,7 +126,7 @@ class TirxRecorder:
             emitter.u32(value) for value in (self._groups, mark.group, self._stride)
         )
         lanes = emitter.multiply(blocks, groups)
-        refusal = self._refusal(emitter, blocks, groups, group, stride, lanes, size)
+        refusal = self._refusal(emitter, blocks, mark.group, lanes, size)
         fits = emitter.is_equal(refusal, 0)
         usable = fits if self._enabled is True else emitter.both_bits(fits, self._on(emitter))
         self._emit_header(emitter, blocks, groups, refusal, size)
@@ -193,22 +193,24 @@ class TirxRecorder:
         return emitter.chosen(small, emitter.u32(size), types.u32.maximum)
 
     def _refusal(
-        self,
-        emitter: Emitter,
-        blocks: Scalar,
-        groups: Scalar,
-        group: Scalar,
-        stride: Scalar,
-        lanes: Scalar,
-        size: Scalar,
+        self, emitter: Emitter, blocks: Scalar, group: Scalar | int, lanes: Scalar, size: Scalar
     ) -> Scalar:
         """Why this launch cannot record, a number of `REFUSALS`; 0 where it can."""
+        # In 64 bits, where a negative number is too large instead of wrapping into the range.
+        groups, number, stride = (
+            emitter.u64(value) for value in (self._groups, group, self._stride)
+        )
         most = emitter.as_type(wire.TIRX_MOST_LANES, types.u64)
-        product = emitter.multiply(emitter.u64(blocks), emitter.u64(groups))
+        farthest = emitter.as_type(wire.TIRX_MOST_STRIDE, types.u64)
+        product = emitter.multiply(emitter.u64(blocks), groups)
+        too_many = emitter.either_bits(
+            emitter.is_below(most, groups), emitter.is_below(most, product)
+        )
         reasons = (
-            (emitter.is_below(most, product), wire.REFUSED_LANES),
-            (emitter.is_below(stride, lanes), wire.REFUSED_STRIDE),
-            (emitter.is_at_most(groups, group), wire.REFUSED_GROUP),
+            (emitter.is_below(farthest, stride), wire.REFUSED_STRIDE_RANGE),
+            (too_many, wire.REFUSED_LANES),
+            (emitter.is_below(stride, emitter.u64(lanes)), wire.REFUSED_STRIDE),
+            (emitter.is_at_most(groups, number), wire.REFUSED_GROUP),
             (emitter.is_at_most(size, lanes), wire.REFUSED_SIZE),
         )
         found = emitter.u32(0)
