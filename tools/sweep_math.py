@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every f32 function of one argument, for every one of the 2**32 arguments, on the CPU.
+"""Every f32 function of one argument, for every one of the 2**32 arguments, on the CPU or on a GPU.
 
 In: names of functions of `weft.math`; none means all. Out: for each the largest error in units in the last place
 and its argument, beside what docs/mathematics.md promises; 1 if a promise is broken. NumPy's f64 is the reference,
-and mpmath for the worst argument. Some two minutes a function; `--stride 16` takes every 16th argument.
+and mpmath for the worst argument. Some two minutes a function; `--stride 16` takes every 16th argument. With `--gpu`
+torch's f64 is the reference, and a function takes seconds: the results are those of the GPU's code.
 `--f64` looks at some million arguments in f64 instead, against x87's long double.
 
     python -m tools.sweep_math asin acos
     python -m tools.sweep_math --stride 16
     python -m tools.sweep_math --f64
+    python -m tools.sweep_math --gpu
 """
 
 from __future__ import annotations
@@ -171,6 +173,53 @@ def sweep(name: str, stride: int = 1) -> tuple[float, np.float32]:
     return exact_error(name, where, worst), where
 
 
+def _torch_references() -> dict[str, Callable[[Any], Any]]:
+    """The same functions of torch's f64 tensors; those that torch lacks are put together."""
+    import torch
+
+    own: dict[str, Callable[[Any], Any]] = {
+        "cbrt": lambda x: x.sign() * x.abs().pow(1 / 3),
+        "rsqrt": lambda x: 1 / x.sqrt(),
+    }
+    return {name: own.get(name) or getattr(torch, name) for name in REFERENCES}
+
+
+def sweep_on_gpu(name: str, stride: int = 1) -> tuple[float, np.float32]:
+    """As `sweep`, with the code, the reference and the comparison on the GPU, in larger pieces."""
+    import torch
+
+    reference = _torch_references()[name]
+    piece = 1 << 26
+    run = weft.compile(
+        _apply, *(torch.zeros(1, device="cuda") for _ in range(2)), getattr(weft.math, name)
+    )
+    steps = torch.arange(piece, device="cuda", dtype=torch.int64) * stride
+    worst, where = -1.0, np.float32(0)
+    for first in range(0, ARGUMENTS, piece * stride):
+        patterns = steps + first
+        x = patterns[patterns < ARGUMENTS].to(torch.int32).view(torch.float32)
+        y = torch.full_like(x, torch.nan)
+        run(x, y)
+        error = _units_off_on_gpu(torch, y, reference(x.double()))
+        most = int(error.argmax())
+        if float(error[most]) > worst:
+            worst, where = float(error[most]), x[most].cpu().numpy()[()]
+    return worst, where
+
+
+def _units_off_on_gpu(torch: Any, got: Any, exact: Any) -> Any:
+    """`units_off` in torch."""
+    exponent = ((exact.view(torch.int64) >> 52) & 0x7FF).clamp(min=1023 - 126)
+    scale = ((2 * 1023 + 23 - exponent) << 52).view(torch.float64)
+    error = (got.double() - exact).abs() * scale
+    zero = (exact == 0) & (got.signbit() != exact.signbit())
+    nearest = exact.float()
+    alike = ((got == nearest) & ~zero) | (got.isnan() & nearest.isnan())
+    overflows = got.isinf() & (exact.abs() > torch.finfo(torch.float32).max)
+    finite = error.isfinite() & ~zero
+    return torch.where(finite, error, torch.where(alike | overflows, 0.0, INFINITY))
+
+
 def exact_error(name: str, argument: np.float32, measured: float) -> float:
     """The error for one argument as mpmath has it; what was measured where that is not a finite number."""
     if not math.isfinite(measured) or not np.isfinite(argument):
@@ -191,6 +240,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[[], *REFERENCES], help="default: all")
     parser.add_argument("--stride", type=int, default=1, help="take every n-th argument")
     parser.add_argument("--f64", action="store_true", help="sample f64 (not erf)")
+    parser.add_argument("--gpu", action="store_true", help="sweep the GPU's code (needs torch)")
     arguments = parser.parse_args()
     if arguments.f64 and np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
         parser.error("--f64 needs a machine whose long double is wider than double")
@@ -198,7 +248,10 @@ def main() -> int:
     bounds, broken = promised(), False
     for name in names:
         start = time.monotonic()
-        worst, where = sample(name) if arguments.f64 else sweep(name, arguments.stride)
+        if arguments.f64:
+            worst, where = sample(name)
+        else:
+            worst, where = (sweep_on_gpu if arguments.gpu else sweep)(name, arguments.stride)
         bound = bounds[name]["f64" if arguments.f64 else "f32"]
         verdict = "" if worst <= bound else f"  ABOVE the bound {bound}"
         broken |= worst > bound
