@@ -13,15 +13,20 @@ if TYPE_CHECKING:
     from weft.location import SourceLocation
 
 _LONGEST_TEXT: Final = 100
+_LONGEST_INTEGER: Final = 8 * _LONGEST_TEXT  # bits
 
 
 def brief(value: object) -> str:
     """What was received, as text for a message: cut where it is long, the type where it has no text.
 
+    An int of hundreds of digits is told by their number.
+
     Example:
         >>> brief("cuda:0"), len(brief("a" * 1000))
         ("'cuda:0'", 100)
     """
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
+        return f"{'-' if value < 0 else ''}~10**{round(value.bit_length() * 0.30103)}"
     try:
         text = repr(value)
     except Exception:  # a value of a user's, whose own __repr__ fails

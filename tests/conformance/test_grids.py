@@ -217,3 +217,48 @@ def test_a_grid_of_parts_of_clusters_is_refused_at_run_time():
     for sizes, text in (((3, 2), "grid.x is 3"), ((2, 1), "grid.z is 1")):
         with pytest.raises(ValueError, match=rf"{text}, expected a multiple of 2"):
             host(out, *sizes)
+
+
+def test_sizes_of_a_launch_may_be_numpys_integers():
+    names = define(
+        """
+        GRID, BLOCK = np.int64(3), (np.int32(4), np.uint8(2))
+
+        @weft.kernel
+        def kernel(a: weft.Tensor):
+            weft.atomic_add(a, 0, 1)
+
+        @weft.jit
+        def host(a: weft.Tensor):
+            kernel(a).launch(grid=GRID, block=BLOCK, shared_memory_bytes=np.int64(8))
+
+        @weft.jit
+        def given(a: weft.Tensor, grid):
+            kernel(a).launch(grid=grid, block=[np.int64(8)])
+        """
+    )
+    a = np.zeros(1, np.int32)
+    names["host"](a)
+    names["given"](a, np.int64(3))
+    names["kernel"][np.int64(3), (np.int32(4), np.uint8(2))](a)
+    assert a[0] == 3 * 24
+
+
+@pytest.mark.parametrize("grid", [np.bool_(True), np.float64(1), np.array([1]), "1"], ids=repr)
+def test_what_is_no_integer_is_no_size(grid):
+    names = define(
+        """
+        @weft.kernel
+        def kernel(a: weft.Tensor):
+            a[0] = 1
+
+        @weft.jit
+        def host(a: weft.Tensor):
+            kernel(a).launch(grid=GRID, block=1)
+        """,
+        GRID=grid,
+    )
+    with pytest.raises(weft.WeftError, match="LAUNCH_SIZE"):
+        names["host"](np.zeros(1, np.int32))
+    with pytest.raises(weft.WeftError, match="LAUNCH_CONFIGURATION"):
+        names["kernel"][grid, 1](np.zeros(1, np.int32))

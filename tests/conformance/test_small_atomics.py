@@ -93,6 +93,48 @@ def test_integers_of_one_word_do_not_disturb_each_other(kind, dtype, space):
         assert left[cell] == expected, cell
 
 
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+@pytest.mark.parametrize("kind", LEFT)
+def test_constant_elements_of_several_shared_arrays_are_changed_alone(kind, dtype):
+    names = define(
+        f"""
+        @weft.kernel
+        def kernel(values: weft.Tensor, cells: weft.Tensor):
+            own = (weft.shared(3, weft.{dtype}), weft.shared(5, weft.{dtype}), weft.shared(4, weft.{dtype}))
+            i = weft.thread_idx.x
+            if i == 0:
+                for k in weft.static_range(12):
+                    own[k % 3][k // 3 if k % 3 else k // 3 % 3] = cells[k]
+            weft.sync_threads()
+            for k in weft.static_range(12):
+                weft.atomic_{kind}(own[k % 3], k // 3 if k % 3 else k // 3 % 3, values[k, i])
+            weft.sync_threads()
+            if i == 0:
+                for k in weft.static_range(12):
+                    cells[k] = own[k % 3][k // 3 if k % 3 else k // 3 % 3]
+
+        @weft.jit
+        def host(values: weft.Tensor, cells: weft.Tensor):
+            kernel(values, cells).launch(grid=1, block=32)
+        """
+    )
+    random = np.random.default_rng(7)
+    limits = np.iinfo(NUMPY_TYPES[dtype])
+    every = (limits.min, limits.max)
+    values = random.integers(*every, (12, 32), NUMPY_TYPES[dtype], endpoint=True)
+    cells = random.integers(*every, 12, values.dtype, endpoint=True)
+    values[9], cells[9] = (
+        values[0],
+        cells[0],
+    )  # the first array has three elements, so 0 and 9 are one
+    expected = [LEFT[kind](np.append(cells[k], values[k]), dtype=values.dtype) for k in range(12)]
+    expected[0] = expected[9] = LEFT[kind](
+        np.concatenate([cells[:1], values[0], values[9]]), dtype=values.dtype
+    )
+    names["host"](values, cells)
+    assert cells.tolist() == expected
+
+
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("dtype", SMALL_FLOATS, ids=str)

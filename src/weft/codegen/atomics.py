@@ -61,14 +61,18 @@ class AtomicAccess:
     """One element of a tensor that is accessed atomically.
 
     Attributes:
-        pointer: address with its type: `ptr addrspace(1) %at.3`.
+        address: of the element; a name, or a constant expression.
+        pointer_type: the address's type: `ptr addrspace(1)`.
         scope: ` syncscope("block")` or nothing.
         order: LLVM's name of the memory order.
         space: the tensor's address space.
         scope_name: the operation's scope: `block`, `device` or `system`.
     """
 
-    __slots__ = ("_instruction", "_swap", "order", "pointer", "scope", "scope_name", "space")
+    __slots__ = (
+        *("_instruction", "_swap", "address", "order", "pointer_type"),
+        *("scope", "scope_name", "space"),
+    )
 
     def __init__(
         self,
@@ -88,16 +92,22 @@ class AtomicAccess:
         target = printer.module.target
         self.scope_name = op.properties["scope"].data
         scope = target.sync_scopes[self.scope_name]
-        self.pointer = f"{target.pointer(self.space)} {value.address(printer, indices)}"
+        self.pointer_type = target.pointer(self.space)
+        self.address = value.address(printer, indices)
         self.scope = f' syncscope("{scope}")' if scope else ""
         self.order = _ORDERS[op.properties["order"].data]
         self._instruction = instruction
         self._swap = swap
 
-    def changed(self, pointer: str = "", order: str = "") -> AtomicAccess:
+    @property
+    def pointer(self) -> str:
+        """The address with its type, as an operand."""
+        return f"{self.pointer_type} {self.address}"
+
+    def changed(self, address: str = "", order: str = "") -> AtomicAccess:
         """The same access at another address or with another of LLVM's orders."""
         other = copy(self)
-        other.pointer = pointer or self.pointer
+        other.address = address or self.address
         other.order = order or self.order
         return other
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft.codegen.llvm_types import llvm_type
+from weft.codegen.names import local_stem
 from weft.dialects.cuda.kernel import EXIT
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def print_if(printer: FunctionPrinter, op: Operation) -> None:
         if len(texts) == 1:
             printer.values[result] = next(iter(texts))
         else:
-            stem = result.name_hint or "v"
+            stem = local_stem(result)
             printer.values[result] = printer.phi(llvm_type(result.type), incoming, stem)
 
 
@@ -120,7 +121,7 @@ class _LoopHeader:
         self.initial = initial
         self.entry_label = printer.label
         self.label = printer.new_label("loop")
-        self.names = [printer.fresh(argument.name_hint or "v") for argument in arguments]
+        self.names = [printer.fresh(local_stem(argument)) for argument in arguments]
         printer.branch(self.label)
         printer.start(self.label)
         self.place = printer.reserve()
@@ -282,9 +283,7 @@ def print_for_in_strips(
     printer.start(end_label)
     for result, start, value in zip(op.results, trips.starts[1:], following[1:], strict=False):
         incoming = [(start, entry_label), (value, last_label)]
-        printer.values[result] = printer.phi(
-            llvm_type(result.type), incoming, result.name_hint or "v"
-        )
+        printer.values[result] = printer.phi(llvm_type(result.type), incoming, local_stem(result))
 
 
 class _CountedHeader(_LoopHeader):

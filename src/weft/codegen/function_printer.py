@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.codegen.llvm_types import llvm_type
 from weft.codegen.module_printer import unprintable, unprinted
+from weft.codegen.names import local_stem
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class FunctionPrinter:
     def define(self, ssa: SSAValue, expression: str) -> None:
         """Adds the instruction that computes `ssa`."""
         self._counter = number = self._counter + 1
-        name = f"%{ssa.name_hint or 'v'}.{number}"
+        name = f"%{local_stem(ssa)}.{number}"
         self._lines.append(f"  {name} = {expression}{self._suffix}")
         self.values[ssa] = name
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import func
 
 from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.llvm_types import global_name, llvm_type, memory_type, size_in_bytes
+from weft.codegen.llvm_types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.memory import byte_of_bool
+from weft.codegen.names import global_name
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.types import TensorType
 

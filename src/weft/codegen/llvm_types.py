@@ -78,19 +78,6 @@ def size_in_bytes(text: str) -> int:
     return known if known is not None else (int(text[1:]) + 7) // 8
 
 
-def global_name(name: str) -> str:
-    """The name of a function or variable of an LLVM module, in quotes where it is not plain ASCII.
-
-    Example:
-        >>> global_name("weft.host.scale")
-        '@weft.host.scale'
-    """
-    if name.isascii():
-        return f"@{name}"
-    body = "".join(chr(byte) if byte < 128 else f"\\{byte:02X}" for byte in name.encode())
-    return f'@"{body}"'
-
-
 def integer_text(value: int, bits: int) -> str:
     """A constant of an integer type, signed or unsigned, wrapped to its width."""
     if bits == 1:

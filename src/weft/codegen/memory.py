@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm_types import memory_type, size_in_bytes
+from weft.codegen.names import local_stem
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 
@@ -85,7 +86,7 @@ def print_alloca(printer: FunctionPrinter, op: Operation) -> None:
     element = memory_type(tensor_type.element_type)
     count = max(math.prod(tensor_type.dims), 1)
     alignment = 16 if count * size_in_bytes(element) >= 16 else size_in_bytes(element)
-    pointer = printer.alloca(f"[{count} x {element}]", alignment, result.name_hint or "local")
+    pointer = printer.alloca(f"[{count} x {element}]", alignment, local_stem(result, "local"))
     printer.tensors[result] = TensorValue(tensor_type, pointer)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
@@ -128,15 +129,18 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
         parameters.insert(code.co_posonlyargcount, "/")
     name = identifier(function.__name__)
     passed = ", ".join([*positional, *(f"{name}={name}" for name in keyword_only)])
+    callee = "_kernel"
+    while callee in (name, *parameters):
+        callee = f"_{callee}"
     text = (
         f"def {name}({', '.join(parameters)}):\n"
-        f"    _kernel({passed}).launch(grid={grid}, block={block})\n"
+        f"    {callee}({passed}).launch(grid={grid}, block={block})\n"
     )
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     # The annotations are the kernel's, so its globals resolve them.
     namespace = dict(function.__globals__)
-    namespace["_kernel"] = kernel
+    namespace[callee] = kernel
     exec(compile(text, file, "exec"), namespace)
     host = namespace[name]
     host.__annotations__ = {**function.__annotations__, **_size_annotations(grid, block)}
@@ -163,7 +167,9 @@ def _three(
     kernel: str, what: str, size: object, least: int, limits: tuple[int, ...]
 ) -> tuple[int, ...]:
     items: tuple[object, ...] = size if isinstance(size, tuple) else (size,)  # pyright: ignore[reportUnknownVariableType]
-    integers = [item for item in items if isinstance(item, int) and not isinstance(item, bool)]
+    integers = [  # NumPy's too
+        int(item) for item in items if isinstance(item, Integral) and not isinstance(item, bool)
+    ]
     if not 1 <= len(items) <= 3 or len(integers) != len(items):
         raise SignatureError(
             "LAUNCH_CONFIGURATION",

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
+from weft.dialects.printed_names import name_value
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ class Builder:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
         operation.location = self.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         self.block.add_op(operation)
-        if name is not None and SSAValue.is_valid_name(name):
-            operation.results[0].name_hint = name
+        if name is not None:
+            name_value(operation.results[0], name)
         return operation
 
     def constant(self, constant_type: Attribute, value: int | float) -> SSAValue:
@@ -130,8 +131,8 @@ class Builder:
                 return found  # pyright: ignore[reportReturnType]
             self._shared[key] = operation
         operation.location = self.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        if name is not None and SSAValue.is_valid_name(name):
-            operation.results[0].name_hint = name
+        if name is not None:
+            name_value(operation.results[0], name)
         return self._insert_in_entry(operation)
 
     def shared_operation(self, key: Hashable) -> Operation | None:

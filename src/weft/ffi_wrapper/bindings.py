@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.ffi.checks import BindDimOp, BindStrideOp, CheckDimOp, CheckStrideOp
+from weft.dialects.printed_names import name_value
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -55,5 +56,5 @@ class Bindings:
 
     def _bind(self, dim: Dim, value: SSAValue) -> None:
         if dim.name is not None:
-            value.name_hint = dim.name
+            name_value(value, dim.name)
             self._values[dim.name] = value

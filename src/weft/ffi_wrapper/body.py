@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from weft.dialects.printed_names import name_value
 from weft.ffi_wrapper.bindings import Bindings
 
 if TYPE_CHECKING:
@@ -64,6 +65,6 @@ class WrapperBody:
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Appends an operation; `name` becomes its result's name in printed IR."""
         self.block.add_op(operation)
-        if name is not None and SSAValue.is_valid_name(name):
-            operation.results[0].name_hint = name
+        if name is not None:
+            name_value(operation.results[0], name)
         return operation

@@ -7,6 +7,7 @@ In: a compile-time object. Out: its items, which may be staged. Next: calls.
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, WeftError
@@ -40,17 +41,19 @@ def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
             hint=hint,
             location=frame.locate(node),
         )
-    items: list[Any] = []
-    for item in constants.python("the iteration", iter, value):
-        items.append(item)
-        if len(items) > _MOST_ITEMS:
-            raise TypeMismatchError(
-                "UNROLL_LIMIT",
-                f"a compile-time sequence has more than {_MOST_ITEMS} items",
-                hint="loop over range(...)",
-                location=frame.locate(node),
-            )
+    items = constants.python("the iteration", _first_items, value)
+    if len(items) > _MOST_ITEMS:
+        raise TypeMismatchError(
+            "UNROLL_LIMIT",
+            f"a compile-time sequence has more than {_MOST_ITEMS} items",
+            hint="loop over range(...)",
+            location=frame.locate(node),
+        )
     return items
+
+
+def _first_items(value: Any) -> list[Any]:
+    return list(itertools.islice(value, _MOST_ITEMS + 1))
 
 
 def comprehension(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
+from weft.dialects.printed_names import name_value
 from weft.frontend import ranges
 from weft.frontend.carried import MOST_ROUNDS, Carried
 from weft.frontend.comprehensions import iterate
@@ -20,7 +21,6 @@ from weft.frontend.context import HOST
 from weft.frontend.control_flow import Fork, discard
 from weft.frontend.loop import Loop, live_flag
 from weft.frontend.names import ACTIVE, LIVE, LOOPING
-from weft.frontend.printed_names import name_value
 from weft.language.control import StagedRange, make_range
 from weft.language.values import Scalar
 

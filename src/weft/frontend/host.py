@@ -8,6 +8,7 @@ far as sizes are known. Next: results.
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
@@ -189,6 +190,8 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
         TypeMismatchError: for a size that is no integer, and other wrong types.
     """
     options: dict[str, Any] = {**_PARAMETERS, **given}
+    for name in ("grid", "block", "cluster", "shared_memory_bytes"):
+        options[name] = _plain(options[name])
     kernel = pending.kernel
     grid = _sizes("grid", options["grid"], _GRID_LIMITS)
     block = _sizes("block", options["block"], _BLOCK_LIMITS)
@@ -216,6 +219,14 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             attributes,
         )
     )
+
+
+def _plain(value: Any) -> Any:
+    """A size, or several, with NumPy's integers as Python's."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else value
 
 
 def _sizes(what: str, value: Any, limits: tuple[int, ...]) -> list[int | Scalar]:

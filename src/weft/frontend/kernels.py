@@ -40,11 +40,11 @@ from weft.dialects.cuda.kernel import (
 )
 from weft.dialects.cuda.shared import DynamicSharedOp
 from weft.dialects.cuda.types import array_bytes
+from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
 from weft.frontend.inlining import bind_arguments, local_names
-from weft.frontend.printed_names import name_value
 from weft.frontend.statements import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.frontend.written import written_tensors

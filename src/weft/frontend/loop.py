@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.dialects.printed_names import name_value
 from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
-from weft.frontend.printed_names import name_value
 from weft.frontend.scope import Conflict, LeftEarly, Undefined
 from weft.language.values import Scalar
 

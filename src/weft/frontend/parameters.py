@@ -17,8 +17,8 @@ from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
+from weft.dialects.printed_names import name_value
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.frontend.printed_names import name_value
 from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Stream, Tensor
 

@@ -74,7 +74,7 @@ _ENDS: Final = (
     "it would end the interpreter while it compiles",
     'end the thread with return, or the launch with assert False, "text"',
 )
-_STOPS: Final = ("it would stop the compiler", "print values with print(x)")
+_STOPS: Final = ("it would stop the compiler", 'print values with weft.printf("%d\\n", x)')
 _CALLS: Final[dict[object, tuple[str, str]]] = {
     builtins.locals: _FRAMES,
     builtins.globals: _FRAMES,
@@ -114,7 +114,7 @@ def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | 
     )
 
 
-_TEXT_HINT: Final = "compiled code has no strings; print(x) and weft.printf print values"
+_TEXT_HINT: Final = "compiled code has no strings; weft.printf prints values"
 _NUMBER_HINT: Final = "compute with weft's own numbers, such as weft.f64(x)"
 # Functions of Python's that users reach for → what to write instead for values of run time.
 _HINTS: Final[dict[object, str]] = {

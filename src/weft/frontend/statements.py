@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.ir import BlockArgument
 
+from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend import calls, constants, for_loops, matching, short_circuit, while_loops
 from weft.frontend.attributes import item, refuse_elements
@@ -20,7 +21,6 @@ from weft.frontend.context import HOST, FrontendCallable
 from weft.frontend.control_flow import Fork, guard
 from weft.frontend.expressions import Expressions
 from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
-from weft.frontend.printed_names import name_value
 from weft.frontend.refusals import outer_assignment, refusal
 from weft.frontend.scope import Conflict, Undefined, return_type_error
 from weft.frontend.structure import contains_staged

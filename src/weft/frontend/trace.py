@@ -16,7 +16,13 @@ from xdsl.ir import Block, Region
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import LaunchExOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
-from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
+from weft.errors import (
+    REPORT_HINT,
+    CompileError,
+    InternalCompilerError,
+    ValueRangeError,
+    WeftError,
+)
 from weft.frontend.context import HOST, Context, Frame, Session
 from weft.frontend.entry import tidy_entry
 from weft.frontend.host import KernelLauncher
@@ -105,6 +111,12 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
             location=builder.location,
         ) from error
     except Exception as error:
+        if isinstance(error, ValueError) and "int_max_str_digits" in str(error):
+            raise ValueRangeError(
+                "CONSTANT_OUT_OF_RANGE",
+                "a constant has more digits than Python prints, and does not fit any type",
+                location=session.failed_at or builder.location,
+            ) from None
         raise InternalCompilerError(
             "INTERNAL",
             f"tracing '{source.name}' failed with {type(error).__name__}: {error}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from weft.errors import TypeMismatchError, ValueRangeError
+from weft.errors import TypeMismatchError, ValueRangeError, brief
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
@@ -57,7 +57,7 @@ def default_dtype(constant: object) -> DType:
                 return dtype
         raise ValueRangeError(
             "CONSTANT_OUT_OF_RANGE",
-            f"the constant {constant} does not fit 64 bits",
+            f"the constant {brief(constant)} does not fit 64 bits",
             hint=f"integers reach from {types.i64.minimum} (i64) to {types.u64.maximum} (u64)",
         )
     if isinstance(constant, float):
@@ -110,7 +110,7 @@ def _out_of_range(
 ) -> ValueRangeError:
     return ValueRangeError(
         "CONSTANT_OUT_OF_RANGE",
-        f"the constant {constant} does not fit {dtype}, which holds {minimum} to {maximum}",
+        f"the constant {brief(constant)} does not fit {dtype}, which holds {minimum} to {maximum}",
         hint="convert the other operand to a wider type, or change the constant",
     )
 

@@ -112,7 +112,7 @@ def _loop_dtype(start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> 
 def range_dtype(part: Scalar | int) -> DType:
     """The type in which an integer counts without a change of its value: i32, else i64, and u64 for a u64."""
     if not isinstance(part, Scalar):
-        if part > types.i64.maximum:
+        if types.i64.maximum < part <= types.u64.maximum:
             return types.u64
         return types.i32 if types.i32.minimum <= part <= types.i32.maximum else types.i64
     return types.u64 if part.dtype is types.u64 else index_dtype(part.dtype) or types.i64

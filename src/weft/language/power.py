@@ -48,7 +48,7 @@ def power(builder: Builder, base: Operand, exponent: Operand, *, multiply: Multi
     dtype = common_dtype(base, exponent)
     number = to_common(builder, base, dtype)
     if dtype.is_float:
-        whole = float(exponent).is_integer() and abs(exponent) <= LARGEST_UNROLLED
+        whole = abs(exponent) <= LARGEST_UNROLLED and float(exponent).is_integer()
         if not whole:
             return _powf(builder, number, to_common(builder, exponent, dtype))
         product = _product(builder, number, abs(int(exponent)), multiply)

@@ -16,6 +16,7 @@ from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.dialects.cuda.types import TensorType
+from weft.errors import brief
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -186,7 +187,7 @@ def describe(value: object) -> str:
     if isinstance(value, Stream):
         return "a stream"
     if isinstance(value, bool | int | float):
-        return f"the constant {value!r}"
+        return f"the constant {brief(value)}"
     text = item_text(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
@@ -205,7 +206,7 @@ def item_text(value: object) -> str:
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if type(value) is list:
         return f"[{', '.join(map(item_text, cast('list[object]', value)))}]"
-    return repr(value)
+    return brief(value) if isinstance(value, int) else repr(value)
 
 
 def shape_text(tensor: Tensor) -> str:

@@ -7,8 +7,10 @@ handed in as a callable. No argument's value is in the key, except a ``Constexpr
 
 from __future__ import annotations
 
+import keyword
 import os
 import threading
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft import _native
@@ -261,15 +263,18 @@ def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
         parameters.insert(code.co_posonlyargcount, "/")
     if keyword_only:
         parameters += ["*", *keyword_only]
-    text = f"def {identifier(function.__name__)}({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
+    text = f"def binder({', '.join(parameters)}): return ({''.join(n + ', ' for n in names)})"
     namespace: dict[str, Any] = {}
     exec(text, namespace)
-    binder = namespace[identifier(function.__name__)]
+    binder = namespace["binder"]
+    binder.__name__ = binder.__qualname__ = function.__name__
     binder.__defaults__ = function.__defaults__
     binder.__kwdefaults__ = function.__kwdefaults__
     return binder
 
 
 def identifier(name: str) -> str:
-    """A function's name as one that a `def` can have: a lambda's is none."""
-    return name if name.isidentifier() else "function"
+    """A function's name as a `def` can have it, as Python reads it: a lambda's and a keyword are none."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "function"
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)

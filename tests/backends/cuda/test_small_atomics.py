@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -62,6 +63,42 @@ def test_every_kind_assembles(element: str):
     code, _ = compiled(text)
     assert code.device_code
     assert len(code.kernels) == len(KINDS[element]) + 1
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("element", KINDS)
+def test_every_kind_takes_any_element_of_any_shared_array(element: str, architecture: str):
+    """The address of a later array's element at a constant index is a constant expression."""
+    own = tensor(element).replace("[?]", "[8]").replace("global", "shared")
+    own = own.replace("offsets 64", "offsets 32")
+    lines, count = [], 0
+    accesses = [
+        *(f'cuda.atomic_rmw "{kind}" "{{}}" "block" %v' for kind in KINDS[element]),
+        'cuda.atomic_cas "{}" "block" %v, %v',
+    ]
+    for access, order in itertools.product(accesses, ("relaxed", "acq_rel")):
+        values = ", ".join([element] * access.count("%v"))
+        for array, index in itertools.product(("first", "second", "third"), ("zero", "five", "n")):
+            count += 1
+            lines += [
+                f"%r{count} = {access.format(order)}, %{array}[%{index} : i32] : {values}, {own} -> {element}",
+                f"cuda.store %r{count}, %a[%n : i32] : {element}, {tensor(element)}",
+            ]
+    text = "\n  ".join(
+        [
+            f"cuda.kernel @every(%a : {tensor(element)}, %n : i32) {{",
+            "%zero = arith.constant 0 : i32",
+            "%five = arith.constant 5 : i32",
+            f"%first = cuda.shared at 0 : {own}",
+            f"%second = cuda.shared at 16 : {own}",
+            f"%third = cuda.shared at 34 : {own}",
+            f"%v = cuda.load %a[%zero : i32] : {tensor(element)} -> {element}",
+            *lines,
+            "cuda.return",
+        ]
+    )
+    code, _ = compiled(text + "\n}\n", architecture)
+    assert code.device_code
 
 
 @pytest.mark.parametrize("element", ["i8", "i16"])

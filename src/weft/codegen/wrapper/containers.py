@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.names import path_stem
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
     ARRAY,
@@ -31,7 +32,7 @@ def print_decode_array(printer: WrapperPrinter, op: DecodeArrayOp) -> None:
     """`ffi.decode_array`: an array or a list, not null, of the right size."""
     argument = printer.argument(op)
     kind = printer.field(argument, 0, "i32", "kind")
-    object_pointer = printer.field(argument, ANY_VALUE, "ptr", op.stem)
+    object_pointer = printer.field(argument, ANY_VALUE, "ptr", path_stem(op.argument.data))
     is_array = printer.let(f"icmp eq i32 {kind}, {ARRAY}")
     is_list = printer.let(f"icmp eq i32 {kind}, {LIST}")
     is_there = printer.let(f"icmp ne ptr {object_pointer}, null")

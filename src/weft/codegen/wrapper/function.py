@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm_types import global_name
+from weft.codegen.names import global_name
 from weft.codegen.wrapper.calls import print_device_guard, print_environment_stream
 from weft.codegen.wrapper.containers import (
     print_as_dim,

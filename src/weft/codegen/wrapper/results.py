@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import DictionaryAttr
 
 from weft.codegen.llvm_types import memory_type
+from weft.codegen.names import local_stem
 from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
 from weft.dialects.ffi.results import tuple_items
@@ -87,7 +88,7 @@ class _Return:
         slot, kind = printer.results[ssa], memory_type(ssa.type)
         if dtype.is_float and dtype.bits < 32:
             kind = f"i{dtype.bits}"  # its bits, which the runtime widens
-        value = printer.let(f"load {kind}, ptr {slot}", ssa.name_hint or "result")
+        value = printer.let(f"load {kind}, ptr {slot}", local_stem(ssa, "result"))
         if dtype.is_float:
             self._set(result, FLOAT, "double", self._widened(value, dtype))
         elif dtype is u64:

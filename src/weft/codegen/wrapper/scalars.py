@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm_types import f64_text, llvm_type
+from weft.codegen.names import path_stem
 from weft.codegen.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
@@ -85,7 +86,7 @@ def _decode_integer(
     range_site = printer.site("integer_range", op.place, range_text(dtype))
     site = _kind_or_range(printer, kind, _kind_site(printer, op, dtype), range_site)
     printer.require_of(is_int, site, argument)
-    value = printer.field(argument, ANY_VALUE, "i64", op.stem)
+    value = printer.field(argument, ANY_VALUE, "i64", path_stem(op.argument.data))
     result = llvm_type(op.result.type)
     if dtype.bits == 64:
         return value
@@ -102,7 +103,7 @@ def _decode_integer(
 
 def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind: str) -> str:
     """A small integer on the straight path; a BigInt through the runtime table."""
-    small = printer.field(argument, ANY_VALUE, "i64", op.stem)
+    small = printer.field(argument, ANY_VALUE, "i64", path_stem(op.argument.data))
     is_int = _is_int_or_bool(printer, kind)
     is_positive = printer.let(f"icmp sge i64 {small}, 0")
     is_small = printer.let(f"and i1 {is_int}, {is_positive}")
@@ -123,7 +124,7 @@ def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind
     after = printer.label
     printer.branch(done)
     printer.start(done)
-    return printer.phi("i64", [(small, before), (big, after)], op.stem)
+    return printer.phi("i64", [(small, before), (big, after)], path_stem(op.argument.data))
 
 
 def _decode_float(
@@ -146,7 +147,9 @@ def _decode_float(
     given = printer.field(argument, ANY_VALUE, "double")
     printer.branch(done)
     printer.start(done)
-    value = printer.phi("double", [(converted, after_int), (given, from_float)], op.stem)
+    value = printer.phi(
+        "double", [(converted, after_int), (given, from_float)], path_stem(op.argument.data)
+    )
     if dtype is f64:
         return value
     site = printer.site("float_range", op.place, dtype.name)
@@ -207,7 +210,9 @@ def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
     site = _kind_or_range(printer, kind, kind_site, range_site)
     printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
     value = printer.field(argument, ANY_VALUE, "ptr")
-    printer.values[op.result] = printer.let(f"select i1 {is_none}, ptr null, ptr {value}", op.stem)
+    printer.values[op.result] = printer.let(
+        f"select i1 {is_none}, ptr null, ptr {value}", path_stem(op.argument.data)
+    )
 
 
 def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
@@ -233,7 +238,7 @@ def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
         low = printer.let(f"and i64 {address}, {alignment - 1}")
         site = printer.site("address_alignment", op.place)
         printer.require(printer.let(f"icmp eq i64 {low}, 0"), site, address, str(alignment))
-    pointer = printer.let(f"inttoptr i64 {address} to ptr", op.stem)
+    pointer = printer.let(f"inttoptr i64 {address} to ptr", path_stem(op.argument.data))
     printer.tensors[op.result] = TensorValue(pointer_type, pointer, strides=["1"])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.names import path_stem
 from weft.codegen.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
@@ -58,7 +59,7 @@ def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
     site = printer.site("argument_kind", op.place, "a tensor")
     printer.require_of(is_tensor, site, argument)
     offset = printer.let(f"select i1 {is_object}, i64 {OBJECT_HEADER_BYTES}, i64 0")
-    view = printer.let(f"getelementptr i8, ptr {value}, i64 {offset}", op.stem)
+    view = printer.let(f"getelementptr i8, ptr {value}, i64 {offset}", path_stem(op.argument.data))
     printer.arguments[op.result] = TensorArgument(view, argument, op.place)
 
 

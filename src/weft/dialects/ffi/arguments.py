@@ -7,7 +7,6 @@ be right. Next: checks.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
@@ -24,7 +23,6 @@ from weft.types.dtype import DTYPES, DType, dtype_named
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
-_UNPRINTABLE: Final = re.compile(r"\W+")
 _DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
 
 
@@ -53,11 +51,6 @@ class DecodeOp(InFunctionOp):
     def place(self) -> str:
         """How messages call the argument: `argument #1 'b'`."""
         return f"argument #{self.argument_position} '{self.argument.data}'"
-
-    @property
-    def stem(self) -> str:
-        """The name without what names in LLVM text cannot have."""
-        return _UNPRINTABLE.sub("_", self.argument.data).strip("_")
 
     def verify_(self) -> None:
         self.argument_position  # noqa: B018  raises

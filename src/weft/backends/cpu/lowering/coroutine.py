@@ -18,6 +18,7 @@ from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, Corouti
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
 from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
@@ -73,13 +74,13 @@ def waiting_operation(kernel: KernelOp) -> Operation | None:
 
 def scratch_symbol(name: str) -> str:
     """The LLVM name of the function that tells a launch's scratch: `i64 (ptr %table, ptr %launch)`."""
-    return f"@weft.scratch.{name}"
+    return global_name(f"weft.scratch.{name}")
 
 
 def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     """Prints one kernel's coroutine and the two functions that the host code uses."""
     name = kernel.sym_name.data
-    sites = _print_thread(module, kernel, f"@weft.thread.{name}")
+    sites = _print_thread(module, kernel, global_name(f"weft.thread.{name}"))
     body = ", ".join(sites)
     site_type = "{ ptr, i32, i32, i32, i32 }"
     table = module.add_global(

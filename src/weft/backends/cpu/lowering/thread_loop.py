@@ -25,6 +25,7 @@ from weft.codegen import runtime_abi as abi
 from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
 from weft.codegen.llvm_types import llvm_type, size_in_bytes
+from weft.codegen.names import global_name, local_stem
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.grid import ThreadIdxOp
@@ -51,7 +52,7 @@ _AXES: Final = ("x", "y", "z")
 
 def kernel_symbol(name: str) -> str:
     """The LLVM name of a kernel's blocks function; the prefix keeps it apart from libc's functions."""
-    return f"@weft.kernel.{name}"
+    return global_name(f"weft.kernel.{name}")
 
 
 def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) -> None:
@@ -358,7 +359,7 @@ def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, in
     steps = index if text == "i32" else printer.let(f"zext i32 {index} to {text}")
     if growth != 1:
         steps = printer.let(f"mul nsw {text} {steps}, {growth}")
-    return printer.let(f"add nsw {text} {base}, {steps}", value.name_hint or "v")
+    return printer.let(f"add nsw {text} {base}, {steps}", local_stem(value))
 
 
 def _has_effects(operation: Operation) -> bool:

@@ -93,18 +93,18 @@ def _narrow(
             return llvm_instruction(printer, access, operation, text, value)
         with _fenced(printer, access) as relaxed:
             return llvm_instruction(printer, relaxed, operation, text, value)
-    kind, pointer = access.pointer.rsplit(" ", 1)
+    kind, pointer = access.pointer_type, access.pointer
     space = printer.module.target.address_spaces[access.space]
     mask = printer.module.intrinsic("llvm.ptrmask", f".p{space}.i64")
-    word = printer.let(f"call {kind} {mask}({kind} {pointer}, i64 -4)", "word")
-    address = printer.let(f"ptrtoint {kind} {pointer} to i64")
+    word = printer.let(f"call {kind} {mask}({pointer}, i64 -4)", "word")
+    address = printer.let(f"ptrtoint {pointer} to i64")
     byte = printer.let(f"trunc i64 {address} to i32")
     place = printer.let(f"shl i32 {printer.let(f'and i32 {byte}, 3')}, 3", "place")
     moved = printer.let(f"shl i32 {printer.let(f'zext {text} {value} to i32')}, {place}")
     if operation == "and":
         ones = printer.let(f"shl i32 {_NARROW_BITS[text]}, {place}")
         moved = printer.let(f"or i32 {moved}, {printer.let(f'xor i32 {ones}, -1')}")
-    old = access.changed(pointer=f"{kind} {word}").modify(printer, operation, "i32", moved)
+    old = access.changed(address=word).modify(printer, operation, "i32", moved)
     return printer.let(f"trunc i32 {printer.let(f'lshr i32 {old}, {place}')} to {text}", "old")
 
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.kernel_parameters import DIM, POINTER, SCALAR, STRIDE, kernel_parameters
 from weft.codegen.llvm_types import llvm_type
+from weft.codegen.names import ascii_name, local_stem
 from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.grid import (
     BlockDimOp,
@@ -38,17 +39,20 @@ if TYPE_CHECKING:
 _NOT_NEGATIVE: Final = {f"i{bits}": f"range(i{bits} 0, {-(1 << (bits - 1))}) " for bits in (32, 64)}
 
 
+# Names of PTX and of the functions that kernels call; LLVM ends the process for a function with a name of its own.
+_TAKEN: Final = frozenset(("_", "WARP_SZ", "vprintf", "__assertfail"))
+_LLVMS_OWN: Final = "__nvvm"
+
+
 def entry_name(name: str) -> str:
-    """A kernel's name in PTX, which has letters, digits, `_` and `$` only.
+    """A kernel's name in PTX, which has letters, digits, `_` and `$` only, and some names of its own.
 
     Example:
-        >>> entry_name("add_one"), entry_name("größe")
-        ('add_one', 'gr$F6$$DF$e')
+        >>> entry_name("add_one"), entry_name("größe"), entry_name("WARP_SZ")
+        ('add_one', 'gr$F6$$DF$e', 'WARP_SZ$')
     """
-    return "".join(
-        letter if (letter.isascii() and letter.isalnum()) or letter == "_" else f"${ord(letter):X}$"
-        for letter in name
-    )
+    text = ascii_name(name)
+    return f"{text}$" if text in _TAKEN or text.startswith(_LLVMS_OWN) else text
 
 
 def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | None = None) -> None:
@@ -71,11 +75,11 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
 
 def _stems(kernel: KernelOp) -> list[str]:
     """A name for each argument; items of one container are called alike, so the later ones get a number."""
-    stems: list[str] = []
+    stems: dict[str, None] = {}
     for index, argument in enumerate(kernel.body.block.args):
-        stem = argument.name_hint or f"a{index}"
-        stems.append(f"{stem}.{index}" if stem in stems else stem)
-    return stems
+        stem = local_stem(argument, f"a{index}")
+        stems[f"{stem}.{index}" if stem in stems else stem] = None
+    return list(stems)
 
 
 def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's names in LLVM text: variables, parameters, functions.
+
+In: a name of any letters and any length. Out: a name that LLVM reads. Next: function_printer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.$-]+")
+_NO_LETTERS: Final = re.compile(r"[^A-Za-z0-9_.$-]+")
+_OTHER_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.$-]")
+# LLVM cuts the names of local values at 1,024 characters, and then takes two for one.
+_LONGEST: Final = 200
+
+
+def local_stem(value: SSAValue, otherwise: str = "v") -> str:
+    """What a value is called in LLVM text, before the number that makes it the only one.
+
+    Args:
+        value: with the user's name, where it has one.
+        otherwise: for a value without a name.
+    """
+    name = value.name_hint
+    return otherwise if name is None else path_stem(name)
+
+
+def path_stem(path: str) -> str:
+    """The same of a parameter's name or a path to an item of it.
+
+    Example:
+        >>> path_stem("pair[1].x"), path_stem("größe"), len(path_stem("n" * 5000))
+        ('pair_1_.x', 'gr$F6$$DF$e', 200)
+    """
+    if _PLAIN.fullmatch(path) is None:
+        path = _NO_LETTERS.sub("_", ascii_name(path)).strip("_")
+    return path if len(path) <= _LONGEST else path[:_LONGEST]
+
+
+def ascii_name(name: str) -> str:
+    """A name with its letters beyond ASCII as their numbers between `$`.
+
+    Example:
+        >>> ascii_name("add_one"), ascii_name("größe")
+        ('add_one', 'gr$F6$$DF$e')
+    """
+    if name.isascii():
+        return name
+    return "".join(letter if letter.isascii() else f"${ord(letter):X}$" for letter in name)
+
+
+def global_name(name: str) -> str:
+    r"""The name of a function or variable of an LLVM module, in quotes where it is not plain.
+
+    Example:
+        >>> global_name("weft.host.scale"), global_name("größe")
+        ('@weft.host.scale', '@"gr\\C3\\B6\\C3\\9Fe"')
+    """
+    if _PLAIN.fullmatch(name):
+        return f"@{name}"
+    body = _OTHER_BYTE.sub(lambda found: b"\\%02X" % found[0][0], name.encode())
+    return f'@"{body.decode()}"'
