@@ -8,7 +8,10 @@ every compile-time error shows. Next: errors.
 from __future__ import annotations
 
 import linecache
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _UNKNOWN_FILE: Final = "<unknown>"
 
@@ -23,9 +26,10 @@ class SourceLocation:
         end_line, end_column: end of the span, exclusive; a caret is drawn under the part on the first line.
         function: name of the function whose text this is.
         caller: where the call stands that inlined this function, or None.
+        lines: the file's lines as they were when it was compiled, or None: as they are when they are shown.
     """
 
-    __slots__ = ("caller", "column", "end_column", "end_line", "file", "function", "line")
+    __slots__ = ("caller", "column", "end_column", "end_line", "file", "function", "line", "lines")
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class SourceLocation:
         end_column: int | None = None,
         function: str = "",
         caller: SourceLocation | None = None,
+        lines: Sequence[str] | None = None,
     ) -> None:
         self.file = file
         self.line = line
@@ -44,6 +49,12 @@ class SourceLocation:
         self.end_column = column + 1 if end_column is None else end_column
         self.function = function
         self.caller = caller
+        self.lines = lines
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the lines: another process looks at the file.
+        span = (self.file, self.line, self.column, self.end_line, self.end_column)
+        return SourceLocation, (*span, self.function, self.caller)
 
     def __repr__(self) -> str:
         return f"SourceLocation({self.file}:{self.line}:{self.column})"
@@ -74,12 +85,17 @@ class SourceLocation:
     def _heading(self) -> str:
         return f"{self.file}:{self.line}" + (f", in {self.function}" if self.function else "")
 
+    def _text(self) -> str:
+        if self.lines is None:
+            return linecache.getline(self.file, self.line)
+        return self.lines[self.line - 1] if 0 < self.line <= len(self.lines) else ""
+
     def _source_line(self, indent: str) -> str:
-        text = linecache.getline(self.file, self.line).rstrip()
+        text = self._text().rstrip()
         return f"\n{indent}{text.strip()}" if text else ""
 
     def _line_and_caret(self) -> str:
-        text = linecache.getline(self.file, self.line).rstrip("\n")
+        text = self._text().rstrip("\n")
         if not text.strip():
             return ""
         stripped = text.lstrip()

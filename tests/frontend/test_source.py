@@ -9,6 +9,7 @@ import importlib.util
 import linecache
 import textwrap
 
+import numpy
 import pytest
 
 import weft
@@ -113,29 +114,129 @@ def test_text_that_is_nowhere_is_an_error_that_says_what_to_do():
     assert "linecache" in caught.value.hint
 
 
-def test_a_file_that_was_edited_after_its_import_is_noticed(tmp_path):
-    path = tmp_path / "edited.py"
-    path.write_text("def f(a):\n    return a\n")
-    spec = importlib.util.spec_from_file_location("edited", path)
+def imported(path, text):
+    """A module of this text."""
+    path.write_text(textwrap.dedent(text))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert read_source(module.f).name == "f"
-    path.write_text("# a new line\n\ndef f(a):\n    return a\n")
-    with pytest.raises(CompileError, match="SOURCE_CHANGED"):
-        read_source(module.f)
+    return module
 
 
-def test_a_body_that_was_edited_in_place_is_noticed_too(tmp_path):
+def test_lines_that_were_inserted_above_a_function_do_not_matter(tmp_path):
+    path = tmp_path / "moved.py"
+    module = imported(path, "def f(a):\n    return a\n\n\ng = lambda a: a + 1\n")
+    path.write_text("# a new line\n\n" + path.read_text())
+    source = read_source(module.f)
+    assert (source.name, source.first_line, source.locate(source.tree).line) == ("f", 3, 3)
+    assert read_source(module.g).first_line == 7
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "def f(a):\n    return a + 2\n",
+        "def g(a):\n    return a + 1\n",
+        "def f(a, b):\n    return a + 1\n",
+        "def f(a:\n",
+        "",
+    ],
+)
+def test_an_edited_function_whose_text_nobody_has_is_noticed(tmp_path, edited):
     path = tmp_path / "edited_body.py"
-    path.write_text("def f(a):\n    return a + 1\n")
-    spec = importlib.util.spec_from_file_location("edited_body", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    path.write_text("def f(a):\n    return a + 2\n")
-    with pytest.raises(CompileError, match="SOURCE_CHANGED"):
+    module = imported(path, "def f(a):\n    return a + 1\n")
+    path.write_text(edited)
+    with pytest.raises(CompileError, match=r"SOURCE_CHANGED|SOURCE_MISSING"):
         read_source(module.f)
     path.write_text("def f(a):\n    return a + 1\n\n# behind it, nothing matters\n")
     assert read_source(module.f).name == "f"
+
+
+EDITED = """
+import weft
+
+SCALE = 3
+
+def helper(x):
+    return x * SCALE
+
+@weft.kernel
+def kernel(a: weft.Tensor):
+    a[weft.thread_idx.x] = helper(a[weft.thread_idx.x]) + 1
+
+@weft.jit
+def host(a: weft.Tensor):
+    kernel(a).launch(grid=1, block=a.shape[0])
+
+@weft.jit
+def wrong(a: weft.Tensor):
+    kernel(a, nowhere).launch(grid=1, block=1)
+
+def make(step):
+    @weft.jit
+    def late(a: weft.Tensor):
+        kernel(a).launch(grid=1, block=step)
+    return late
+"""
+EDITS = {
+    "a comment above": lambda text: "# one\n# two\n" + text,
+    "another body": lambda text: text.replace("+ 1", "- 1").replace("x * SCALE", "x"),
+    "lines inside": lambda text: text.replace("SCALE = 3", "# three\n\n\nSCALE = 3"),
+    "half a line": lambda text: text + "def unfinished(\n",
+    "another file": lambda text: "",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_editing_a_file_while_the_program_runs_changes_nothing(tmp_path, edit):
+    path = tmp_path / "program.py"
+    module = imported(path, EDITED)
+    module.host(first := numpy.ones(2, numpy.float32))
+    path.write_text(edit(path.read_text()))
+    module.host(second := numpy.ones(2, numpy.int32))
+    module.kernel[1, 2](third := numpy.ones(2, numpy.float64))
+    assert first.tolist() == second.tolist() == third.tolist() == [4, 4]
+    with pytest.raises(CompileError) as caught:
+        weft.compile(module.wrong, first)
+    line = EDITED.splitlines().index("    kernel(a, nowhere).launch(grid=1, block=1)") + 1
+    assert caught.value.location.line == line
+    assert "kernel(a, nowhere).launch" in str(caught.value)
+
+
+def test_a_function_that_is_decorated_after_the_edit_is_found_where_it_is_now(tmp_path):
+    path = tmp_path / "late.py"
+    module = imported(path, EDITED)
+    path.write_text("# one\n# two\n" + path.read_text())
+    module.make(2)(a := numpy.ones(2, numpy.float32))
+    assert a.tolist() == [4, 4]
+
+
+def test_a_helper_of_another_file_is_as_it_was_when_it_was_first_reached(tmp_path):
+    path = tmp_path / "helpers.py"
+    helpers = imported(path, "def f(x):\n    return x + 1\n\ndef g(x):\n    return x + 2\n")
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, helper: weft.Constexpr):
+        a[0] = helper(a[0])
+
+    @weft.jit
+    def host(a: weft.Tensor, helper: weft.Constexpr):
+        kernel(a, helper).launch(grid=1, block=1)
+
+    host(numpy.ones(1, numpy.float32), helpers.f)
+    path.write_text("# nothing left\n")
+    for helper, expected in ((helpers.f, 2), (helpers.g, 3)):
+        host(a := numpy.ones(1, numpy.int32), helper)
+        assert a.tolist() == [expected]
+
+
+def test_a_module_that_is_loaded_again_has_its_new_text(tmp_path):
+    path = tmp_path / "loaded_again.py"
+    before = imported(path, EDITED)
+    after = imported(path, "# new\n" + EDITED.replace("+ 1", "+ 5"))
+    for module, expected in ((before, 4), (after, 8), (before, 4)):
+        module.host(a := numpy.ones(2, numpy.float32))
+        assert a.tolist() == [expected] * 2
 
 
 def test_columns_count_characters_not_bytes():

@@ -7,7 +7,6 @@ table of what stands at the top of a host module. Next: base.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
@@ -18,6 +17,7 @@ from weft.codegen.optimize import initialize
 from weft.codegen.target import Target
 from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
+from weft.memo import kept
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
@@ -65,14 +65,14 @@ class HostMachine:
         )
 
 
-@functools.cache
+@kept
 def host_machine() -> HostMachine:
     """The CPU of this process, with all that it can do."""
     initialize("native")
     return HostMachine(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
-@functools.cache
+@kept
 def machine_of(cpu: str, features: str) -> HostMachine:
     """Another CPU, for looking at code; such code may not run here."""
     initialize("native")

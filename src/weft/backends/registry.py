@@ -7,11 +7,11 @@ In: a name. Out: a backend: of the table here, or of another package that names 
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import OptionError
+from weft.memo import kept
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -30,7 +30,7 @@ BACKENDS: Final = {
 _MEMBERS: Final = ("name", "device_type", "compile", "disassemble")
 
 
-@functools.cache
+@kept
 def find_backend(name: str) -> Backend:
     """The backend of that name.
 

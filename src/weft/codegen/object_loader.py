@@ -7,7 +7,6 @@ lives. Objects need libc and libm only, which the process has. Next: runtime.cod
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import llvmlite.binding as llvm
 
 from weft.codegen.optimize import initialize
 from weft.errors import REPORT_HINT, InternalCompilerError
+from weft.memo import kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class LoadedObject:
         self._tracker = None
 
 
-@functools.cache
+@kept
 def _compiler(debuggable: bool) -> LLJIT:
     """The process's LLJIT, made once.
 
@@ -56,7 +56,7 @@ def _compiler(debuggable: bool) -> LLJIT:
     return llvm.create_lljit_compiler(machine, use_jit_link=not debuggable)
 
 
-@functools.cache
+@kept
 def _numbers() -> itertools.count[int]:
     """Numbers for the libraries of an LLJIT, whose names cannot be used twice."""
     return itertools.count()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import linecache
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source import read_source
@@ -69,9 +69,7 @@ def bare_launch(
             f"expected at most {_MOST_THREADS}",
             hint="use a smaller block and a larger grid",
         )
-    host: BareHost | None = getattr(kernel, "_bare_host", None)
-    if host is None:
-        host = kernel._bare_host = BareHost(kernel, make_host)
+    host = _host_of(kernel, make_host)
     configuration = {host.grid_name: blocks, host.block_name: threads}
 
     def launch(*arguments: Any, **keywords: Any) -> None:
@@ -85,6 +83,13 @@ def bare_launch(
             raise
 
     return launch
+
+
+def _host_of(kernel: Any, make_host: Callable[..., Any]) -> BareHost:
+    kept = cast("dict[str, BareHost]", vars(kernel))
+    host = kept.get("_bare_host")
+    # Two threads may come first together; both go on with the one that is stored.
+    return host or kept.setdefault("_bare_host", BareHost(kernel, make_host))
 
 
 def _place(error: WeftError, host: BareHost) -> None:
@@ -121,7 +126,7 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     function = kernel.function
     code = function.__code__
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        _ = read_source(function).parameters  # says what is not supported, and where
+        _ = read_source(kernel).parameters  # says what is not supported, and where
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     parameters = [*positional, "*", *keyword_only, grid, block]

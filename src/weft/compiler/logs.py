@@ -7,11 +7,14 @@ program has its own. Importing weft does nothing of this. Next: pipeline, which 
 
 from __future__ import annotations
 
-import functools
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.config import config, misspelt_variables
+from weft.memo import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FORMAT: Final = "weft: %(levelname)s: %(message)s"
 
@@ -35,9 +38,14 @@ def show_logs() -> None:
     _warn_of_misspelt_variables()
 
 
-@functools.cache
+@kept
+def _misspelt_variables() -> Iterator[tuple[str, str]]:
+    """What nobody was warned of yet: one iterator for all threads, used up by the first."""
+    return iter(misspelt_variables().items())
+
+
 def _warn_of_misspelt_variables() -> None:
-    for name, meant in misspelt_variables().items():
+    for name, meant in _misspelt_variables():
         _log.warning(
             "the environment variable %s means nothing to weft; did you mean %s?", name, meant
         )

@@ -77,7 +77,7 @@ def compile_function(
         ToolchainError: if an assembler is missing or failed.
     """
     show_logs()
-    source = read_source(function.function)
+    source = read_source(function)
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source, runs_user_code=True):
         signature = _signature(source, arguments, keywords)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.frontend.names import Names
     from weft.frontend.source import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
+    from weft.language.source_text import SourceTexts
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
@@ -135,23 +136,25 @@ class Session:
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
         failed_at: where the front end itself failed, if it did.
         loop_types: what types loops carried, so that one that is traced again begins with them.
+        texts: of the files whose functions are compiled; the host function's.
     """
 
-    __slots__ = ("_sources", "captures", "failed_at", "inline", "loop_types", "target")
+    __slots__ = ("_sources", "captures", "failed_at", "inline", "loop_types", "target", "texts")
 
-    def __init__(self, target: str, inline: Callable[..., Any]) -> None:
+    def __init__(self, target: str, inline: Callable[..., Any], texts: SourceTexts) -> None:
         self.target = target
         self.captures = Captures()
         self.inline = inline
         self.failed_at: SourceLocation | None = None
         self.loop_types: dict[Hashable, dict[str, tuple[DType | None, ...]]] = {}
-        self._sources: dict[FunctionType, FunctionSource] = {}
+        self.texts = texts
+        self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
-    def source(self, function: FunctionType) -> FunctionSource:
-        """The source of a helper, read once per trace."""
+    def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
+        """The source of a kernel or a helper, read once per trace."""
         found = self._sources.get(function)
         if found is None:
-            found = self._sources[function] = read_source(function)
+            found = self._sources[function] = read_source(function, self.texts)
         return found
 
 

@@ -214,7 +214,7 @@ class KernelTable:
         Raises:
             CompileError: if the values do not fit the parameters, or the kernel cannot be compiled for them.
         """
-        source = self._session.source(kernel.function)  # pyright: ignore[reportArgumentType]
+        source = self._session.source(kernel)
         function = kernel.function
         declared = {parameter.name: parameter for parameter in source.parameters}
         values = bind_arguments(
@@ -257,7 +257,7 @@ class KernelTable:
         symbols: dict[str, str] = {}
         for kernel in self.kernels:
             kernel.finish()
-            source = self._session.source(kernel.function.function)  # pyright: ignore[reportArgumentType]
+            source = self._session.source(kernel.function)
             symbols[kernel.symbol] = self._symbol(source.name)
             kernel.symbol = symbols[kernel.symbol]
             kernel.operation.sym_name = StringAttr(kernel.symbol)

@@ -8,21 +8,21 @@ with its syntax tree, globals, closure and parameters. Next: names.
 from __future__ import annotations
 
 import ast
-import linecache
-from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
 from weft.frontend.names import NameAnalysis
-from weft.frontend.unsaved_source import compiles_to, find_unsaved
-from weft.language.functions import LOADED_AT, BoundFunction, StagedFunction
+from weft.frontend.unsaved_source import find_unsaved
+from weft.language.functions import BoundFunction, StagedFunction
+from weft.language.source_text import SourceTexts, may_have_changed, read_text
 from weft.location import SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import CellType
+
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 
@@ -42,7 +42,9 @@ class FunctionSource:
         function: the Python function itself.
         file: as Python knows it (``co_filename``).
         first_line: where the function begins, from 1; the first decorator's line.
-        text: the lines of the function as they stand in the file.
+        texts: of the function's file and of those that it has reached.
+        lines: of the file, as they were when the function was decorated.
+        text: the lines of the function.
         tree: the `def` or `lambda` node. Its lines count from `line_offset`.
         line_offset: what to add to a node's line to get the file's.
         globals: the function's module's namespace.
@@ -60,18 +62,20 @@ class FunctionSource:
         "function",
         "globals",
         "line_offset",
+        "lines",
         "lines_are_ascii",
         "name",
         "private_class",
         "text",
+        "texts",
         "tree",
     )
 
-    def __init__(
-        self, function: FunctionType, text: str, tree: FunctionNode, line_offset: int
-    ) -> None:
-        code = function.__code__
+    def __init__(self, found: _Found, text: str, tree: FunctionNode, line_offset: int) -> None:
+        function, code = found.function, found.code
         self.function = function
+        self.texts = found.texts
+        self.lines: Sequence[str] = found.lines
         self.name = "lambda" if code.co_name == _LAMBDA else code.co_name
         self.file = code.co_filename
         self.first_line = code.co_firstlineno
@@ -177,19 +181,42 @@ class FunctionSource:
             end_column,
             self.name if function is None else function,
             caller,
+            self.lines,
         )
 
     def _characters(self, line: int, column: int) -> int:
         """A column that counts bytes of UTF-8, as ast does, in characters."""
-        text = linecache.getline(self.file, line + self.line_offset)
+        text = self.lines[line + self.line_offset - 1]
         return len(text.encode()[:column].decode(errors="replace"))
 
 
-def read_source(function: object) -> FunctionSource:
+class _Found:
+    """A function with the text that it was compiled from.
+
+    Attributes:
+        function: as it runs.
+        code: its code as that text gives it; its lines are the text's.
+        lines: the text.
+        texts: where texts are remembered.
+    """
+
+    __slots__ = ("code", "function", "lines", "texts")
+
+    def __init__(
+        self, function: FunctionType, code: CodeType, lines: Sequence[str], texts: SourceTexts
+    ) -> None:
+        self.function = function
+        self.code = code
+        self.lines = lines
+        self.texts = texts
+
+
+def read_source(function: object, texts: SourceTexts | None = None) -> FunctionSource:
     """Finds and parses the text of a function.
 
     Args:
-        function: a plain Python function, a method, or what a decorator of weft made of one.
+        function: a plain Python function, a method, or what a decorator of weft made of one, which has its text.
+        texts: where to look for another function's text first, and to remember it.
     Raises:
         UnsupportedSyntaxError: for a generator, a coroutine, or a lambda that cannot be told from another.
         CompileError: if there is no text, or it no longer belongs to the function.
@@ -201,24 +228,44 @@ def read_source(function: object) -> FunctionSource:
             f"expected a Python function, got {type(function).__name__} {function!r}",
             hint="functions written in C, and classes, have no source to compile",
         )
-    code = plain.__code__
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, plain.__globals__)
-    if not lines:
-        lines = find_unsaved(code)
-    elif _may_have_changed(code.co_filename) and not compiles_to("".join(lines), code):
-        raise _changed(plain)
-    if len(lines) < code.co_firstlineno:
+    own = _texts_of(function)
+    found = _find(plain, own or texts or SourceTexts(None))
+    if texts is not None and own is not None:
+        texts.suggest(own.of(plain.__code__.co_filename, plain.__globals__))
+    if len(found.lines) < found.code.co_firstlineno:
         raise CompileError(
             "SOURCE_MISSING",
-            f"the source of '{plain.__name__}' cannot be found in {code.co_filename!r}",
+            f"the source of '{plain.__name__}' cannot be found in {found.code.co_filename!r}",
             hint=_NO_SOURCE_HINT,
         )
-    find = _find_lambda if code.co_name == _LAMBDA else _find_def
-    source = find(plain, lines)
-    if code.co_flags & _GENERATOR_FLAGS:
+    find = _find_lambda if found.code.co_name == _LAMBDA else _find_def
+    source = find(found)
+    if found.code.co_flags & _GENERATOR_FLAGS:
         raise _generator_error(source)
     return source
+
+
+def _find(function: FunctionType, texts: SourceTexts) -> _Found:
+    """The text that a function was compiled from: as it is remembered, as it is now, or moved to other lines."""
+    code, module_globals = function.__code__, function.__globals__
+    file = code.co_filename
+    known = texts.of(file, module_globals)
+    if not known.lines:
+        return _Found(function, code, find_unsaved(code), texts)
+    if not may_have_changed(file) or known.has(code):
+        return _Found(function, code, known.lines, texts)
+    now = read_text(file, module_globals)
+    moved = code if now.has(code) else now.moved(code)
+    if moved is None:
+        raise _changed(function)
+    texts.learn(now)
+    return _Found(function, moved, now.lines, texts)
+
+
+def _texts_of(function: object) -> SourceTexts | None:
+    if isinstance(function, BoundFunction):
+        function = function.function
+    return function.texts if isinstance(function, StagedFunction) else None
 
 
 def _class_around(qualified_name: str) -> str:
@@ -241,8 +288,8 @@ def plain_function(function: object) -> FunctionType | None:
     return function if isinstance(function, FunctionType) else None
 
 
-def _find_def(function: FunctionType, lines: list[str]) -> FunctionSource:
-    code = function.__code__
+def _find_def(found: _Found) -> FunctionSource:
+    code, lines = found.code, found.lines
     start = code.co_firstlineno - 1
     for end in _block_ends(lines, start):
         text = "".join(lines[start:end])
@@ -258,9 +305,9 @@ def _find_def(function: FunctionType, lines: list[str]) -> FunctionSource:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(
             node, code, offset
         ):
-            return FunctionSource(function, text, cast("ast.FunctionDef", node), offset)
+            return FunctionSource(found, text, cast("ast.FunctionDef", node), offset)
         break
-    raise _changed(function)
+    raise _changed(found.function)
 
 
 def _changed(function: FunctionType) -> CompileError:
@@ -272,15 +319,7 @@ def _changed(function: FunctionType) -> CompileError:
     )
 
 
-def _may_have_changed(file: str) -> bool:
-    """Whether a file was written since the first function of it could be decorated."""
-    try:
-        return Path(file).stat().st_mtime > LOADED_AT
-    except OSError:
-        return False  # text in linecache only, or a file inside an archive
-
-
-def _block_ends(lines: list[str], start: int) -> Iterator[int]:
+def _block_ends(lines: Sequence[str], start: int) -> Iterator[int]:
     """Lines where the definition that begins at `start` may end: the first ones that are not deeper."""
     margin = _indentation(lines[start])
     in_body = False
@@ -318,9 +357,9 @@ def _matches(
     return node.name == code.co_name and declared == compiled
 
 
-def _find_lambda(function: FunctionType, lines: list[str]) -> FunctionSource:
-    code = function.__code__
-    text = "".join(lines)
+def _find_lambda(found: _Found) -> FunctionSource:
+    code = found.code
+    text = "".join(found.lines)
     try:
         module = ast.parse(text)
     except SyntaxError as error:
@@ -334,7 +373,7 @@ def _find_lambda(function: FunctionType, lines: list[str]) -> FunctionSource:
     if len(nodes) > 1:
         nodes = _with_same_body(nodes, code)
     if len(nodes) == 1:
-        return FunctionSource(function, text, nodes[0], 0)
+        return FunctionSource(found, text, nodes[0], 0)
     raise UnsupportedSyntaxError(
         "LAMBDA_AMBIGUOUS",
         f"{len(nodes) or 'no'} lambdas on line {code.co_firstlineno} fit this one",

@@ -6,28 +6,23 @@ Next: source.
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
-import functools
 import os
 import stat
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.language.source_text import SourceText
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import CodeType
 
 _COMMAND_LINE: Final = "<string>"
 _STANDARD_INPUT: Final = "<stdin>"
 _LONGEST_STATEMENT: Final = 1000  # lines that are tried as one statement of the prompt
 _LONGEST_HISTORY: Final = 5000
-_FUTURE_FLAGS: Final[int] = functools.reduce(
-    lambda flags, name: flags | getattr(__future__, name).compiler_flag,
-    __future__.all_feature_names,
-    0,
-)
 _MOST_BYTES: Final = 1 << 24
 _GOES_ON: Final = (
     " ",
@@ -39,7 +34,7 @@ _GOES_ON: Final = (
 )  # a line that begins no statement
 
 
-def find_unsaved(code: CodeType) -> list[str]:
+def find_unsaved(code: CodeType) -> Sequence[str]:
     """The lines of the text that defines this code, which has no file; none where they are gone."""
     name = code.co_filename
     if name == _COMMAND_LINE:
@@ -48,27 +43,11 @@ def find_unsaved(code: CodeType) -> list[str]:
         candidates = [*_standard_input(), *_typed(code)] if not _is_prompt() else _typed(code)
     else:
         return []
-    for text in candidates:
-        if compiles_to(text, code):
-            return text.splitlines(keepends=True)
+    for candidate in candidates:
+        text = SourceText(name, candidate.splitlines(keepends=True))
+        if text.has(code):
+            return text.lines
     return []
-
-
-def compiles_to(text: str, code: CodeType) -> bool:
-    """Whether a text, compiled from its first line on, has exactly this code in it."""
-    try:
-        flags = code.co_flags & _FUTURE_FLAGS
-        module: CodeType = compile(text, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return any(found == code for found in _codes(module))
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, type(code)):
-            yield from _codes(constant)
 
 
 def _given_with_c() -> list[str]:

@@ -7,15 +7,13 @@ globals. The api room subclasses them; nothing here imports the compiler. Next: 
 
 from __future__ import annotations
 
-import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from weft.language.source_text import SourceTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-LOADED_AT: Final = time.time()
-"""When decorators became available: a file written since then may not be the one that was imported."""
 
 
 class StagedFunction:
@@ -23,12 +21,14 @@ class StagedFunction:
 
     Attributes:
         function: the user's function, unchanged.
+        texts: the text of its file as it was when it was decorated, and of other files that it has reached.
     """
 
-    __slots__ = ("function",)
+    __slots__ = ("function", "texts")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.texts = SourceTexts(function)
 
     def __dir__(self) -> list[str]:
         """The attributes without those that begin with one underscore, which are the package's own."""

@@ -6,7 +6,6 @@ In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ import llvmlite.binding as llvm
 from weft.codegen.optimize import initialize
 from weft.codegen.target import Target
 from weft.errors import OptionError
+from weft.memo import kept
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
@@ -120,7 +120,7 @@ class CudaMachine:
         )
 
 
-@functools.cache
+@kept
 def cuda_machine(architecture: str) -> CudaMachine:
     """The machine of an architecture.
 

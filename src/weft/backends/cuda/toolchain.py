@@ -2,25 +2,25 @@
 """NVIDIA's tools: nvJitLink in this process or ptxas beside it for cubins, nvdisasm for SASS.
 
 In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for in the environment variables of
-`weft.config`, in NVIDIA's wheels, in CUDA_HOME's usual place and in PATH. Next: stages.
+`weft.config`, in NVIDIA's installed wheels, in PATH and in CUDA's usual place. Next: stages.
 """
 
 from __future__ import annotations
 
-import functools
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.diagnostics import refused_line
+from weft.backends.cuda.installed import find_installed
 from weft.backends.cuda.nvjitlink import NvJitLink
 from weft.config import config, search_path
 from weft.errors import ToolchainError
 from weft.location import SourceLocation
+from weft.memo import kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +150,7 @@ def _refused(tool: str, architecture: str, log: str, ptx: str) -> ToolchainError
     )
 
 
-@functools.cache
+@kept
 def _open_nvjitlink(path: str) -> NvJitLink:
     return NvJitLink(path)
 
@@ -159,34 +159,22 @@ def find_nvjitlink() -> NvJitLink | None:
     """nvJitLink as `WEFT_NVJITLINK` names it, or of NVIDIA's wheel; None if there is none."""
     if config.nvjitlink is not None:
         return _open_nvjitlink(config.nvjitlink)
-    found = _in_wheels("cu*/lib/libnvJitLink.so.*") or _in_wheels("nvjitlink/lib/libnvJitLink.so.*")
+    found = find_installed("nvidia-nvjitlink", r"libnvJitLink\.so\.\d+")
     return _open_nvjitlink(found) if found else None
 
 
 def find_ptxas() -> str | None:
     """Path of ptxas, or None."""
-    return config.ptxas or _find_program("ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
+    return config.ptxas or _find_program("ptxas", "nvidia-cuda-nvcc")
 
 
 def find_nvdisasm() -> str | None:
     """Path of nvdisasm, or None."""
-    return config.nvdisasm or _find_program(
-        "nvdisasm", "cu*/bin/nvdisasm", "cuda_nvdisasm/bin/nvdisasm"
-    )
+    return config.nvdisasm or _find_program("nvdisasm", "nvidia-cuda-nvdisasm")
 
 
-def _find_program(name: str, *patterns: str) -> str | None:
-    for pattern in patterns:
-        found = _in_wheels(pattern)
-        if found:
-            return found
+def _find_program(name: str, distribution: str) -> str | None:
+    installed = find_installed(distribution, f"bin/{name}")
+    if installed is not None:
+        return installed
     return shutil.which(name, path=search_path()) or shutil.which(name, path=str(_USUAL_PLACE))
-
-
-@functools.cache
-def _in_wheels(pattern: str) -> str | None:
-    """The newest file that matches in the folders of NVIDIA's wheels, found without importing them."""
-    spec = find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec is not None else None
-    matches = [path for folder in folders or () for path in sorted(Path(folder).glob(pattern))]
-    return str(matches[-1]) if matches else None

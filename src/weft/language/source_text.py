@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of files as it was when functions of theirs were decorated: what is edited later changes nothing.
+
+In: a function. Out: its file's lines. Decorating costs a look at the file's time; it is read once for all functions
+that it defines, and decoded when one of them is compiled. Next: functions, frontend.source.
+"""
+
+from __future__ import annotations
+import __future__
+
+import functools
+import io
+import os
+import sys
+import time
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LOADED_AT: Final = time.time()
+"""When decorators became available: a file written since then may not be the one that was imported."""
+
+_FUTURE_FLAGS: Final = sum(
+    {getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+)
+
+
+class SourceText:
+    """A file's lines at one time.
+
+    Args:
+        file: as Python knows it (``co_filename``).
+        content: the lines, each with its line end, or what the file holds.
+    """
+
+    __slots__ = ("_codes", "_content", "file")
+
+    def __init__(self, file: str, content: Sequence[str] | bytes) -> None:
+        self.file = file
+        self._content = content
+        self._codes: dict[int, tuple[CodeType, ...]] = {}
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Each with its line end; none where there is no text."""
+        if isinstance(self._content, bytes):
+            self._content = _decoded(self._content)
+        return self._content
+
+    def codes(self, flags: int) -> tuple[CodeType, ...]:
+        """The code of everything that the text defines, compiled with the ``__future__`` flags of `flags`."""
+        flags &= _FUTURE_FLAGS
+        if flags not in self._codes:
+            self._codes[flags] = tuple(_codes_of("".join(self.lines), self.file, flags))
+        return self._codes[flags]
+
+    def has(self, code: CodeType) -> bool:
+        """Whether exactly this code is made from the text."""
+        return any(found == code for found in self.codes(code.co_flags))
+
+    def moved(self, code: CodeType) -> CodeType | None:
+        """The code that is this one but for the lines where it stands; the nearest, if there are several."""
+        wanted = _without_lines(code)
+        found = [
+            other
+            for other in self.codes(code.co_flags)
+            if other.co_qualname == code.co_qualname and _without_lines(other) == wanted
+        ]
+        line = code.co_firstlineno
+        return min(found, key=lambda other: abs(other.co_firstlineno - line), default=None)
+
+
+class SourceTexts:
+    """The texts that one function needs, by file: its own from the beginning, others when it first reaches them."""
+
+    __slots__ = ("_by_file",)
+
+    def __init__(self, function: Any) -> None:
+        self._by_file: dict[str, SourceText] = {}
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            found = _read(code.co_filename)
+            if found is not None:
+                self._by_file[code.co_filename] = found
+
+    def of(self, file: str, module_globals: dict[str, Any]) -> SourceText:
+        """The text of a file as it was when this was asked first."""
+        found = self._by_file.get(file)
+        if found is None or not found.lines:
+            found = self._by_file[file] = read_text(file, module_globals)
+        return found
+
+    def suggest(self, text: SourceText) -> None:
+        """This is the text of its file, unless another one is known."""
+        self._by_file.setdefault(text.file, text)
+
+    def learn(self, text: SourceText) -> None:
+        """From now on this is the text of its file."""
+        self._by_file[text.file] = text
+
+
+def read_text(file: str, module_globals: dict[str, Any]) -> SourceText:
+    """The text of a file as it is now; for what is not in a file, such as a notebook's cell, linecache's."""
+    found = _read(file)
+    if found is None:
+        import linecache
+
+        linecache.checkcache(file)
+        found = SourceText(file, linecache.getlines(file, module_globals))
+    return found
+
+
+def _read(file: str) -> SourceText | None:
+    """The text of a file; of another text what linecache knows, if it is loaded; it takes a millisecond."""
+    try:
+        status = os.stat(file)  # noqa: PTH116
+        return SourceText(file, _bytes_of(file, status.st_mtime_ns, status.st_size))
+    except (OSError, ValueError):
+        linecache = sys.modules.get("linecache")
+        lines = linecache.getlines(file) if linecache is not None else None
+        return SourceText(file, lines) if lines else None
+
+
+@functools.lru_cache(maxsize=16)
+def _bytes_of(file: str, _modified: int, _size: int) -> bytes:
+    """What a version of a file holds, so that the functions of a module share it."""
+    with open(file, "rb") as opened:  # noqa: PTH123
+        return opened.read()
+
+
+def _decoded(content: bytes) -> Sequence[str]:
+    from importlib.util import decode_source
+
+    try:
+        lines = io.StringIO(decode_source(content)).readlines()
+    except (SyntaxError, UnicodeDecodeError):
+        return ()
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    return lines
+
+
+def may_have_changed(file: str) -> bool:
+    """Whether a file was written since the first function of it could be decorated."""
+    try:
+        return os.stat(file).st_mtime > LOADED_AT  # noqa: PTH116  pathlib takes long to import
+    except OSError:
+        return False  # text in linecache only, or a file inside an archive
+
+
+def _codes_of(text: str, file: str, flags: int) -> Iterator[CodeType]:
+    try:
+        module: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return
+    waiting = [module]
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    return code.replace(
+        co_firstlineno=1,
+        co_linetable=b"",
+        co_consts=tuple(
+            _without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts
+        ),
+    )
