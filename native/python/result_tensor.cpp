@@ -16,9 +16,9 @@ namespace {
 // For torch and other libraries with an exchange API, through its own import function.
 PyObject* import_managed(TVMFFIObject* tensor, const DLPackExchangeAPI* api) {
   ffi().object_inc_ref(tensor);
-  uint64_t flags = is_read_only_cell(tensor) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   Keeper keeper{tensor, [](void* object) { ffi().object_dec_ref(object); }};
-  DLManagedTensorVersioned* managed = export_versioned(*tensor_of(tensor), flags, keeper);
+  DLManagedTensorVersioned* managed =
+      export_versioned(*tensor_of(tensor), export_flags(tensor, true), keeper);
   if (managed == nullptr) return nullptr;
   void* object = nullptr;
   if (api->managed_tensor_to_py_object_no_sync(managed, &object) == 0) return static_cast<PyObject*>(object);

@@ -31,10 +31,6 @@ TVMFFIObject* require_tensor(PyObject* self) {
   return nullptr;
 }
 
-uint64_t flags_of(const TVMFFIObject* handle) {
-  return is_read_only_cell(handle) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-}
-
 PyObject* dlpack_device(PyObject* self, PyObject*) {
   TVMFFIObject* handle = require_tensor(self);
   if (handle == nullptr) return nullptr;
@@ -47,7 +43,7 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   if (handle == nullptr) return nullptr;
   ExportOptions options;
   if (parse_export_options(arguments, keywords, *tensor_of(handle), &options) != 0) return nullptr;
-  return export_capsule(*tensor_of(handle), flags_of(handle), options, hold(handle));
+  return export_capsule(*tensor_of(handle), export_flags(handle, options.versioned), options, hold(handle));
 }
 
 PyObject* repr(PyObject* self) {
@@ -67,7 +63,7 @@ PyObject* repr(PyObject* self) {
 int managed_from_python(void* object, DLManagedTensorVersioned** out) {
   TVMFFIObject* handle = require_tensor(static_cast<PyObject*>(object));
   if (handle == nullptr) return -1;
-  *out = export_versioned(*tensor_of(handle), flags_of(handle), hold(handle));
+  *out = export_versioned(*tensor_of(handle), export_flags(handle, true), hold(handle));
   return *out == nullptr ? -1 : 0;
 }
 

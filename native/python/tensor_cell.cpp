@@ -205,6 +205,11 @@ bool is_read_only_cell(const TVMFFIObject* object) {
   return object->deleter == delete_cell && cell_of(object)->read_only;
 }
 
+uint64_t export_flags(const TVMFFIObject* object, bool versioned) {
+  if (!is_read_only_cell(object)) return 0;
+  return versioned || !cell_of(object)->entry->immutable ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+}
+
 bool read_only_cells_exist() { return g_read_only_count.load(std::memory_order_relaxed) != 0; }
 
 PyObject* source_of_cell(const TVMFFIObject* object) {

@@ -34,6 +34,10 @@ PyObject* source_of_cell(const TVMFFIObject* object);
 // Whether the producer of a cell's memory forbids writing; false for objects that are no cells.
 bool is_read_only_cell(const TVMFFIObject* object);
 
+// DLPack's flags for an export of a tensor object. The older form cannot say that memory is read-only, which
+// is for its exporter to refuse; for what is only immutable it says what the array's own library does.
+uint64_t export_flags(const TVMFFIObject* object, bool versioned);
+
 // Whether there are cells over read-only memory now; any thread may ask.
 bool read_only_cells_exist();
 

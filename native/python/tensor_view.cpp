@@ -86,7 +86,8 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
       parse_export_options(arguments, keywords, *described.tensor, &options) != 0) {
     return nullptr;
   }
-  uint64_t flags = described.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  const TVMFFIObject* owner = as_view(self)->owner;
+  uint64_t flags = owner == nullptr ? 0 : export_flags(owner, options.versioned);
   return export_capsule(*described.tensor, flags, options, keep_tensor_view(self));
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from tests.native.callee import planned
 from weft import ffi
 
@@ -75,6 +76,26 @@ def test_a_kernel_that_writes_refuses_it(form):
     planned("nothing", "a")(FORMS[form]())
     with pytest.raises(ValueError, match="because a kernel writes to it"):
         planned("nothing", "a", written_mask=1)(FORMS[form]())
+
+
+@weft.kernel
+def copy_kernel(source: weft.Tensor, target: weft.Tensor):
+    target[weft.thread_idx.x] = source[weft.thread_idx.x]
+
+
+@weft.jit
+def copy_pair(pair):
+    copy_kernel(pair[0], pair[1]).launch(grid=1, block=3)
+
+
+@pytest.mark.parametrize("make", [tuple, ffi.Array, ffi.Any], ids=["tuple", "Array", "Any"])
+def test_each_item_of_a_container_has_its_own_rule(make):
+    source, target = read_only(), np.zeros(3)
+    call = weft.compile(copy_pair, (target, target))
+    call(make((source, target)))
+    assert target.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="because a kernel writes to it"):
+        call(make((target, source)))
 
 
 @pytest.mark.parametrize("form", KEPT)
@@ -191,6 +212,12 @@ def test_arrays_of_jax_are_written_when_that_is_asked_for(library, immutable):
     np.from_dlpack(tensor)[0] = 7
     assert immutable.memory[0] == 7
     assert ffi.List([tensor])[0] == tensor
+
+
+def test_arrays_of_jax_go_back_in_the_form_that_jax_asks_for(immutable):
+    for made in (ffi.from_dlpack(immutable), ffi.TensorView(immutable)):
+        assert ffi.from_dlpack(made.__dlpack__()).data == immutable.memory.ctypes.data
+        assert ffi.from_dlpack(made.__dlpack__(max_version=(1, 1))).read_only
 
 
 def test_memory_that_is_read_only_is_never_called_writable():
