@@ -105,7 +105,7 @@ inline int call_native(const Function* function, CallFrame& frame, const TVMFFIA
     frame.context.holds_gil = false;
     PyThreadState* thread = PyEval_SaveThread();
     code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
-    PyEval_RestoreThread(thread);
+    restore_thread(thread);
   } else {
     code = function->safe_call(function->handle, values, static_cast<int32_t>(count), result);
   }

@@ -43,7 +43,7 @@ class Arguments {
  public:
   Arguments() {}
   ~Arguments() {
-    for (Py_ssize_t index = 0; index < filled_; ++index) Py_XDECREF(objects_[index + 1]);
+    for (Py_ssize_t index = 0; index < filled_; ++index) drop(objects_[index + 1]);
     if (objects_ != inline_) PyMem_Free(objects_);
   }
   Arguments(const Arguments&) = delete;
@@ -229,7 +229,8 @@ int call_python(void* self, const TVMFFIAny* values, int32_t count, TVMFFIAny* r
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   const bool pending = PyErr_Occurred() != nullptr;
   if (WEFT_UNLIKELY(pending)) PyErr_Fetch(&type, &value, &traceback);
-  const int code = call_with_gil(*callback_of(self), values, count, result);
+  const int code =
+      or_wait_for_the_end([=] { return call_with_gil(*callback_of(self), values, count, result); });
   if (WEFT_UNLIKELY(pending)) PyErr_Restore(type, value, traceback);
   return code;
 }

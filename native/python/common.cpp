@@ -37,6 +37,24 @@ bool is_instance_of_imported(PyObject* object, const char* module, const char* a
   return PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(type.get())) != 0;
 }
 
+bool holds_the_gil() {
+  const PyThreadState* mine = PyGILState_GetThisThreadState();
+#if PY_VERSION_HEX >= 0x030D0000
+  return mine != nullptr && mine == PyThreadState_GetUnchecked();
+#else
+  return mine != nullptr && mine == _PyThreadState_UncheckedGet();
+#endif
+}
+
+void wait_unless_held() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const bool ends = Py_IsFinalizing() != 0;
+#else
+  const bool ends = _Py_IsFinalizing() != 0;
+#endif
+  while (WEFT_UNLIKELY(ends && !holds_the_gil())) pause();
+}
+
 int refuse(PyObject* exception_type, const char* format, ...) {
   va_list values;
   va_start(values, format);

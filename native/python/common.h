@@ -7,7 +7,9 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 #include <tvm/ffi/c_api.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -72,11 +74,41 @@ bool is_instance_of_imported(PyObject* object, const char* module, const char* a
 // Sets an exception with a formatted message and returns -1.
 int refuse(PyObject* exception_type, const char* format, ...);
 
+// What `call` returns. Before Python 3.14 a thread that wants the GIL of an interpreter which has begun to
+// end is unwound; with generated code or destructors on its stack, which end the process, it waits for ever
+// instead.
+template <typename Call>
+auto or_wait_for_the_end(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+// Whether this thread has the GIL; also right while the interpreter ends, and after it has.
+bool holds_the_gil();
+
+// Waits for ever where the interpreter ends and another thread has the GIL: this one is being unwound.
+WEFT_COLD void wait_unless_held();
+
+// Drops a reference, with the GIL held, from wherever: what it runs may give up the GIL and never get it
+// back, and destructors must not be unwound.
+inline void drop(PyObject* object) {
+  if (object == nullptr) return;
+  if (WEFT_UNLIKELY(Py_REFCNT(object) == 1)) {
+    wait_unless_held();
+    or_wait_for_the_end([object] { Py_DECREF(object); });
+  } else {
+    Py_DECREF(object);
+  }
+}
+
 // A reference that is dropped at the end of the scope.
 class Reference {
  public:
   explicit Reference(PyObject* object = nullptr) : object_(object) {}
-  ~Reference() { Py_XDECREF(object_); }
+  ~Reference() { drop(object_); }
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
   Reference(Reference&& other) noexcept : object_(other.release()) {}
@@ -90,7 +122,7 @@ class Reference {
   void reset(PyObject* object) {
     PyObject* previous = object_;
     object_ = object;
-    Py_XDECREF(previous);
+    drop(previous);
   }
   explicit operator bool() const { return object_ != nullptr; }
 

@@ -33,7 +33,7 @@ void drop_deferred() {
   DeferredReference* entry = g_deferred.exchange(nullptr, std::memory_order_acquire);
   while (entry != nullptr) {
     DeferredReference* next = entry->next;
-    Py_DECREF(entry->object);
+    drop(entry->object);
     std::free(entry);
     entry = next;
   }
@@ -41,10 +41,7 @@ void drop_deferred() {
 
 void drop_anywhere(PyObject* object) {
   if (object == nullptr || !interpreter_is_usable()) return;
-  if (PyGILState_Check()) {
-    Py_DECREF(object);
-    return;
-  }
+  if (PyGILState_Check()) return drop(object);
   auto* entry = static_cast<DeferredReference*>(std::malloc(sizeof(DeferredReference)));
   if (entry == nullptr) return;  // one leaked reference, when there is no memory left at all
   entry->object = object;

@@ -70,10 +70,8 @@ int allocate_tensor(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
 // Callees ask without the GIL, from the thread that was called.
 int check_signals() {
   if (!interpreter_is_usable()) return 0;
-  PyGILState_STATE state = PyGILState_Ensure();
-  int raised = PyErr_CheckSignals();
-  PyGILState_Release(state);
-  return raised;
+  HeldGil gil;
+  return PyErr_CheckSignals();
 }
 
 // check_signals takes the GIL itself: libtvm_ffi gives back only a state that is not zero, which the state

@@ -6,9 +6,6 @@
 #ifndef WEFT_PYTHON_GIL_H_
 #define WEFT_PYTHON_GIL_H_
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include "python/common.h"
 
 namespace weft {
@@ -28,18 +25,6 @@ extern thread_local const CallContext* t_call __attribute__((tls_model("initial-
 // True when the marshaller called with the GIL held and this thread still holds it: foreign code between
 // the two may have released it.
 inline bool caller_holds_gil() { return t_call != nullptr && t_call->holds_gil && PyGILState_Check(); }
-
-// What `call` returns. Before Python 3.14 a thread that wants the GIL of an interpreter which has begun to
-// end is unwound; with generated code or destructors that need the GIL on its stack it waits for ever
-// instead.
-template <typename Call>
-auto or_wait_for_the_end(Call call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (abi::__forced_unwind&) {
-    for (;;) pause();
-  }
-}
 
 // The thread state of this thread, made if it has none, and given back at the end of the scope.
 class HeldGil {

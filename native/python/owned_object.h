@@ -5,6 +5,7 @@
 #define WEFT_PYTHON_OWNED_OBJECT_H_
 
 #include "ffi_library.h"
+#include "python/common.h"
 
 namespace weft {
 
@@ -12,7 +13,7 @@ class OwnedObject {
  public:
   explicit OwnedObject(TVMFFIObject* object) : object_(object) {}
   ~OwnedObject() {
-    if (object_ != nullptr) ffi().object_dec_ref(object_);
+    if (object_ != nullptr) or_wait_for_the_end([this] { ffi().object_dec_ref(object_); });
   }
   OwnedObject(const OwnedObject&) = delete;
   OwnedObject& operator=(const OwnedObject&) = delete;

@@ -21,7 +21,7 @@ class Scratch {
  public:
   Scratch() {}  // leaves the buffer uninitialised
   ~Scratch() {
-    if (WEFT_UNLIKELY(undo_ != nullptr)) undo_all();
+    if (WEFT_UNLIKELY(undo_ != nullptr)) or_wait_for_the_end([this] { undo_all(); });
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

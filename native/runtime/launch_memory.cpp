@@ -10,6 +10,7 @@
 #include "python/common.h"
 #include "python/deferred.h"
 #include "python/foreign_error.h"
+#include "python/gil.h"
 
 namespace weft {
 namespace {
@@ -75,14 +76,14 @@ int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function
   *words = 0;
   if (WEFT_LIKELY(g_source.load(std::memory_order_acquire) == nullptr)) return 0;
   if (!interpreter_is_usable()) return 0;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  HeldGil gil;
   // An exception that the caller left pending is not the callable's.
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  const int32_t code =
-      ask(*frame, stream, function, kernel, needed, memory, words) == 0 ? 0 : raise_into_ffi();
+  const int32_t code = or_wait_for_the_end([=] {
+    return ask(*frame, stream, function, kernel, needed, memory, words) == 0 ? 0 : raise_into_ffi();
+  });
   PyErr_Restore(type, value, traceback);
-  PyGILState_Release(state);
   return code;
 }
 
