@@ -164,7 +164,7 @@ def test_builtin_int_and_float_choose_the_width_that_the_value_needs():
         {
             "i32": ("int(single)", weft.i32),
             "i64": ("int(double)", weft.i64),
-            "same": ("int(small)", weft.i16),
+            "small": ("int(small)", weft.i32),
             "f32": ("float(small)", weft.f32),
             "f64": ("float(large)", weft.f64),
             "rounded": ("round(single)", weft.i32),
@@ -179,7 +179,7 @@ def test_builtin_int_and_float_choose_the_width_that_the_value_needs():
     assert got["i64"].tolist() == [-2, 3, 2**63 - 1, 0]
     assert got["rounded"].tolist() == [-3, 4, 2**31 - 1, 0]
     assert got["wide"].tolist() == [-3, 4, 2**63 - 1, 0]
-    assert got["same"].tolist() == got["f32"].tolist() == got["f64"].tolist() == [1, 2, 3, 4]
+    assert got["small"].tolist() == got["f32"].tolist() == got["f64"].tolist() == [1, 2, 3, 4]
 
 
 def test_conversion_to_its_own_type_changes_nothing():
