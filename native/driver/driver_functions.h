@@ -72,6 +72,10 @@ inline constexpr int kMinimumDriver = 12000;  // cuLibrary*, cuGetProcAddress_v2
   ROW(cuMemGetInfo, 12000, (size_t* free_bytes, size_t* total_bytes))                                    \
   ROW(cuMemcpyHtoDAsync, 12000, (CUdeviceptr target, const void* source, size_t bytes, CUstream stream)) \
   ROW(cuMemcpyDtoHAsync, 12000, (void* target, CUdeviceptr source, size_t bytes, CUstream stream))       \
+  ROW(cuEventCreate, 12000, (CUevent * event, unsigned int flags))                                       \
+  ROW(cuEventRecord, 12000, (CUevent event, CUstream stream))                                            \
+  ROW(cuEventElapsedTime, 12000, (float* milliseconds, CUevent begin, CUevent end))                      \
+  ROW(cuEventDestroy, 12000, (CUevent event))                                                            \
   ROW(cuPointerGetAttribute, 12000, (void* value, int32_t attribute, CUdeviceptr address))               \
   ROW(cuFuncLoad, 12040, (CUfunction function))                                                          \
   ROW(cuFuncGetParamInfo, 12040, (CUfunction function, size_t index, size_t* offset, size_t* bytes))     \

@@ -13,6 +13,7 @@
 #include "driver/python_module.h"
 #include "python/ffi_error.h"
 #include "python/stream.h"
+#include "runtime/launch_hooks.h"
 
 namespace weft {
 namespace {
@@ -93,12 +94,39 @@ bool check_still_loaded(const Binary& binary, DriverError* error) {
       ": its module was unloaded by an argument, the allocator or the enter hook of this launch");
 }
 
-bool submit(const PythonLaunch& launch, Binary* binary, void** pointers, DriverError* error) {
+bool submit_alone(const PythonLaunch& launch, Binary* binary, void** pointers, DriverError* error) {
   auto stream = static_cast<cuda::CUstream>(launch.stream);
   if (!launch.release_gil)
     return launch_kernel(&binary->kernel, *binary->device, launch.launch, stream, true, pointers, error);
   WithoutGil released;
   return launch_kernel(&binary->kernel, *binary->device, launch.launch, stream, true, pointers, error);
+}
+
+// The launch, seen by a capture of the profiler. 0, or -1 with an exception.
+int submit(const PythonLaunch& launch, Binary* binary, void** pointers) {
+  struct Submission {
+    const PythonLaunch& launch;
+    Binary* binary;
+    void** pointers;
+    DriverError error;
+    bool has_failed;
+  } submission{launch, binary, pointers, {}, false};
+  auto run = [](void* data) -> int32_t {
+    auto* given = static_cast<Submission*>(data);
+    given->has_failed = !submit_alone(given->launch, given->binary, given->pointers, &given->error);
+    return given->has_failed ? -1 : 0;
+  };
+  int32_t code;
+  if (has_launch_observer()) {
+    const LaunchFacts facts{binary->kernel.name, kDLCUDA, binary->device->ordinal, launch.stream,
+                            &launch.launch};
+    code = launch_observed(facts, run, &submission);
+  } else {
+    code = run(&submission);
+  }
+  if (submission.has_failed) return raise_driver_error(submission.error);
+  if (code != 0) raise_ffi_error(code);
+  return code;
 }
 
 // Allocates what the launch wants, launches, gives back. 0, or -1 with an exception.
@@ -118,11 +146,9 @@ int run(const PythonLaunch& launch, Binary* binary, Parameters* parameters) {
     memcpy(pointers[wanted.parameter], &slot, sizeof(slot));
   }
   // An allocator is the caller's own code, too.
-  if (!check_still_loaded(*binary, &error) || !submit(launch, binary, pointers, &error) ||
-      !scratch.give_back(&error)) {
-    return raise_driver_error(error);
-  }
-  return 0;
+  if (!check_still_loaded(*binary, &error)) return raise_driver_error(error);
+  if (submit(launch, binary, pointers) != 0) return -1;
+  return scratch.give_back(&error) ? 0 : raise_driver_error(error);
 }
 
 bool check_hook(PyObject* hook, const char* name) {

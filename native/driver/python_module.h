@@ -21,6 +21,7 @@ int add_launch(PyObject* module);          // python_launch.cpp
 int add_launch_scratch(PyObject* module);  // launch_scratch.cpp
 int add_device(PyObject* module);          // python_device.cpp
 int add_memory(PyObject* module);          // python_memory.cpp
+int add_event(PyObject* module);           // python_event.cpp
 int add_tensor_map(PyObject* module);      // tensor_map.cpp
 
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.

@@ -17,6 +17,7 @@
 namespace weft {
 
 std::atomic<bool> g_has_launch_hooks{false};
+std::atomic<bool> g_has_launch_observer{false};
 
 namespace {
 
@@ -27,6 +28,13 @@ struct Hooks {
   PyObject* compute;  // more metadata, from what is known of the launch
 };
 Hooks g_hooks{nullptr, nullptr, nullptr};
+
+// Called as begin(metadata), whose result is given to end(result, has_succeeded). Guarded by the GIL, owned.
+struct Observer {
+  PyObject* begin;
+  PyObject* end;
+};
+Observer g_observer{nullptr, nullptr};
 
 struct Metadata {
   PyObject_HEAD std::string* kernel;  // owned, like the attributes
@@ -164,17 +172,37 @@ PyObject* make_metadata(const LaunchFacts& facts) {
 
 // After a launch that failed: the hook's own exception, and errors it meets, must not hide the launch's, be
 // it an FFI error or an exception that is pending, as after Ctrl-C.
-void call_exit_after_failure(PyObject* hook, PyObject* metadata) {
+template <typename Call>
+void call_after_failure(PyObject* hook, Call call) {
   TVMFFIObjectHandle error = nullptr;
   ffi().error_move_from_raised(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  Reference result(call_hook(hook, metadata));
+  Reference result(call());
   if (!result) PyErr_WriteUnraisable(hook);
   if (type != nullptr) PyErr_Restore(type, value, traceback);
   if (error == nullptr) return;
   ffi().error_set_raised(error);
   ffi().object_dec_ref(error);
+}
+
+int32_t perform_observed(PyObject* metadata, int32_t (*perform)(void*), void* data) {
+  Reference begin(Py_XNewRef(g_observer.begin)), end(Py_XNewRef(g_observer.end));
+  if (!begin || !end) return perform(data);
+  Reference seen(call_hook(begin.get(), metadata));
+  if (!seen) return raise_into_ffi();
+  const int32_t code = perform(data);
+  auto tell = [&] {
+    return or_wait_for_the_end([&] {
+      return PyObject_CallFunctionObjArgs(end.get(), seen.get(), code == 0 ? Py_True : Py_False, nullptr);
+    });
+  };
+  if (code != 0) {
+    call_after_failure(end.get(), tell);
+    return code;
+  }
+  Reference result(tell());
+  return result ? 0 : raise_into_ffi();
 }
 
 int32_t call_hooks(const LaunchFacts& facts, int32_t (*perform)(void*), void* data) {
@@ -186,14 +214,38 @@ int32_t call_hooks(const LaunchFacts& facts, int32_t (*perform)(void*), void* da
     Reference result(call_hook(enter.get(), metadata.get()));
     if (!result) return raise_into_ffi();
   }
-  const int32_t code = perform(data);
+  const int32_t code = perform_observed(metadata.get(), perform, data);
   if (!exit) return code;
+  auto tell = [&] { return call_hook(exit.get(), metadata.get()); };
   if (code != 0) {
-    call_exit_after_failure(exit.get(), metadata.get());
+    call_after_failure(exit.get(), tell);
     return code;
   }
-  Reference result(call_hook(exit.get(), metadata.get()));
+  Reference result(tell());
   return result ? 0 : raise_into_ffi();
+}
+
+void update_flags() {
+  const bool is_observed = g_observer.begin != nullptr;
+  g_has_launch_observer.store(is_observed, std::memory_order_relaxed);
+  g_has_launch_hooks.store(is_observed || g_hooks.enter != nullptr || g_hooks.exit != nullptr,
+                           std::memory_order_relaxed);
+}
+
+// None stands for nothing.
+void replace(PyObject** place, PyObject* value) {
+  PyObject* previous = *place;
+  *place = value == Py_None ? nullptr : Py_NewRef(value);
+  Py_XDECREF(previous);
+}
+
+// set_launch_observer(begin, end): both callables, or both None.
+PyObject* set_launch_observer(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "expected 2 arguments, received %zd", count);
+  replace(&g_observer.begin, values[0]);
+  replace(&g_observer.end, values[1]);
+  update_flags();
+  Py_RETURN_NONE;
 }
 
 // set_launch_hooks(enter, exit, compute): each a callable or None.
@@ -201,11 +253,9 @@ PyObject* set_launch_hooks(PyObject*, PyObject* const* values, Py_ssize_t count)
   if (count != 3) return PyErr_Format(PyExc_TypeError, "expected 3 arguments, received %zd", count);
   PyObject** places[] = {&g_hooks.enter, &g_hooks.exit, &g_hooks.compute};
   for (Py_ssize_t index = 0; index < count; ++index) {
-    PyObject* previous = *places[index];
-    *places[index] = values[index] == Py_None ? nullptr : Py_NewRef(values[index]);
-    Py_XDECREF(previous);
+    replace(places[index], values[index]);
   }
-  g_has_launch_hooks.store(g_hooks.enter != nullptr || g_hooks.exit != nullptr, std::memory_order_relaxed);
+  update_flags();
   Py_RETURN_NONE;
 }
 
@@ -232,6 +282,11 @@ PyType_Spec kSpec = {"weft._native.LaunchMetadata", sizeof(Metadata), 0,
 PyMethodDef kFunctions[] = {
     {"set_launch_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_launch_hooks)),
      METH_FASTCALL, "set_launch_hooks(enter, exit, compute)\n--\n\nSee weft.driver.set_launch_hooks."},
+    {"set_launch_observer", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_launch_observer)),
+     METH_FASTCALL,
+     "set_launch_observer(begin, end)\n--\n\n"
+     "Who sees every launch, inside the user's hooks: begin(metadata) before it, end(what begin returned,\n"
+     "has_succeeded) after it. None for both removes them."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -247,6 +302,11 @@ int32_t launch_between_hooks(const LaunchFacts& facts, int32_t (*perform)(void* 
   // What the launch left pending itself, such as a KeyboardInterrupt, stays.
   if (type != nullptr) PyErr_Restore(type, value, traceback);
   return code;
+}
+
+int32_t launch_observed(const LaunchFacts& facts, int32_t (*perform)(void* data), void* data) {
+  Reference metadata(make_metadata(facts));
+  return metadata ? perform_observed(metadata.get(), perform, data) : raise_into_ffi();
 }
 
 int add_launch_hooks(PyObject* module) {

@@ -23,6 +23,7 @@ from weft import driver
 from weft.driver.launch_attributes import Cluster
 from weft.driver.memory import empty
 from weft.errors import CudaError
+from weft.profiler import capture
 
 OUT_OF_MEMORY = 2
 # Read for a message or as a precaution: nobody notices that they fail.
@@ -37,7 +38,7 @@ HARMLESS = frozenset(
         "cuThreadExchangeStreamCaptureMode",
     }
 )
-KINDS = ("allocation", "executable", "function", "graph", "library", "module", "stream")
+KINDS = ("allocation", "event", "executable", "function", "graph", "library", "module", "stream")
 # Limits of a loaded module's function are read again where they are needed, and of an address only what is
 # known is compared.
 HARMLESS_THERE = frozenset(
@@ -207,6 +208,20 @@ def launch_under_capture(fake: FakeCuda) -> None:
         driver.drain_unloads()
 
 
+def observe_a_launch(fake: FakeCuda) -> None:
+    module, function, *_ = driver.load_binary("injected", assemble(CODE))
+    stream = fake.create_stream(fake.retain_primary(0))
+    signature = driver.build_signature_metadata(["*i8"])
+    try:
+        with capture() as trace:
+            driver.launch_ex(function, 1, 32, signature, (None,), scratch=(0, 0), stream=stream)
+        assert trace.launches[0].device_ns is not None
+    finally:
+        fake.destroy_stream(stream)
+        driver.unload(module)
+        driver.drain_unloads()
+
+
 Scenario = Callable[[FakeCuda], None]
 SCENARIOS: dict[str, Scenario] = {
     "open": open_the_driver,
@@ -223,6 +238,7 @@ SCENARIOS: dict[str, Scenario] = {
     "tensor maps": describe_tensors,
     "pointers": check_pointers,
     "capture": launch_under_capture,
+    "observed": observe_a_launch,
 }
 
 

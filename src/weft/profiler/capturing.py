@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`capture`: collects what every launch inside a `with` records, without an argument of the user's.
+"""`capture`: collects every launch inside a `with`, without an argument of the user's.
 
 A launch of a kernel with a `Profiler` asks the runtime for memory, and the runtime asks the active capture; each
-launch has its own, also in a loop of one host function. In: launches. Out: a `Trace`. Next: trace.
+launch has its own, also in a loop of one host function. Every launch, with markers or without, is told to the
+capture just before and after it. In: launches. Out: a `Trace`. Next: trace.
 """
 
 from __future__ import annotations
@@ -12,53 +13,109 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from weft import _native
 from weft.errors import UnavailableError
 from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
 from weft.profiler.lane import NOT_RUN, decode_lane
+from weft.profiler.records import LANE, RECORD, Recording
 from weft.profiler.trace import Launch, Trace
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from weft.profiler.records import Recording
-
 _CUDA: Final = 2  # DLPack's kDLCUDA
 _MOST_WAITING_WORDS: Final = 1 << 27
 """Of launches that are not read yet, per device: 1 GB. Beyond it, those that have ended are read at once."""
 
+_MOST_WAITING_EVENTS: Final = 1 << 14
+
 
 class _NewLaunch:
-    """A launch between its call and the end of the capture."""
+    """A launch between its call and the end of the capture.
+
+    `memory` is that of a kernel with a `Profiler`. `events` are around the launch on its stream, of a GPU.
+    """
 
     __slots__ = (
-        *("begin_ns", "function", "kernel", "memory", "ordinal", "recording", "stream"),
-        "thread",
+        *("begin_ns", "block", "device_ns", "events", "function", "given_ns", "grid"),
+        *("has_succeeded", "host_ns", "is_over", "kernel", "memory", "ordinal", "recording"),
+        *("stream", "thread"),
     )
 
     def __init__(
-        self, function: str, kernel: str, memory: LaunchWords, ordinal: int | None, stream: int
+        self,
+        function: str,
+        kernel: str,
+        memory: LaunchWords | None,
+        ordinal: int | None,
+        stream: int,
     ) -> None:
         self.function = function
         self.kernel = kernel
-        self.memory: LaunchWords | None = memory
+        self.memory = memory
         self.ordinal = ordinal
         self.stream = stream
         self.thread = threading.get_ident()
         self.recording: Recording | None = None
+        self.events: list[_native.Event] = []
+        self.grid: tuple[int, int, int] | None = None
+        self.block: tuple[int, int, int] | None = None
+        self.given_ns = 0
+        self.host_ns: int | None = None
+        self.device_ns: float | None = None
+        self.is_over = self.has_succeeded = False
         self.begin_ns = time.monotonic_ns()
 
+    def begin(self, metadata: _native.LaunchMetadata) -> None:
+        """Just before the launch is given to its device."""
+        self.grid, self.block = metadata.grid, metadata.block
+        self._record_event()
+        if self.memory is None:
+            self.begin_ns = time.monotonic_ns()
+        self.given_ns = time.monotonic_ns()
+
+    def end(self, has_succeeded: bool) -> None:
+        """Just after."""
+        self.host_ns = time.monotonic_ns() - self.given_ns
+        self.is_over, self.has_succeeded = True, has_succeeded
+        if has_succeeded:
+            self._record_event()
+        else:
+            self.events.clear()
+
+    def _record_event(self) -> None:
+        # An event that a graph captures has no time of its own.
+        if self.ordinal is not None and not _native.is_stream_capturing(self.stream):
+            self.events.append(_native.record_event(self.stream))
+
+    def read_time(self) -> None:
+        """The time between its events, which are given back. The launch must have ended."""
+        if len(self.events) == 2:
+            self.device_ns = self.events[0].nanoseconds_until(self.events[1])
+        self.events.clear()
+
     def read(self) -> Recording:
-        """What it recorded; gives the memory back. The launch must have ended."""
+        """What it recorded; gives the memory and the events back. The launch must have ended."""
+        self.read_time()
         if self.recording is None:
-            assert self.memory is not None
-            self.recording = decode_lane(self.memory.read())
+            self.recording = self._recording()
+            self.recording.kernel = self.recording.kernel or self.kernel
+            self.recording.grid = self.recording.grid or self.grid
+            self.recording.block = self.recording.block or self.block
             self.memory = None
-            if self.recording.problems == [NOT_RUN]:
-                self.recording.kernel = self.kernel
-                self.recording.problems = ["it did not run: its grid has no blocks, or it failed"]
         return self.recording
+
+    def _recording(self) -> Recording:
+        if self.memory is None:
+            problems = () if self.has_succeeded else ("it failed",)
+            return Recording(np.zeros(0, RECORD), np.zeros(0, LANE), problems=problems)
+        found = decode_lane(self.memory.read())
+        if found.problems == [NOT_RUN]:
+            found.problems = ["it did not run: its grid has no blocks, or it failed"]
+        return found
 
 
 class Capture:
@@ -77,6 +134,8 @@ class Capture:
         self._waiting: dict[
             int | None, int
         ] = {}  # ordinal, None for the CPU → words that are not read yet
+        self._asked: dict[int, _NewLaunch] = {}  # by thread: has memory, and is about to be made
+        self._events = 0  # launches whose events are not read yet
         self._before: Capture | None = None
         self._is_entered = False
 
@@ -92,6 +151,7 @@ class Capture:
         _active.set(self)
         _captures.append(self)
         _native.set_launch_memory(_memory_for_launch)
+        _native.set_launch_observer(_begin_launch, _end_launch)
         return self._trace
 
     def __exit__(
@@ -104,6 +164,7 @@ class Capture:
         _captures.remove(self)
         if not _captures:
             _native.set_launch_memory(None)
+            _native.set_launch_observer(None, None)
         try:
             self._finish()
         except Exception:
@@ -116,9 +177,12 @@ class Capture:
             _native.synchronize(ordinal)
         end_ns = time.monotonic_ns()
         for launch in self._launches:
+            is_marked = launch.memory is not None or launch.recording is not None
             found = Launch(launch.read(), launch.function, launch.begin_ns, end_ns)
+            found.is_marked = is_marked
             found.device = "cpu" if launch.ordinal is None else f"cuda:{launch.ordinal}"
             found.stream = None if launch.ordinal is None else launch.stream
+            found.host_ns, found.device_ns = launch.host_ns, launch.device_ns
             self._trace.add(found)
         self._launches.clear()
 
@@ -147,8 +211,36 @@ class Capture:
             waiting = self._read_ended(ordinal)
         memory = LaunchWords(self._words_for(needed), ordinal, stream)
         self._waiting[ordinal] = waiting + memory.words
-        self._launches.append(_NewLaunch(function, kernel, memory, ordinal, stream))
+        launch = _NewLaunch(function, kernel, memory, ordinal, stream)
+        self._launches.append(launch)
+        self._asked[launch.thread] = launch
         return memory.address, memory.words
+
+    def begin(self, metadata: _native.LaunchMetadata) -> _NewLaunch:
+        """A launch that is about to be made: one that has asked for memory, or a new one."""
+        thread = threading.get_ident()
+        launch = self._asked.get(thread)
+        if launch is not None and launch.kernel == metadata.kernel:
+            del self._asked[thread]
+        else:  # also one that a hook or an allocator makes in between
+            device = metadata.device
+            ordinal = None if device == "cpu" else int(device.removeprefix("cuda:"))
+            launch = _NewLaunch("", metadata.kernel, None, ordinal, metadata.stream)
+            self._launches.append(launch)
+        if self._events >= _MOST_WAITING_EVENTS:
+            self._read_events()
+        launch.begin(metadata)
+        self._events += len(launch.events)
+        return launch
+
+    def _read_events(self) -> None:
+        """Reads the times of launches that have ended, to give their events back."""
+        waiting = [launch for launch in self._launches if launch.is_over and launch.events]
+        for ordinal in {launch.ordinal for launch in waiting if launch.ordinal is not None}:
+            _native.synchronize(ordinal)
+        for launch in waiting:
+            launch.read_time()
+        self._events = 0
 
     def _words_for(self, needed: int) -> int:
         """What the user said; else what the launch needs, where that is known and no more than a gigabyte."""
@@ -179,11 +271,27 @@ _active: ContextVar[Capture | None] = ContextVar("weft profiler capture", defaul
 _captures: list[Capture] = []
 
 
+def _current() -> Capture | None:
+    return _active.get() or (_captures[-1] if _captures else None)
+
+
+def _begin_launch(metadata: _native.LaunchMetadata) -> _NewLaunch | None:
+    """What the runtime calls before each launch."""
+    active = _current()
+    return None if active is None else active.begin(metadata)
+
+
+def _end_launch(launch: _NewLaunch | None, has_succeeded: bool) -> None:
+    """The same after it."""
+    if launch is not None:
+        launch.end(has_succeeded)
+
+
 def _memory_for_launch(
     function: str, kernel: str, device_type: int, device: int, stream: int, needed: int = 0
 ) -> tuple[int, int] | None:
     """What the runtime asks for at each launch of a kernel that records."""
-    active = _active.get() or (_captures[-1] if _captures else None)
+    active = _current()
     if active is None:
         return None
     ordinal = device if device_type == _CUDA else None
@@ -191,11 +299,13 @@ def _memory_for_launch(
 
 
 def capture(words: int | None = None) -> Capture:
-    """Collects the records of every launch in a ``with`` block.
+    """Collects every launch in a ``with`` block: its times, and what its kernel's markers record.
 
-    Each launch has memory of its own on the device that it runs on; at the end of the block the devices are
-    waited for and the memory is read. Launches of other threads count too, unless they have a capture of their
-    own. Outside of a capture, kernels with a `Profiler` run and record nothing.
+    A launch's time on the host is that of the call which makes it, on the CPU that of the run; its time on a GPU
+    is that between two events around it. A kernel with a `Profiler` has memory of its own on the device that it
+    runs on; at the end of the block the devices are waited for and the memory is read. Launches of other threads
+    count too, unless they have a capture of their own. Outside of a capture, kernels with a `Profiler` run and
+    record nothing.
 
     Args:
         words: of 8 bytes in the buffer that each launch gets. What does not fit is counted and reported; a

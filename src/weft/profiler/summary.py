@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.profiler.records import Recording
-    from weft.profiler.trace import Trace
+    from weft.profiler.trace import Launch, Trace
 
 _COLUMNS: Final = ("n", "total", "self", "min", "median", "p99", "max", "of kernel")
 
@@ -25,7 +25,7 @@ def summary(trace: Trace) -> str:
     """All tables, and what is wrong with the data."""
     lines: list[str] = []
     for number, launch in enumerate(trace.launches):
-        lines += _launch_lines(launch.recording, number, trace.cost_ns)
+        lines += _launch_lines(launch, number, trace.cost_ns)
         lines.append("")
     for device in sorted({launch.device for launch in trace.launches}):
         _, uncertainty = trace.clock_offset(device)
@@ -48,7 +48,18 @@ def duration(nanoseconds: float) -> str:
     return f"{nanoseconds:.3g} ns"
 
 
-def _launch_lines(recording: Recording, number: int, cost_ns: float) -> list[str]:
+def _times(launch: Launch) -> list[str]:
+    """How long it took, as the host and as the device's events say."""
+    found: list[str] = []
+    if launch.host_ns is not None:
+        found.append(f"host {duration(launch.host_ns)}")
+    if launch.device_ns is not None:
+        found.append(f"device {duration(launch.device_ns)}")
+    return found
+
+
+def _launch_lines(launch: Launch, number: int, cost_ns: float) -> list[str]:
+    recording = launch.recording
     lanes, records = recording.lanes, recording.records
     lost = int(lanes["lost"].sum())
     times = records["time"]
@@ -56,6 +67,8 @@ def _launch_lines(recording: Recording, number: int, cost_ns: float) -> list[str
     head = [f"launch {number}: {recording.kernel or 'kernel'}"]
     if recording.grid is not None and recording.block is not None:
         head.append(f"grid {_size(recording.grid)}, block {_size(recording.block)}")
+    if not launch.is_marked:
+        return ["  ".join([*head, "no markers", *_times(launch)])]
     head.append(f"{len(lanes)} lanes")
     units = np.unique(lanes["sm"][lanes["sm"] >= 0])
     if len(units):
@@ -63,6 +76,7 @@ def _launch_lines(recording: Recording, number: int, cost_ns: float) -> list[str
     head.append(f"span {duration(span)}")
     head.append(f"lanes aligned to {duration(recording.tick_ns)}")
     head.append(f"{len(records)} records ({lost} lost)")
+    head += _times(launch)
     spans = find_spans(recording)
     if cost_ns:
         head.append(f"{duration(cost_ns)} per record")

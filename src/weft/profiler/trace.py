@@ -56,13 +56,20 @@ class Launch:
             None where unknown.
         device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
         stream: the CUDA stream's handle; None on the CPU, or where unknown.
+        host_ns: how long the launch itself took on the host, on the CPU the run; None where unknown.
+        device_ns: time on the GPU between an event before the launch and one after it; None on the CPU, in a
+            CUDA graph, and where unknown.
+        is_marked: whether the kernel has a `Profiler`; without, its recording is empty.
 
     Example:
         >>> trace.launches[0].function, trace.launches[0].device
         ('run', 'cpu')
     """
 
-    __slots__ = ("begin_ns", "device", "end_ns", "function", "recording", "stream")
+    __slots__ = (
+        *("begin_ns", "device", "device_ns", "end_ns", "function", "host_ns", "is_marked"),
+        *("recording", "stream"),
+    )
 
     def __init__(
         self,
@@ -79,6 +86,9 @@ class Launch:
         self.end_ns = end_ns
         self.device = device
         self.stream = stream
+        self.host_ns: int | None = None
+        self.device_ns: float | None = None
+        self.is_marked = True
 
     def __repr__(self) -> str:
         return f"<launch of {self.recording.kernel or 'a kernel'}: {len(self.recording.records)} records>"
@@ -180,11 +190,16 @@ class Trace:
         return lay_out(self.recordings, [*self._host, *self._calls(offsets)], offsets)
 
     def _calls(self, offsets: Sequence[int]) -> list[HostSpan]:
-        """From each call until the launch's first record."""
+        """From each call until the launch's first record; without records, the call itself."""
         found: list[HostSpan] = []
         for number, launch in enumerate(self.launches):
             times = launch.recording.records["time"]
-            if launch.begin_ns is None or not len(times):
+            if launch.begin_ns is None:
+                continue
+            if not len(times):
+                if launch.host_ns is not None:
+                    name = f"launch {launch.recording.kernel}"
+                    found.append(HostSpan(name, launch.begin_ns, launch.begin_ns + launch.host_ns))
                 continue
             first = launch.recording.origin_ns + int(times.min()) + offsets[number]
             name = f"launch {launch.recording.kernel or launch.function}"

@@ -221,6 +221,7 @@ int fake_cuda_live(const char* kind) {
   if (name == "function") return static_cast<int>(all.functions.size());
   if (name == "stream") return static_cast<int>(all.streams.size());
   if (name == "context") return static_cast<int>(all.contexts.size());
+  if (name == "event") return static_cast<int>(all.events.size());
   if (name == "allocation") return static_cast<int>(all.allocations.size());
   if (name == "retain") return all.retains;
   if (name == "graph") return static_cast<int>(all.graphs.size());

@@ -114,6 +114,12 @@ struct Allocation {
   int device = 0;
 };
 
+struct Event {
+  Context* context = nullptr;
+  int64_t nanoseconds = 0;  // when it was recorded
+  bool is_captured = false;
+};
+
 // The CPU build of a kernel, run in place of device code.
 struct CpuKernel {
   weft_cpu_kernel run = nullptr;
@@ -145,6 +151,7 @@ struct State {
   std::map<std::string, int> counts;
   std::unordered_set<Context*> contexts;
   std::unordered_set<Stream*> streams;
+  std::unordered_set<Event*> events;
   std::unordered_set<Graph*> graphs;  // whole ones, not those being captured
   std::unordered_set<GraphExecutable*> executables;
   std::unordered_set<Library*> libraries;
