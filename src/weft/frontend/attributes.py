@@ -10,12 +10,14 @@ import ast
 import functools
 import inspect
 import math
+import operator
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend import constants, methods
 from weft.frontend.context import HOST, BoundMethod, FrontendCallable
+from weft.frontend.reachable import is_fixed
 from weft.frontend.scope import resolved
 from weft.frontend.staging import holds_kernel_object
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
@@ -57,7 +59,8 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return _of_namespace(value, name)
     if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
         return _of_container(frame, value, name)
-    found = constants.python(f"'.{name}'", _python_attribute, value, name)
+    run = constants.python if _is_stored(value, name) else frame.context.state.run
+    found = run(f"'.{name}'", _python_attribute, value, name)
     _capture(frame, value, name, found, node)
     return resolved(found)
 
@@ -68,6 +71,19 @@ def _is_computed(value: Any, name: str) -> bool:
         return False
     described = inspect.getattr_static(cast("Any", type(value)), name, None)
     return isinstance(described, FunctionType | property)
+
+
+def _is_stored(value: Any, name: str) -> bool:
+    """Whether an attribute is only looked up, so that no code of a user's runs."""
+    kind = cast("type[Any]", type(value))
+    if is_fixed(value) or isinstance(value, type):
+        return True
+    found: Any = inspect.getattr_static(kind, name, _ABSENT)
+    if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
+        return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
+    return not isinstance(found, property) and not isinstance(
+        getattr(cast("Any", type(found)), "__get__", None), FunctionType
+    )
 
 
 def _python_attribute(value: Any, name: str) -> Any:
@@ -160,7 +176,7 @@ def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
         if not views.is_part(value, index):
             refuse_elements(frame, value)
         return views.subscript(frame.mark(node), value, index)
-    return item(value, index)
+    return item(frame, value, index)
 
 
 def refuse_elements(frame: Frame, tensor: Tensor) -> None:
@@ -183,10 +199,10 @@ def _tensor_fact(visitor: Expressions, tensor: Tensor, node: ast.Subscript, name
     if isinstance(index, int) and not isinstance(index, bool):
         # One dimension alone, where the whole tuple would emit operations for all.
         return _FACTS[name](builder, tensor, index)
-    return item(access.attribute(builder, tensor, name), index)
+    return item(visitor.frame, access.attribute(builder, tensor, name), index)
 
 
-def item(value: Any, index: Any) -> Any:
+def item(frame: Frame, value: Any, index: Any) -> Any:
     """``value[index]`` of a compile-time container.
 
     Raises:
@@ -200,7 +216,7 @@ def item(value: Any, index: Any) -> Any:
         )
     if is_staged(value):
         raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
-    return resolved(constants.python("the index", lambda: value[index]))
+    return resolved(frame.context.state.ask("the index", operator.getitem, value, index))
 
 
 def _configured(visitor: Expressions, kernel: KernelFunction, node: ast.Subscript) -> Any:

@@ -11,13 +11,16 @@ import builtins
 import dataclasses
 import functools
 import inspect
-from types import BuiltinMethodType, FunctionType, MethodType
+from collections.abc import ItemsView, ValuesView
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import CompileError, TypeMismatchError, UnavailableError, UnsupportedSyntaxError
-from weft.frontend import constants, folds, methods
+from weft.errors import CompileError, TypeMismatchError, UnavailableError
+from weft.frontend import constants, folds, lookups, methods
 from weft.frontend.attributes import is_mover, refuse_on_host
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.items import Items
+from weft.frontend.reachable import is_iterator
 from weft.frontend.refusals import call_hint, refused_call
 from weft.frontend.scope import resolved
 from weft.frontend.staging import needs_tracing
@@ -38,7 +41,11 @@ if TYPE_CHECKING:
 
 # Builtins that only move items about, so that items may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
-    (tuple, list, dict, enumerate, zip, reversed, slice, callable, id)
+    (tuple, list, dict, enumerate, zip, reversed, slice, callable, id, iter, next)
+)
+# Builtins that leave an iterator as it is, or take one item of it.
+_LEAVING: Final = frozenset(
+    (iter, next, print, isinstance, issubclass, callable, id, hasattr, getattr, repr, hash, format)
 )
 _METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
     builtins.len: "__len__",
@@ -49,11 +56,6 @@ _METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
 }
 _CACHED: Final = type(functools.lru_cache(print))
 _MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
-# Methods of list, dict and set that change them.
-_MUTATING: Final = frozenset(
-    "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
-    "difference_update intersection_update symmetric_difference_update".split()
-)
 
 
 def call(visitor: Expressions, node: ast.Call) -> Any:
@@ -118,7 +120,7 @@ def call_value(
     staged = contains_staged(arguments) or contains_staged(keywords)
     callee = _without_cache(callee, arguments, keywords)
     special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
-    if special is not None and (staged or special.always):
+    if special is not None and (staged or special.always or any(map(is_iterator, arguments))):
         return special.emit(visitor, node, arguments, keywords)
     if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
         return _python_function(frame, callee, arguments, keywords)
@@ -177,7 +179,8 @@ def _python_function(
     if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
         return frame.context.session.inline(frame, function, arguments, keywords)
     try:
-        value = constants.python(f"{callee.__name__}()", function, *arguments, **keywords)
+        run = frame.context.state.run
+        value = run(f"{callee.__name__}()", function, *arguments, **keywords)
     except RecursionError as error:
         raise CompileError(
             "RECURSION",
@@ -202,6 +205,17 @@ def _other(
     if is_staged(callee) or not callable(callee):
         raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
     operation = _builtin(callee)
+    if _takes_all_items(callee) and any(map(_is_expanded, arguments)):
+        arguments = [
+            tuple(Items(frame, value, node)) if _is_expanded(value) else value
+            for value in arguments
+        ]
+        staged = contains_staged(arguments) or contains_staged(keywords)
+    if isinstance(callee, BuiltinMethodType) and not keywords:
+        owner = callee.__self__
+        lookup = lookups.find(owner, callee.__name__, len(arguments))
+        if lookup is not None and (staged or contains_staged(owner)):
+            return lookup(visitor, node, owner, arguments)
     if staged and len(arguments) == 1 and not keywords and not is_staged(arguments[0]):
         found = _of_class(visitor, node, callee, arguments[0])
         if found is not methods.NONE:
@@ -210,11 +224,12 @@ def _other(
         assert operation is not None
         emit = operation.emit
         return constants.python(f"{operation.name}()", emit, frame.builder, *arguments, **keywords)
-    _check_mutation(frame, callee)
     name = getattr(callee, "__name__", repr(callee))
-    if not staged or _takes_staged(callee):
-        made = constants.python(f"{name}()", callee, *arguments, **keywords)
-        return frame.context.note_created(made) if isinstance(made, list | dict | set) else made
+    is_asked = callee in (iter, next) and any(map(is_staged, arguments))
+    if not staged or (_takes_staged(callee) and not is_asked):
+        is_method = not isinstance(getattr(callee, "__self__", builtins), ModuleType)
+        what = f".{name}()" if is_method else f"{name}()"
+        return frame.context.state.run(what, callee, *arguments, **keywords)
     ours = f"math.{name}"
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
     hint = call_hint(callee) or "only functions written in Python are compiled; write one"
@@ -239,8 +254,24 @@ def _builtin(callee: Any) -> Operation[...] | None:
     return BUILTINS.get(callee) if _is_hashable(callee) else None
 
 
+def _takes_all_items(callee: Any) -> bool:
+    """Whether a function of Python's in C asks an iterator for all that it has."""
+    if isinstance(callee, type):
+        return callee in (tuple, list, set, frozenset, dict)
+    if not isinstance(callee, BuiltinFunctionType) or callee in _LEAVING:
+        return False
+    return callee.__module__ in ("builtins", "math") or callee.__name__ == "join"
+
+
+def _is_expanded(value: Any) -> bool:
+    return is_iterator(value) or isinstance(value, ValuesView | ItemsView)
+
+
 def _is_hashable(callee: Any) -> bool:
-    return getattr(cast("Any", type(callee)), "__hash__", None) is not None
+    return (
+        not contains_staged(callee)
+        and getattr(cast("Any", type(callee)), "__hash__", None) is not None
+    )
 
 
 def _moves(callee: FunctionType | MethodType) -> bool:
@@ -260,7 +291,7 @@ def _takes_staged(callee: Any) -> bool:
         return kind in _CONTAINER_BUILTINS or issubclass(kind, tuple) or _is_frozen_class(kind)
     if isinstance(callee, BuiltinMethodType):
         if isinstance(callee.__self__, list | dict | set | tuple):
-            return callee.__name__ not in ("index", "count", "remove")
+            return True
         owner = callee.__self__
         return callee in _CONTAINER_BUILTINS or (
             isinstance(owner, type) and issubclass(owner, tuple)
@@ -271,27 +302,3 @@ def _takes_staged(callee: Any) -> bool:
 def _is_frozen_class(kind: type) -> bool:
     parameters = getattr(kind, "__dataclass_params__", None)
     return parameters is not None and parameters.frozen
-
-
-def _check_mutation(frame: Frame, callee: Any) -> None:
-    """Refuses to change a container that outlives the region being traced, or that Python can see."""
-    owner = getattr(callee, "__self__", None)
-    if not isinstance(owner, list | dict | set) or callee.__name__ not in _MUTATING:
-        return
-    refuse_mutation(frame, owner, f".{callee.__name__}()")
-
-
-def refuse_mutation(frame: Frame, container: Any, how: str) -> None:
-    """Raises if a container may not be changed here.
-
-    Raises:
-        UnsupportedSyntaxError: since the change would happen once, at compile time.
-    """
-    if not frame.context.may_change(container):
-        kind = type(container).__name__
-        raise UnsupportedSyntaxError(
-            "MUTATION",
-            f"this {kind} cannot be changed by {how} here: that would happen once, when the function is "
-            "compiled",
-            hint="make the container where it is changed, or keep the values in a weft.local array",
-        )

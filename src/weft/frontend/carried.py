@@ -110,6 +110,7 @@ class Carried:
                     self._unknown.append(name)
                 continue
             leaves, shape = _leaves(frame.builder, value)
+            frame.context.state.forget(value)  # behind the loop it may be another one
             value = rebuild(shape, iter(leaves))
             self._variables.append(_Variable(name, value, scope.places.get(name)))
         self._recall()

@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import TypeMismatchError
-from weft.frontend import constants, methods, short_circuit
+from weft.frontend import methods, short_circuit
 from weft.frontend.containers import compare_items, contains
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.operators import compare
@@ -86,7 +86,7 @@ def compare_one(
             return compare_items(visitor, node, sign, left, right)
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
-    return constants.python("the comparison", _PYTHON[type(operator)], left, right)
+    return visitor.frame.context.state.ask("the comparison", _PYTHON[type(operator)], left, right)
 
 
 def _is_same(left: object, right: object) -> bool:

@@ -7,22 +7,18 @@ In: a compile-time object. Out: its items, which may be staged. Next: calls.
 from __future__ import annotations
 
 import ast
-import itertools
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import TypeMismatchError, WeftError
 from weft.frontend import constants
+from weft.frontend.items import Items, Lazy
 from weft.frontend.scope import Scope
-from weft.language.control import StagedRange
-from weft.language.values import Tensor, describe, is_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from weft.frontend.context import Frame
     from weft.frontend.expressions import Expressions
-
-_MOST_ITEMS: Final = 1 << 16
 
 
 def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
@@ -31,56 +27,29 @@ def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
     Raises:
         TypeMismatchError: for what is only known at run time, or has no items.
     """
-    if is_staged(value) or isinstance(value, StagedRange):
-        hint = "loop over range(...)"
-        if isinstance(value, Tensor):
-            hint = f"write for i in range({value.name}.shape[0]) and use {value.name}[i]"
-        raise TypeMismatchError(
-            "ITERATION",
-            f"{describe(value) if is_staged(value) else value} has no items at compile time",
-            hint=hint,
-            location=frame.locate(node),
-        )
-    items = constants.python("the iteration", _first_items, value)
-    if len(items) > _MOST_ITEMS:
-        raise TypeMismatchError(
-            "UNROLL_LIMIT",
-            f"a compile-time sequence has more than {_MOST_ITEMS} items",
-            hint="loop over range(...)",
-            location=frame.locate(node),
-        )
-    return items
-
-
-def _first_items(value: Any) -> list[Any]:
-    return list(itertools.islice(value, _MOST_ITEMS + 1))
+    return list(Items(frame, value, node))
 
 
 def comprehension(
     visitor: Expressions, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Any:
-    """A comprehension, unrolled at compile time; a generator expression is evaluated at once, as a tuple."""
-    values: list[Any] = []
+    """A comprehension, unrolled at compile time; a generator expression computes an item when it is asked for."""
 
-    def collect() -> None:
+    def element() -> Any:
         if isinstance(node, ast.DictComp):
-            values.append((visitor.evaluate(node.key), visitor.evaluate(node.value)))
-        else:
-            values.append(visitor.evaluate(node.elt))
+            return visitor.evaluate(node.key), visitor.evaluate(node.value)
+        return visitor.evaluate(node.elt)
 
     frame = visitor.frame
-    items = _items(visitor, node.generators[0])  # outside of the comprehension, as in Python
-    around = frame.comprehension
-    frame.comprehension = own = _own_variables(frame, node.generators)
-    covered = frame.scope.cover(own.local_names)
-    try:
-        _generate(visitor, node.generators, items, own, collect)
-    finally:
-        frame.scope.uncover(covered)
-        frame.comprehension = around
-    created = frame.context.note_created
+    first = node.generators[0].iter
+    items = Items(frame, visitor.evaluate(first), first)  # outside of the comprehension
+    inside = _Inside(frame, _own_variables(frame, node.generators))
+    rounds = _rounds(visitor, node.generators, items, inside.own, element)
     if isinstance(node, ast.GeneratorExp):
-        return tuple(values)
+        return Lazy(frame, "generator expression", [items], _each(inside, rounds))
+    with inside:
+        values = list(rounds)
+    created = frame.context.state.note
     if isinstance(node, ast.ListComp):
         return created(values)
     if isinstance(node, ast.SetComp):
@@ -90,10 +59,6 @@ def comprehension(
     return created(constants.python("the dict", dict, values))
 
 
-def _items(visitor: Expressions, generator: ast.comprehension) -> list[Any]:
-    return iterate(visitor.frame, visitor.evaluate(generator.iter), generator.iter)
-
-
 def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
     """What functions that the comprehension makes see of it, also behind it: the last values, as in Python."""
     names = frame.source.analysis.assigned([generator.target for generator in generators])
@@ -101,31 +66,75 @@ def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
     return Scope(frame.source, names, frame.context.session.captures, around)
 
 
-def _generate(
+class _Inside:
+    """While it is entered, a comprehension's variables stand in place of those that they hide.
+
+    Attributes:
+        own: the comprehension's variables.
+    """
+
+    __slots__ = ("_around", "_covered", "_frame", "_hidden", "_kept", "own")
+
+    def __init__(self, frame: Frame, own: Scope) -> None:
+        self._frame = frame
+        self.own = own
+        self._around: Scope | None = None
+        self._covered: list[str] = []
+        self._hidden: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        frame, own = self._frame, self.own
+        self._around, frame.comprehension = frame.comprehension, own
+        self._covered = frame.scope.cover(own.local_names)
+        self._hidden = self._taken()
+        frame.scope.values.update(self._kept)
+
+    def __exit__(self, *raised: object) -> None:
+        frame = self._frame
+        self._kept = self._taken()
+        frame.scope.values.update(self._hidden)
+        frame.scope.uncover(self._covered)
+        frame.comprehension = self._around
+
+    def _taken(self) -> dict[str, Any]:
+        values = self._frame.scope.values
+        return {name: values.pop(name) for name in sorted(self.own.local_names) if name in values}
+
+
+def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
+    """The items of a generator expression; between them its variables are not in sight."""
+    while True:
+        with inside:
+            try:
+                item = next(rounds)
+            except StopIteration:
+                return
+        yield item
+
+
+def _rounds(
     visitor: Expressions,
     generators: list[ast.comprehension],
-    items: list[Any],
+    items: Items,
     own: Scope,
-    collect: Callable[[], None],
-) -> None:
+    element: Callable[[], Any],
+) -> Iterator[Any]:
     first, rest = generators[0], generators[1:]
     frame = visitor.frame
     scope = frame.scope
     names = frame.source.analysis.assigned([first.target])
-    # The variables are the comprehension's own: what they hide comes back behind it.
-    hidden = {name: scope.values[name] for name in names if name in scope.values}
     for item in items:
         bind(frame, first.target, item)
         for name in names:
             own.assign(name, scope.values[name], scope.places[name])
         if all(_holds(visitor, condition) for condition in first.ifs):
             if rest:
-                _generate(visitor, rest, _items(visitor, rest[0]), own, collect)
+                inner = rest[0].iter
+                found = Items(frame, visitor.evaluate(inner), inner)
+                yield from _rounds(visitor, rest, found, own, element)
             else:
-                collect()
-    for name in names:
-        scope.values.pop(name, None)
-    scope.values.update(hidden)
+                yield element()
 
 
 def _holds(visitor: Expressions, condition: ast.expr) -> bool:
@@ -176,7 +185,7 @@ def unpack(frame: Frame, target: ast.Tuple | ast.List, value: Any) -> list[tuple
     behind = len(parts) - first - 1
     end = len(items) - behind
     rest = cast("ast.Starred", parts[first]).value
-    middle: Any = frame.context.note_created(items[first:end])
+    middle: Any = frame.context.state.note(items[first:end])
     return [
         *zip(parts[:first], items[:first], strict=True),
         (rest, middle),

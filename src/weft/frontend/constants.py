@@ -16,6 +16,8 @@ from weft.language.values import describe, is_staged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.frontend.state import State
+
 # pyright: reportUnknownMemberType=false
 # The operator module's functions have no types.
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -33,6 +35,15 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "^": operator.xor,
     "@": operator.matmul,
 }
+_IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    **_BINARY,
+    "+": operator.iadd,
+    "*": operator.imul,
+    "-": operator.isub,
+    "&": operator.iand,
+    "|": operator.ior,
+    "^": operator.ixor,
+}
 _UNARY: Final[dict[str, Callable[[Any], Any]]] = {
     "-": operator.neg,
     "+": operator.pos,
@@ -40,8 +51,19 @@ _UNARY: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def binary(sign: str, left: Any, right: Any) -> Any:
+def binary(ask: Callable[..., Any], sign: str, left: Any, right: Any) -> Any:
     """``left sign right`` of two compile-time objects; tuples of staged values can be joined and repeated."""
+    _check_staged(sign, left, right)
+    return ask(f"operator {sign}", _BINARY[sign], left, right)
+
+
+def in_place(state: State, sign: str, left: Any, right: Any) -> Any:
+    """``left sign= right`` of a container, which changes it."""
+    _check_staged(sign, left, right)
+    return state.run(f"operator {sign}=", _IN_PLACE[sign], left, right)
+
+
+def _check_staged(sign: str, left: Any, right: Any) -> None:
     if contains_staged(left) or contains_staged(right):
         if not (_is_sequence(left) or _is_sequence(right)) or sign not in "+*":
             raise TypeMismatchError(
@@ -49,17 +71,16 @@ def binary(sign: str, left: Any, right: Any) -> Any:
                 f"{kind(left)} and {kind(right)} have no operator {sign!r} here",
                 hint="compute with their items",
             )
-    return python(f"operator {sign}", _BINARY[sign], left, right)
 
 
 def _is_sequence(value: object) -> bool:
     return isinstance(value, tuple | list)
 
 
-def unary(sign: str, value: Any) -> Any:
+def unary(ask: Callable[..., Any], sign: str, value: Any) -> Any:
     """``sign value`` of a compile-time object."""
     refuse_staged(value, f"operator {sign}")
-    return python(f"operator {sign}", _UNARY[sign], value)
+    return ask(f"operator {sign}", _UNARY[sign], value)
 
 
 def kind(value: object) -> str:

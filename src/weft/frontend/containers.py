@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError
 from weft.frontend import constants, methods, short_circuit
+from weft.frontend.items import Items
+from weft.frontend.reachable import is_iterator
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language.operators import binary, compare
 from weft.language.values import Scalar, is_staged
@@ -59,13 +61,13 @@ def _equal(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     pairs = _pairs(left, right)
     value: Any = pairs is not None
     for one, other in pairs or ():
-        value = short_circuit.both(visitor, node, value, _same(visitor, node, one, other))
+        value = short_circuit.both(visitor, node, value, same(visitor, node, one, other))
         if value is False:
             break
     return value
 
 
-def _same(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def same(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     """Whether two items are equal; a number and what is none are not."""
     if is_staged(left) != is_staged(right):
         other = right if is_staged(left) else left
@@ -122,16 +124,16 @@ def _ordered(
     (one, *ones), (other, *others) = left, right
     rest = _ordered(visitor, node, sign, ones, others)
     strict = _compare(visitor, node, sign[0], one, other)
-    same = _same(visitor, node, one, other)
+    equal = same(visitor, node, one, other)
     return short_circuit.either(
-        visitor, node, strict, short_circuit.both(visitor, node, same, rest)
+        visitor, node, strict, short_circuit.both(visitor, node, equal, rest)
     )
 
 
 def _compare(visitor: Expressions, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
-    return constants.python("the comparison", _ORDERS[sign], left, right)
+    return visitor.frame.context.state.ask("the comparison", _ORDERS[sign], left, right)
 
 
 def contains(visitor: Expressions, node: ast.AST, left: Any, right: Any, *, negated: bool) -> Any:
@@ -150,11 +152,13 @@ def _contains(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any
     if found is not methods.NONE:
         return visitor.truth_of(found, node)
     if not contains_staged(left) and not contains_staged(right):
-        return constants.python("the comparison", lambda: left in right)
+        return visitor.frame.context.state.ask("the comparison", operator.contains, right, left)
     if isinstance(right, range) and isinstance(left, Scalar) and len(right) > _LONGEST_COMPARED:
         return _in_range(visitor, node, left, right)
     if isinstance(right, Mapping):
         right = cast("Mapping[Any, Any]", right).keys()
+    if is_iterator(right):
+        return _in_items(visitor, node, left, Items(visitor.frame, right, node))
     if not isinstance(right, tuple | list | range | Set) and type(right) is not _VALUES:
         raise TypeMismatchError(
             "CONTAINS",
@@ -163,9 +167,21 @@ def _contains(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any
         )
     value: Any = False
     for item in cast("Sequence[Any]", right):
-        value = short_circuit.either(visitor, node, value, _same(visitor, node, left, item))
+        value = short_circuit.either(visitor, node, value, same(visitor, node, left, item))
         if value is True:
             break
+    return value
+
+
+def _in_items(visitor: Expressions, node: ast.AST, left: Any, items: Items) -> Any:
+    """Whether a value is among those that an iterator still has; Python stops at the first that is equal."""
+    value: Any = False
+    for item in items:
+        value = short_circuit.either(visitor, node, value, same(visitor, node, left, item))
+        if value is True:
+            break
+    if isinstance(value, Scalar):
+        items.leave()
     return value
 
 

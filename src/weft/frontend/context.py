@@ -13,6 +13,7 @@ from weft.frontend.captured import Captures
 from weft.frontend.names import NONE
 from weft.frontend.scope import Scope
 from weft.frontend.source import read_source
+from weft.frontend.state import State
 
 if TYPE_CHECKING:
     import ast
@@ -132,6 +133,7 @@ class Session:
 
     Attributes:
         target: name of the backend that is compiled for.
+        program: name of the module of the function that is compiled.
         captures: what was read of Python's state.
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
         failed_at: where the front end itself failed, if it did.
@@ -139,10 +141,16 @@ class Session:
         texts: of the files whose functions are compiled; the host function's.
     """
 
-    __slots__ = ("_sources", "captures", "failed_at", "inline", "loop_types", "target", "texts")
+    __slots__ = (
+        *("_sources", "captures", "failed_at", "inline"),
+        *("loop_types", "program", "target", "texts"),
+    )
 
-    def __init__(self, target: str, inline: Callable[..., Any], texts: SourceTexts) -> None:
+    def __init__(
+        self, target: str, program: str, inline: Callable[..., Any], texts: SourceTexts
+    ) -> None:
         self.target = target
+        self.program = program
         self.captures = Captures()
         self.inline = inline
         self.failed_at: SourceLocation | None = None
@@ -166,11 +174,12 @@ class Context:
         builder: inserts operations.
         role: `KERNEL` or `HOST`.
         launcher: launches kernels; None inside one.
+        state: what of compile-time state may change here.
         regions: the regions of staged control flow that are being traced, outermost first.
         calls: the functions being inlined, each with the number of regions at its call.
     """
 
-    __slots__ = ("_created", "builder", "calls", "launcher", "regions", "role", "session")
+    __slots__ = ("builder", "calls", "launcher", "regions", "role", "session", "state")
 
     def __init__(
         self, session: Session, builder: Builder, role: str, launcher: Launcher | None = None
@@ -179,19 +188,9 @@ class Context:
         self.builder = builder
         self.role = role
         self.launcher = launcher
-        self.regions: list[object] = []
+        self.state = State(session.program)
+        self.regions = self.state.regions
         self.calls: list[tuple[object, int]] = []
-        self._created: dict[int, tuple[object, object]] = {}
-
-    def note_created(self, container: Any) -> Any:
-        """Remembers in which region a list, dict or set was made, and returns it."""
-        self._created[id(container)] = (container, self.regions[-1] if self.regions else None)
-        return container
-
-    def may_change(self, container: object) -> bool:
-        """Whether a container was made by traced code under the very conditions that hold now."""
-        found = self._created.get(id(container))
-        return found is not None and found[1] is (self.regions[-1] if self.regions else None)
 
 
 class Frame:

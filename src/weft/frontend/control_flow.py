@@ -123,7 +123,7 @@ class Fork:
         """
         scope = self._frame.scope
         before = scope.values
-        join = Join(self._frame.builder)
+        join = Join(self._frame.builder, self._frame.context.state)
         value = None if pair is None else join.add(*pair)
         joined: dict[str, Any] = {}
         before[BROKEN] = any(side.may_break() for side in self._sides)

@@ -106,7 +106,7 @@ class Expressions:
             found = methods.call(self.frame, value, name)
             if found is not methods.NONE:
                 return self.truth_of(found, node)
-        return constants.python("bool", bool, value)
+        return self.frame.context.state.ask("bool", bool, value)
 
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -141,13 +141,16 @@ class Expressions:
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
         if is_staged(left) or is_staged(right):
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
-        result = constants.binary(_BINARY[operator], left, right)
-        return result if in_place else self._container(result, left, right)
+        ask = self.frame.context.state.ask
+        sign = _BINARY[operator]
+        if in_place and isinstance(left, list | dict | set):
+            return constants.in_place(self.frame.context.state, sign, left, right)
+        return self._container(constants.binary(ask, sign, left, right), left, right)
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A list, dict or set that Python has just made is the program's own, and may be changed."""
         is_new = type(result) in (list, dict, set) and all(result is not part for part in sources)
-        return self.frame.context.note_created(result) if is_new else result
+        return self.frame.context.state.note(result) if is_new else result
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
@@ -162,7 +165,7 @@ class Expressions:
                 return found
         if is_staged(value):
             return unary(self.frame.mark(node), operator, value)
-        return constants.unary(operator, value)
+        return constants.unary(self.frame.context.state.ask, operator, value)
 
     def _compare(self, node: ast.Compare) -> Any:
         return comparisons.comparison(self, node)
@@ -211,12 +214,12 @@ class Expressions:
         return tuple(self.items(node.elts))
 
     def _list(self, node: ast.List) -> list[Any]:
-        return self.frame.context.note_created(self.items(node.elts))
+        return self.frame.context.state.note(self.items(node.elts))
 
     def _set(self, node: ast.Set) -> Any:
         items = self.items(node.elts)
         constants.refuse_staged(items, "a set")
-        return self.frame.context.note_created(constants.python("the set", set, items))
+        return self.frame.context.state.note(constants.python("the set", set, items))
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -227,7 +230,7 @@ class Expressions:
             label = self.evaluate(key)
             constants.refuse_staged(label, "a key")
             constants.python("the key", found.__setitem__, label, self.evaluate(value))
-        return self.frame.context.note_created(found)
+        return self.frame.context.state.note(found)
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -267,8 +270,8 @@ class Expressions:
         specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
         conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
         if conversion is not None:
-            value = constants.python("the f-string", conversion, value)
-        return constants.python("the f-string", format, value, specification)
+            value = self.frame.context.state.ask("the f-string", conversion, value)
+        return self.frame.context.state.ask("the f-string", format, value, specification)
 
     def _starred(self, node: ast.Starred) -> Any:
         raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")

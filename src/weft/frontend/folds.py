@@ -13,19 +13,23 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
-from weft.frontend import attributes, comparisons, comprehensions, constants, short_circuit
+from weft.frontend import attributes, comparisons, constants, short_circuit
+from weft.frontend.items import Items, Lazy
 from weft.frontend.structure import contains_staged
 from weft.language.access import attribute_names
 from weft.language.builtins import max_, min_
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from weft.frontend.expressions import Expressions
     from weft.language.operation import Operation
 
     Emit = Callable[[Expressions, ast.AST, list[Any], dict[str, Any]], Any]
+
+
+_NONE: Final = object()
 
 
 class Fold:
@@ -46,7 +50,7 @@ class Fold:
 def _sum(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     items, start = _arguments("sum", given, keywords, ("start", 0))
     total: Any = start
-    for item in comprehensions.iterate(visitor.frame, items, node):
+    for item in Items(visitor.frame, items, node):
         total = visitor.operate(node, ast.Add, total, item)
     return total
 
@@ -76,7 +80,8 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
                 f"{name}() of one number; it takes two or more, or a sequence",
                 hint=f"write {name}(x, y)",
             )
-        items = comprehensions.iterate(visitor.frame, given[0], node) if len(given) == 1 else given
+        frame = visitor.frame
+        items = list(Items(frame, given[0], node)) if len(given) == 1 else given
         if keywords and (contains_staged(items) or contains_staged(keywords)):
             raise TypeMismatchError(
                 "CALL_ARGUMENTS",
@@ -84,10 +89,9 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
                 hint="write a loop with an if",
             )
         if keywords or not items:
-            return constants.python(f"{name}()", function, *given, **keywords)
-        visitor.frame.mark(node)
-        builder = visitor.frame.builder
-        return constants.python(f"{name}()", operation.emit, builder, tuple(items))
+            given = [tuple(items)] if len(given) == 1 else given
+            return frame.context.state.run(f"{name}()", function, *given, **keywords)
+        return constants.python(f"{name}()", operation.emit, frame.mark(node), tuple(items))
 
     return emit
 
@@ -98,8 +102,18 @@ def _truth(*, is_and: bool) -> Emit:
     ) -> Any:
         name = "all" if is_and else "any"
         _only(name, given, keywords, 1)
-        items = comprehensions.iterate(visitor.frame, given[0], node)
-        return short_circuit.reduce_truth(visitor, node, items, is_and=is_and)
+        items = Items(visitor.frame, given[0], node)
+        value: Any = is_and
+        for item in items:
+            holds = visitor.truth_of(item, node)
+            value = (short_circuit.both if is_and else short_circuit.either)(
+                visitor, node, value, holds
+            )
+            if isinstance(value, bool) and value is not is_and:
+                break
+        if isinstance(value, Scalar):
+            items.leave()
+        return value
 
     return emit
 
@@ -113,38 +127,49 @@ def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> 
 
 
 def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-    """The values as a tuple; Python would compute each when it is asked for."""
+    """An iterator that calls the function when a value is asked for."""
     if len(given) < 2 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
     function, *sequences = given
-    columns = [comprehensions.iterate(visitor.frame, items, node) for items in sequences]
-    rows = zip(*columns, strict=False)
-    return tuple(visitor.call_value(node, function, list(row), {}) for row in rows)
+    frame = visitor.frame
+    columns = [Items(frame, items, node) for items in sequences]
+
+    def values() -> Iterator[Any]:
+        for row in zip(*columns, strict=False):
+            frame.mark(node)
+            yield visitor.call_value(node, function, list(row), {})
+
+    return Lazy(frame, "map", columns, values())
 
 
 def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-    """The items that a function holds for, as a tuple; which ones is decided at compile time."""
+    """An iterator over the items that a function holds for; which ones is decided at compile time."""
     _only("filter", given, keywords, 2)
-    function, items = given
-    kept: list[Any] = []
-    for item in comprehensions.iterate(visitor.frame, items, node):
-        found = item if function is None else visitor.call_value(node, function, [item], {})
-        holds = visitor.truth_of(found, node)
-        constants.refuse_staged(holds, "what filter() keeps")
-        if holds:
-            kept.append(item)
-    return tuple(kept)
+    function = given[0]
+    frame = visitor.frame
+    items = Items(frame, given[1], node)
+
+    def kept() -> Iterator[Any]:
+        for item in items:
+            frame.mark(node)
+            found = item if function is None else visitor.call_value(node, function, [item], {})
+            holds = visitor.truth_of(found, node)
+            constants.refuse_staged(holds, "what filter() keeps")
+            if holds:
+                yield item
+
+    return Lazy(frame, "filter", [items], kept())
 
 
 def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     if not 2 <= len(given) <= 3 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "reduce() takes a function, a sequence, a start")
     function = given[0]
-    items = [*given[2:], *comprehensions.iterate(visitor.frame, given[1], node)]
-    if not items:
+    items = Items(visitor.frame, given[1], node)
+    value = given[2] if len(given) == 3 else next(items, _NONE)
+    if value is _NONE:
         raise TypeMismatchError("CALL_ARGUMENTS", "reduce() of an empty sequence needs a start")
-    value = items[0]
-    for item in items[1:]:
+    for item in items:
         value = visitor.call_value(node, function, [value, item], {})
     return value
 
@@ -154,7 +179,7 @@ def _isinstance(
 ) -> Any:
     """A staged number counts as Python's number of its kind."""
     _only("isinstance", given, keywords, 2)
-    return constants.python("isinstance()", is_instance, *given)
+    return visitor.frame.context.state.ask("isinstance()", is_instance, *given)
 
 
 def _type(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -187,7 +212,7 @@ def _hasattr(
 def _has(visitor: Expressions, node: ast.AST, value: Any, name: Any) -> bool:
     """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
     if not is_staged(value) and not isinstance(value, StagedNamespace):
-        return bool(constants.python("hasattr()", hasattr, value, name))
+        return bool(visitor.frame.context.state.ask("hasattr()", hasattr, value, name))
     if isinstance(value, Tensor):
         return name in attribute_names(value)
     try:

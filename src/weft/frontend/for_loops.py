@@ -16,9 +16,9 @@ from xdsl.ir import Block, Region
 from weft.dialects.printed_names import name_value
 from weft.frontend import ranges
 from weft.frontend.carried import MOST_ROUNDS, Carried
-from weft.frontend.comprehensions import iterate
 from weft.frontend.context import HOST
 from weft.frontend.control_flow import Fork, discard
+from weft.frontend.items import Items
 from weft.frontend.loop import Loop, live_flag
 from weft.frontend.names import ACTIVE, LIVE, LOOPING
 from weft.language.control import StagedRange, make_range
@@ -46,9 +46,10 @@ def trace_for(statements: Statements, node: ast.For, live_after: Names) -> Loop:
             staged = StagedRange(found.start, found.stop, found.step)
             _staged_for(loop, _course(loop, staged), always_runs=True)
             return loop
-        items: list[Any] = []
+        value: Any = ()
     else:
-        items = iterate(statements.frame, statements.expressions.evaluate(node.iter), node.iter)
+        value = statements.expressions.evaluate(node.iter)
+    items = Items(statements.frame, value, node.iter)
     loop.enter()
     _unroll(loop, items)
     return loop
@@ -72,31 +73,40 @@ def _range_of(statements: Statements, node: ast.expr) -> range | StagedRange | N
     return None
 
 
-def _unroll(loop: Loop, items: Sequence[Any]) -> None:
-    """One round after the other; behind a round that may have been the last, the others are guarded."""
+def _unroll(loop: Loop, items: Items) -> bool:
+    """One round after the other; behind a round that may have been the last, the others are guarded.
+
+    Returns:
+        Whether there was a round.
+    """
     assert isinstance(loop.node, ast.For)
-    for index, item in enumerate(items):
-        scope = loop.frame.scope
-        looping = scope.values[LOOPING]
-        if looping is False:
-            return
-        if isinstance(looping, Scalar):
-            _guard_rounds(loop, looping, items[index:])
-            return
+    scope = loop.frame.scope
+    has_round = False
+    for item in items:
+        has_round = True
         loop.statements.store(loop.node.target, item)
         loop.round()
-    loop.frame.scope.values[LIVE] = True
+        looping = scope.values[LOOPING]
+        if looping is False:
+            return True
+        if isinstance(looping, Scalar):
+            _guard_rounds(loop, looping, items)
+            return True
+    scope.values[LIVE] = True
+    return has_round
 
 
-def _guard_rounds(loop: Loop, looping: Scalar, items: Sequence[Any]) -> None:
+def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
     frame = loop.frame
     frame.mark(loop.node)
     fork = Fork(frame, looping)
 
-    def going() -> None:
+    def going() -> bool:
         frame.scope.values[LOOPING] = frame.scope.values[LIVE] = True
         frame.scope.values[ACTIVE] = True
-        _unroll(loop, items)
+        items.adopt()
+        # Asking for an item may have emitted something although there was none.
+        return _unroll(loop, items) or frame.builder.block.last_op is not None
 
     def ended() -> None:
         values = frame.scope.values
@@ -105,7 +115,10 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Sequence[Any]) -> None:
         if isinstance(active, Scalar) and active.ssa is looping.ssa:
             values[ACTIVE] = False
 
-    fork.trace(0, going)
+    if not fork.trace(0, going):
+        # There was no other round.
+        frame.scope.values[LIVE] = True
+        return
     fork.trace(1, ended)
     fork.finish(loop.body_live)
 

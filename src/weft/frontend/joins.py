@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.frontend.state import State
     from weft.types.dtype import DType
 
 _JOIN_HINT = "convert one of them, such as weft.f32(x), so that both paths agree"
@@ -58,10 +59,11 @@ class Join:
         firsts, seconds: the values that the first and the second region yield, in order.
     """
 
-    __slots__ = ("_builder", "_found", "firsts", "seconds")
+    __slots__ = ("_builder", "_found", "_state", "firsts", "seconds")
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, state: State) -> None:
         self._builder = builder
+        self._state = state
         self._found: dict[tuple[SSAValue, SSAValue], _Yielded] = {}
         self.firsts: list[SSAValue] = []
         self.seconds: list[SSAValue] = []
@@ -79,6 +81,9 @@ class Join:
         shape = flatten(first, first_leaves)
         if shape != flatten(second, second_leaves):
             raise Mismatch("containers must have the same type and length on both paths")
+        # Which of them it is decides the kernel, so that neither may change any more.
+        self._state.forget(first)
+        self._state.forget(second)
         joined = [self._leaf(*pair) for pair in zip(first_leaves, second_leaves, strict=True)]
         return rebuild(shape, iter(joined))
 

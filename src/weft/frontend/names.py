@@ -32,6 +32,7 @@ NONE: Final[Names] = frozenset()
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_TAKING: Final = (ast.Call, ast.For, ast.comprehension)
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
 
 
@@ -128,6 +129,10 @@ class NameAnalysis:
         found = _union(self.read(child) for child in ast.iter_child_nodes(node))
         if isinstance(node, _FUNCTIONS):
             self.always_live |= found
+        if not isinstance(node, _TAKING):
+            # A generator expression that is kept reads when its items are asked for.
+            kept = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.GeneratorExp))
+            self.always_live |= _union(self.read(child) for child in kept)
         return found
 
     def exits(self, nodes: Sequence[ast.AST]) -> Exits:

@@ -146,15 +146,6 @@ def negated(visitor: Expressions, node: ast.AST, value: Any) -> Any:
     return logical_not(visitor.frame.mark(node), value) if isinstance(value, Scalar) else not value
 
 
-def reduce_truth(visitor: Expressions, node: ast.AST, items: list[Any], *, is_and: bool) -> Any:
-    """``all(items)`` or ``any(items)``, where some items are staged."""
-    value: Any = is_and
-    for item in items:
-        holds = visitor.truth_of(item, node)
-        value = (both if is_and else either)(visitor, node, value, holds)
-    return value
-
-
 def guarded(
     visitor: Expressions, node: ast.expr, flag: Scalar, condition: Callable[[], Any]
 ) -> Any:

@@ -20,7 +20,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.structure import PLAIN
+from weft.frontend.structure import PLAIN, Deferred, passed_on
 from weft.language import LanguageName
 from weft.language.functions import StagedFunction
 from weft.language.operation import Operation
@@ -40,6 +40,7 @@ _OF_THE_KERNEL: Final = (
     LocalFunction,
     BoundMethod,
     FrontendCallable,
+    Deferred,
 )
 _LEAVES: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, Enum)
 
@@ -89,6 +90,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (bound.func, bound.args, bound.keywords)
     elif isinstance(value, MethodType):
         yield from (value.__func__, value.__self__)
+    yield from passed_on(value)
     yield from _attributes(value)
 
 

@@ -14,7 +14,7 @@ from xdsl.ir import BlockArgument
 
 from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import calls, constants, for_loops, matching, short_circuit, while_loops
+from weft.frontend import constants, for_loops, matching, short_circuit, while_loops
 from weft.frontend.attributes import item, refuse_elements
 from weft.frontend.comprehensions import unpack
 from weft.frontend.context import HOST, FrontendCallable
@@ -341,8 +341,8 @@ class Statements:
                     f"got {constants.kind(index)}",
                     hint="keep the values in a weft.local array, or unroll with weft.static_range",
                 )
-            calls.refuse_mutation(frame, owner, "an assignment")
             items = cast("dict[Any, Any]", owner)
+            frame.context.state.change(items, "an assignment")
             constants.python("the assignment", items.__setitem__, index, value)
             return
         raise TypeMismatchError(
@@ -361,7 +361,7 @@ class Statements:
                 refuse_elements(frame, owner)
                 before = access.load(frame.mark(target), owner, index)
             else:
-                before = item(owner, index)
+                before = item(frame, owner, index)
             after = expressions.operate(
                 node, type(node.op), before, expressions.evaluate(node.value), in_place=True
             )

@@ -6,16 +6,35 @@ In: a value. Out: its leaves and how to build the same container around others. 
 
 from __future__ import annotations
 
+import gc
+import itertools
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.language.values import Scalar, Stream, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
 """Classes of values that hold no others and whose operators are not a user's."""
 _STAGED: Final = (Scalar, Tensor, Stream)
+# What Python's own code passes items on by; what they hold is asked for by their references.
+_EMPTY: Final[dict[str, Any]] = {}
+_VIEWS: Final[tuple[type[Any], ...]] = (type(_EMPTY.values()), type(_EMPTY.items()), deque)
+_PASSING: Final[frozenset[type[Any]]] = frozenset(
+    (
+        *(zip, enumerate, reversed, itertools.chain, itertools.islice, itertools.cycle),
+        *(type(iter(())), type(iter([*_EMPTY])), type(reversed([*_EMPTY]))),
+        *(type(iter(_EMPTY.values())), type(iter(_EMPTY.items()))),
+    )
+)
+
+
+class Deferred:
+    """An iterator of the front end's own, whose items are not computed yet and may be staged."""
+
+    __slots__ = ()
 
 
 class Shape:
@@ -113,7 +132,15 @@ def contains_staged(value: object) -> bool:
     if type(value) in PLAIN:
         return isinstance(value, _STAGED)
     found = children(value)
-    return found is not None and any(contains_staged(item) for item in found[1])
+    items = passed_on(value) if found is None else found[1]
+    return isinstance(value, Deferred) or any(contains_staged(item) for item in items)
+
+
+def passed_on(value: Any) -> Iterable[Any]:
+    """What an iterator of Python's own, or a view of a dict, has items from."""
+    if type(value) in _PASSING:
+        return gc.get_referents(value)
+    return value if isinstance(value, _VIEWS) else ()
 
 
 def same_constant(left: object, right: object) -> bool:

@@ -95,7 +95,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
         CompileError: if the function cannot be compiled, with the place in its source.
         InternalCompilerError: for a defect of weft, with the place that it was at.
     """
-    session = Session(target, inline, source.texts)
+    session = Session(target, source.globals.get("__name__", ""), inline, source.texts)
     block = Block()
     builder = Builder(block, target)
     table = KernelTable(session)

@@ -47,10 +47,26 @@ def trace_while(statements: Statements, node: ast.While, live_after: Names) -> L
 
 def _run_at_compile_time(loop: Loop) -> bool:
     """Unrolls the loop; where that turns out impossible, or long, leaves everything as it was."""
+    frame = loop.frame
+    scope, state, block = frame.scope, frame.context.state, frame.builder.block
+    values, places, last = dict(scope.values), dict(scope.places), block.last_op
+    state.begin_trial()
+    is_done = _unroll(loop)
+    if not is_done:
+        frame.builder.roll_back(last)
+        scope.values.clear()
+        scope.values.update(values)
+        scope.places.clear()
+        scope.places.update(places)
+    state.end_trial(keep=is_done)
+    return is_done
+
+
+def _unroll(loop: Loop) -> bool:
+    """Traces the rounds as long as Python knows whether there is one; whether that was so until the last."""
     frame, node = loop.frame, loop.node
     assert isinstance(node, ast.While)
     scope, block = frame.scope, frame.builder.block
-    values, places, last = dict(scope.values), dict(scope.places), block.last_op
     emitted = 0
     for _ in range(_MOST_ROUNDS_WITHOUT_CODE):
         scope.values[LIVE] = True
@@ -58,20 +74,13 @@ def _run_at_compile_time(loop: Loop) -> bool:
         if condition is False:
             return True
         if condition is not True or emitted >= _MOST_UNROLLED:
-            break
+            return False
         before = block.last_op
         loop.round()
         emitted += block.last_op is not before
         looping = scope.values[LOOPING]
-        if looping is False:
-            return True
         if looping is not True:
-            break
-    frame.builder.roll_back(last)
-    scope.values.clear()
-    scope.values.update(values)
-    scope.places.clear()
-    scope.places.update(places)
+            return looping is False
     return False
 
 

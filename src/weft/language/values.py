@@ -16,7 +16,7 @@ from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.dialects.cuda.types import TensorType
-from weft.errors import brief
+from weft.errors import TypeMismatchError, brief
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -25,7 +25,48 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-class Scalar:
+class Staged:
+    """What all staged values have in common: Python itself cannot compare them, nor ask whether they are true.
+
+    The front end and operations compare in the kernel. A container of Python's would compare objects where it
+    looks for a value, which says nothing about numbers: so that is refused, whatever asks.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise self._refusal()
+
+    def __bool__(self) -> bool:
+        raise self._refusal()
+
+    def __eq__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def __ne__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def __lt__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def __le__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def __gt__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def __ge__(self, other: object) -> bool:
+        raise self._refusal()
+
+    def _refusal(self) -> TypeMismatchError:
+        return TypeMismatchError(
+            "LOOKUP_STAGED",
+            f"Python would compare, hash or test {describe(self)} at compile time, when its value is not known",
+            hint="write x == y, 'x in (a, b)' or table.get(x, default), which compare at run time",
+        )
+
+
+class Scalar(Staged):
     """A number known at run time.
 
     IR integers have no sign, so `dtype` says how to read the bits; a ``bool_`` is an i1.
@@ -61,7 +102,7 @@ class Scalar:
         return wrapped - (1 << self.dtype.bits) if wrapped > self.dtype.maximum else wrapped
 
 
-class Tensor:
+class Tensor(Staged):
     """A view of elements in memory.
 
     Attributes:
@@ -93,7 +134,7 @@ class Tensor:
         return self.type.rank
 
 
-class Stream:
+class Stream(Staged):
     """A CUDA stream given to a host function; the CPU target ignores it.
 
     Attributes:

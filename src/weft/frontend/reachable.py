@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compile-time objects that can change and that something reaches, each with what it holds now.
+
+In: Python objects, such as a function and its arguments. Out: `Reach`: what they reach, and later what has changed
+of it. State in another module than the program's own, and in C, is taken as it is. Next: state.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import enum
+import functools
+import gc
+import itertools
+import operator
+import sys
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.frontend.structure import PLAIN, same_constant
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# What is looked at here is any object of Python's.
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_FIXED: Final = PLAIN | {complex, range, slice, type(Ellipsis), type(NotImplemented), ModuleType}
+_CACHED: Final = type(functools.lru_cache(print))
+_LEAVES: Final = (enum.Enum, enum.EnumMeta, CodeType, FrameType, _CACHED)
+_UNCHANGING: Final = (
+    tuple,
+    frozenset,
+    MethodType,
+    MethodWrapperType,
+    BuiltinFunctionType,
+    functools.partial,
+    *_LEAVES,
+)
+_INERT: Final = frozenset((list, tuple, dict, set, frozenset))
+# Iterators that hold nothing of their own: what they pull from tells whether they were advanced.
+_FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.starmap)
+_PRINTED: Final = (itertools.count, itertools.repeat)
+_BUFFERS: Final = (bytearray, array.array, memoryview)
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_HEAP_TYPE: Final = 1 << 9
+_RESTORED: Final = (list, dict, set, collections.deque)
+_ABSENT: Final = object()
+
+
+def is_fixed(value: object) -> bool:
+    """Whether an object surely never changes, nor anything that it reaches."""
+    kind = type(value)
+    if kind in _FIXED:
+        return True
+    if kind is BuiltinFunctionType:
+        owner = getattr(value, "__self__", None)
+        return owner is None or isinstance(owner, ModuleType)
+    if kind is tuple:
+        return all(type(item) in _FIXED for item in cast("tuple[Any, ...]", value))
+    if isinstance(value, _LEAVES):
+        return True
+    return kind.__module__.startswith("weft.") and not is_iterator(value)
+
+
+def is_inert(value: object) -> bool:
+    """Whether asking an object, by an operator or an index, runs nothing that could change anything."""
+    kind = type(value)
+    return kind in _INERT or is_fixed(value) or kind.__module__ == "numpy"
+
+
+def is_iterator(value: object) -> bool:
+    """Whether an object is used up by looking at its items."""
+    return hasattr(type(value), "__next__")
+
+
+def iterators(value: object) -> list[Any]:
+    """An iterator, and those that it pulls from."""
+    found: dict[int, Any] = {}
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if id(current) in found:
+            continue
+        if is_iterator(current):
+            found[id(current)] = current
+            pending += _pulled(current)
+        elif type(current) is tuple:
+            pending += current
+    return list(found.values())
+
+
+def _pulled(value: Any) -> list[Any]:
+    """What an iterator refers to."""
+    return value.sources if _is_lazy(value) else gc.get_referents(value)
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether it is an iterator of the front end's own."""
+    return type(value).__module__.startswith("weft.")
+
+
+def is_plain_iterator(value: object) -> bool:
+    """Whether advancing an iterator changes nothing but that and those that it pulls from."""
+    kind = type(value)
+    if not is_iterator(value):
+        return False
+    if _is_lazy(value) or kind in _FORWARDING[:3]:
+        return True
+    return kind.__module__ == "builtins" and hasattr(kind, "__length_hint__")
+
+
+class Held:
+    """One object that can change, and what it held when it was looked at.
+
+    Attributes:
+        item: the object.
+        content: what it held.
+    """
+
+    __slots__ = ("_attributes", "content", "item")
+
+    def __init__(self, item: Any, content: list[Any]) -> None:
+        self.item = item
+        self.content = content
+        own = None if type(item) in _RESTORED else getattr(item, "__dict__", None)
+        self._attributes = dict(cast("dict[str, Any]", own)) if type(own) is dict else None
+
+    def has_changed(self, reach: Reach) -> bool:
+        """Whether it holds something else now."""
+        now, before = reach.content(self.item) or [], self.content
+        return len(now) != len(before) or not all(map(_is_same, now, before))
+
+    def restore(self) -> bool:
+        """Gives it back what it held; whether that is possible."""
+        item, content = self.item, self.content
+        if type(item) is dict:
+            count = len(content) // 2
+            item.clear()
+            item.update(zip(content[:count], content[count:], strict=True))
+        elif type(item) in _RESTORED:
+            item.clear()
+            (item.update if type(item) is set else item.extend)(content)
+        elif self._attributes is not None and not _has_more(item):
+            vars(item).clear()
+            vars(item).update(self._attributes)
+        else:
+            return False
+        return True
+
+
+def _has_more(item: Any) -> bool:
+    """Whether an object has state beside its attributes."""
+    return isinstance(item, FunctionType | type) or type(item).__basicsize__ > _Plain.__basicsize__
+
+
+class _Plain:
+    """An object that has attributes and nothing else."""
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) in PLAIN and same_constant(one, other))
+
+
+class Reach:
+    """What some objects reach, by items, attributes, cells, and names in the code of the program's own functions.
+
+    Args:
+        program: name of the module that is compiled; its package is the program's own.
+        data_only: whether to look at what objects hold only, and not at the code of their classes and functions.
+
+    Attributes:
+        held: identity → each object that can change.
+    """
+
+    __slots__ = ("_data_only", "_methods", "_names", "_pending", "_program", "_seen", "held")
+
+    def __init__(self, program: str, *, data_only: bool = False) -> None:
+        self._program = program
+        self._data_only = data_only
+        self.held: dict[int, Held] = {}
+        self._seen: dict[int, Any] = {}
+        # Methods are looked into where code that was met names them.
+        self._names: set[str] = set()
+        self._methods: dict[str, list[Any]] = {}
+        self._pending: list[Any] = []
+
+    def add(self, *roots: Any) -> Reach:
+        """Looks at these objects and at all that they reach; returns itself."""
+        self._pending += roots
+        while self._pending:
+            value = self._pending.pop()
+            if type(value) in _FIXED or id(value) in self._seen or is_fixed(value):
+                continue
+            self.add_alone(value)
+            held = self.held.get(id(value))
+            self._pending += self._children(value, held and held.content)
+        return self
+
+    def add_alone(self, value: Any) -> None:
+        """Looks at this object, and not at what it reaches."""
+        content = self.content(value)
+        self._seen[id(value)] = value
+        if content is not None:
+            self.held[id(value)] = Held(value, content)
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._seen
+
+    def changed(self) -> list[Held]:
+        """The objects that hold something else now."""
+        return [held for held in self.held.values() if held.has_changed(self)]
+
+    def content(self, value: Any) -> list[Any] | None:
+        """What an object holds itself; None for one that cannot change."""
+        if isinstance(value, _UNCHANGING):
+            return None
+        if isinstance(value, CellType):
+            return _cell(value)
+        if isinstance(value, dict):
+            table = cast("dict[Any, Any]", value)
+            return [*table, *table.values(), *self._attributes(value)]
+        if isinstance(value, list | set | collections.deque):
+            return [*cast("list[Any]", value), *self._attributes(value)]
+        if isinstance(value, FunctionType):
+            return self._function(value) if self._is_own_function(value) else None
+        if isinstance(value, type):
+            return self._class(value) if self._is_own_class(value) else None
+        if is_iterator(value) and not isinstance(type(value).__next__, FunctionType):
+            return _position(value)
+        if _is_lazy(value):
+            return None  # an iterator of the front end's own, which asks itself
+        if isinstance(value, _BUFFERS) or type(value).__module__ == "numpy":
+            return _bytes(value)
+        return self._attributes(value)
+
+    def _children(self, value: Any, content: list[Any] | None) -> Iterable[Any]:
+        if isinstance(value, _LEAVES):
+            return ()
+        if isinstance(value, MethodType):
+            return (value.__func__, value.__self__)
+        if isinstance(value, BuiltinFunctionType | MethodWrapperType):
+            return (value.__self__,)
+        if isinstance(value, functools.partial):
+            return (value.func, value.args, value.keywords)
+        if isinstance(value, type | FunctionType) and self._data_only:
+            return ()
+        if isinstance(value, type):
+            return self._members(value) if content is not None else ()
+        if isinstance(value, FunctionType):
+            return () if content is None else (*content, *self._met(value.__code__))
+        if is_iterator(value):
+            return (*_pulled(value), *(content or ()))
+        if isinstance(value, tuple | frozenset):
+            return cast("Iterable[Any]", value)
+        return (content or ()) if self._data_only else (type(value), *(content or ()))
+
+    def _attributes(self, value: Any) -> list[Any]:
+        """The attributes of an instance; what is computed once and kept is not one that changes."""
+        found: list[Any] = []
+        kind = cast("type[Any]", type(value))
+        own = getattr(value, "__dict__", None)
+        for name, item in own.items() if type(own) is dict else ():
+            kept = getattr(kind, name, None) if isinstance(name, str) else None
+            if not isinstance(kept, functools.cached_property):
+                found += (name, item)
+        for base in kind.__mro__:
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                item = getattr(value, name, _ABSENT) if name != "__dict__" else _ABSENT
+                if item is not _ABSENT and name != "__weakref__":
+                    found += (name, item)
+        return found
+
+    def _function(self, function: FunctionType) -> list[Any]:
+        """What a function can see and change: cells, defaults, attributes, globals that its code names."""
+        found: list[Any] = [*(function.__closure__ or ())]
+        for part in (function.__defaults__, function.__kwdefaults__, function.__dict__):
+            found += (part.values() if isinstance(part, dict) else part) or ()
+        namespace = function.__globals__
+        names = list(_names(function.__code__))
+        for name in names:
+            found.append(namespace.get(name))
+            if isinstance(found[-1], ModuleType) and self._is_own(found[-1].__name__):
+                inside = vars(found[-1])
+                found += [inside.get(inner) for inner in names]
+        return found
+
+    def _met(self, code: CodeType) -> Iterator[Any]:
+        """Notes the names in a function's code; the methods of these names that it may call."""
+        for name in _names(code):
+            self._names.add(name)
+            yield from self._methods.pop(name, ())
+
+    def _class(self, kind: type) -> list[Any]:
+        return [
+            part
+            for name, item in vars(kind).items()
+            if not name.startswith("__") and name != "_abc_impl"
+            for part in (name, item)
+        ]
+
+    def _members(self, kind: type) -> Iterator[Any]:
+        """What a class holds, and the methods that code which was met names."""
+        yield from kind.__bases__
+        for name, item in vars(kind).items():
+            functions = _functions_of(item)
+            if not functions and not name.startswith("__"):
+                yield item
+            elif name in self._names or (name.startswith("__") and name.endswith("__")):
+                yield from functions
+            else:
+                self._methods.setdefault(name, []).extend(functions)
+
+    def _is_own_function(self, function: FunctionType) -> bool:
+        return self._is_own(function.__globals__.get("__name__"))
+
+    def _is_own_class(self, kind: type) -> bool:
+        if not kind.__flags__ & _HEAP_TYPE:
+            return False
+        return kind.__module__ == "builtins" or self._is_own(kind.__module__)
+
+    def _is_own(self, module: str | None) -> bool:
+        """Whether a module is the program's own, and not of Python's library or installed."""
+        top = (module or "").partition(".")[0]
+        if not top or top == self._program.partition(".")[0]:
+            return True
+        if top == "weft" or (top in sys.stdlib_module_names and top != "__main__"):
+            return False
+        file = getattr(sys.modules.get(top), "__file__", None) or ""
+        return not any(folder in file.replace("\\", "/") for folder in _INSTALLED)
+
+
+def _cell(cell: CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _functions_of(member: Any) -> list[Any]:
+    """The functions in a member of a class: a method, or those of a property."""
+    if isinstance(member, property):
+        return [part for part in (member.fget, member.fset) if part is not None]
+    function = getattr(member, "__func__", getattr(member, "func", member))
+    return [function] if isinstance(function, FunctionType) else []
+
+
+def _position(iterator: Any) -> list[Any]:
+    """How far an iterator has come; one of which nothing is known counts as advanced."""
+    if isinstance(iterator, _FORWARDING):
+        return []
+    if isinstance(iterator, _PRINTED):
+        return [repr(iterator)]
+    if isinstance(iterator, GeneratorType):
+        frame = cast("Any", iterator.gi_frame)
+        return [-1] if frame is None else [frame.f_lasti]
+    if hasattr(iterator, "__length_hint__"):
+        return [operator.length_hint(iterator)]
+    return [object()]
+
+
+def _bytes(value: Any) -> list[Any]:
+    try:
+        with memoryview(value) as view:
+            return [] if view.readonly else [view.tobytes()]
+    except (TypeError, ValueError, BufferError):
+        return [value.tobytes()] if hasattr(value, "tobytes") else []
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
