@@ -140,7 +140,7 @@ def passed_on(value: Any) -> Iterable[Any]:
     """What an iterator of Python's own, or a view of a dict, has items from."""
     if type(value) in _PASSING:
         return gc.get_referents(value)
-    return value if isinstance(value, _VIEWS) else ()
+    return cast("Iterable[Any]", value) if isinstance(value, _VIEWS) else ()
 
 
 def same_constant(left: object, right: object) -> bool:
