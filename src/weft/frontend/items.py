@@ -59,6 +59,7 @@ class Items:
         if is_plain_iterator(value):
             self.iterator = value
         elif is_inert(value):
+            self._check_count(len(value) if hasattr(value, "__len__") else 0)
             self.iterator = state.note(constants.python("the iteration", iter, value))
         else:
             self.iterator = state.run("the iteration", iter, value)
@@ -75,14 +76,17 @@ class Items:
         if item is _END:
             raise StopIteration
         self._count += 1
-        if self._count > _MOST_ITEMS:
+        self._check_count(self._count)
+        return item
+
+    def _check_count(self, count: int) -> None:
+        if count > _MOST_ITEMS:
             raise TypeMismatchError(
                 "UNROLL_LIMIT",
                 f"a compile-time sequence has more than {_MOST_ITEMS} items",
                 hint="loop over range(...)",
                 location=self._frame.locate(self._node),
             )
-        return item
 
     def leave(self) -> None:
         """From now on it is not known at compile time how many items Python would have taken."""
