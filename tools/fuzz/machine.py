@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference's machine: Python runs the program's own text, thread by thread, in a namespace that stands for weft.
+
+In: source text and arguments. Out: arrays, changed in place. What waits for other threads becomes a `yield`, and
+`_Block` answers it when all who take part are there. Next: generate.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tools.fuzz.functions import BUILTINS, MATH, bitcast, ceil_div, encoded, negated, select
+from tools.fuzz.memory import ATOMICS, Array, Here, Place
+from tools.fuzz.values import (
+    BOOL,
+    I32,
+    TYPES,
+    U32,
+    Type,
+    UnspecifiedError,
+    Value,
+    allow,
+    arithmetic,
+    convert,
+    counted,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+BARRIERS = ("sync_threads", "sync_threads_count", "sync_threads_and", "sync_threads_or")
+SHUFFLES = ("shfl_up", "shfl_down", "shfl_xor", "shfl_idx")
+WAITING = (
+    *BARRIERS, *SHUFFLES, "ballot", "any", "all", "match", "match_all", "warp_sum", "warp_min",
+    "warp_max", "warp_and", "warp_or", "warp_xor", "sync_warp",
+)  # fmt: skip
+EVERYONE = 0xFFFFFFFF
+STEPS = 2_000_000
+
+Request = tuple[str, int, tuple[Any, ...], dict[str, Any]]
+
+
+# ---- the program's text
+
+
+def _of_weft(node: ast.AST) -> str:
+    """The name in `weft.name(...)`, or nothing."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if isinstance(node.func.value, ast.Name) and node.func.value.id == "weft":
+            return node.func.attr
+    return ""
+
+
+def _waiting_functions(tree: ast.Module) -> set[str]:
+    """Functions that wait for other threads, themselves or through others."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found: set[str] = set()
+    while True:
+        more = {
+            function.name
+            for function in functions
+            for node in ast.walk(function)
+            if _of_weft(node) in WAITING
+            or (isinstance(node, ast.Call) and getattr(node.func, "id", "") in found)
+        }
+        if more == found:
+            return found
+        found = more
+
+
+class _Rewriter(ast.NodeTransformer):
+    """What waits yields; `not` gives a `bool_`; loops count their rounds; shared arrays know their call."""
+
+    def __init__(self, waiting: set[str], kernels: set[str]) -> None:
+        self.waiting, self.kernels, self.sites = waiting, kernels, 0
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = _of_weft(node)
+        self.sites += 1
+        site = ast.Constant(self.sites)
+        if name in WAITING:
+            keywords = [ast.keyword(each.arg, each.value) for each in node.keywords]
+            named = ast.Call(ast.Name("dict", ast.Load()), [], keywords)
+            request = [ast.Constant(name), site, ast.Tuple(node.args, ast.Load()), named]
+            return ast.Yield(ast.Tuple(request, ast.Load()))
+        if name == "shared":
+            node.keywords.append(ast.keyword("site", site))
+        called = getattr(node.func, "id", "")
+        return ast.YieldFrom(node) if called in self.waiting - self.kernels else node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return ast.Call(ast.Name("_not", ast.Load()), [node.operand], [])
+        return node
+
+    def _loop(self, node: Any) -> ast.AST:
+        self.generic_visit(node)
+        node.body.insert(0, ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], [])))
+        return node
+
+    visit_For = visit_While = _loop
+
+
+def _rewritten(source: str) -> Any:
+    tree = ast.parse(source)
+    kernels = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any(
+            ast.unparse(decorator).startswith("weft.kernel") for decorator in node.decorator_list
+        )
+    }
+    tree = _Rewriter(_waiting_functions(tree), kernels).visit(tree)
+    return compile(ast.fix_missing_locations(tree), "<reference>", "exec", dont_inherit=True)
+
+
+# ---- threads that wait for each other
+
+
+class _Block:
+    """The threads of one block, of which some are generators that wait."""
+
+    def __init__(self, machine: Machine, block: int, size: int) -> None:
+        self.machine, self.block, self.size = machine, block, size
+        self.stretch = 0
+        self.threads: dict[int, Generator[Request, Any, None]] = {}
+        self.waiting: dict[int, Request] = {}
+
+    def run(self, function: Callable[..., Any], arguments: list[Any]) -> None:
+        """Every thread to its end."""
+        for thread in range(self.size):
+            self._enter(thread)
+            started = function(*arguments)
+            if inspect.isgenerator(started):
+                self.threads[thread] = started
+                self._resume(thread, None)
+        while self.waiting:
+            answers = self._barrier() or self._collectives()
+            if not answers:
+                raise UnspecifiedError("threads wait for each other")
+            for thread, answer in sorted(answers.items()):
+                del self.waiting[thread]
+                self._resume(thread, answer)
+
+    def _enter(self, thread: int) -> None:
+        self.machine.here.place = Place(self.machine.launches, self.block, self.stretch, thread)
+        self.machine.thread = thread
+
+    def _resume(self, thread: int, answer: Any) -> None:
+        self._enter(thread)
+        try:
+            self.waiting[thread] = self.threads[thread].send(answer)
+        except StopIteration:
+            del self.threads[thread]
+
+    def _barrier(self) -> dict[int, Any]:
+        """Answers for all, if all that have not returned are at one barrier."""
+        requests = list(self.waiting.values())
+        name, site = requests[0][:2]
+        if name not in BARRIERS or any(request[1] != site for request in requests):
+            return {}
+        self.stretch += 1
+        votes = [bool(request[2][0]) for request in requests if request[2]]
+        answer = {
+            "sync_threads": None,
+            "sync_threads_count": Value(I32, sum(votes)),
+            "sync_threads_and": Value(BOOL, int(all(votes))),
+            "sync_threads_or": Value(BOOL, int(any(votes))),
+        }[name]
+        return dict.fromkeys(self.waiting, answer)
+
+    def _collectives(self) -> dict[int, Any]:
+        """Answers for each group of lanes that has come together."""
+        answers: dict[int, Any] = {}
+        for thread, (name, site, arguments, named) in self.waiting.items():
+            if thread in answers or name in BARRIERS:
+                continue
+            first = thread - thread % 32
+            mask = _mask(name, arguments, named)
+            lanes = [lane for lane in range(min(32, self.size - first)) if mask >> lane & 1]
+            if any(first + lane not in self.threads for lane in lanes):
+                raise UnspecifiedError("the mask names a lane that has returned")
+            requests = {lane: self.waiting.get(first + lane) for lane in lanes}
+            if any(request is None or request[1] != site for request in requests.values()):
+                continue
+            found = _collective(name, {lane: requests[lane] for lane in lanes}, mask)
+            answers |= {first + lane: found[lane] for lane in lanes}
+        return answers
+
+
+def _mask(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> int:
+    position = {"sync_warp": 0}.get(name, 2 if name in SHUFFLES else 1)
+    mask = named.get("mask", arguments[position] if len(arguments) > position else EVERYONE)
+    return int(mask.number if isinstance(mask, Value) else mask) & EVERYONE
+
+
+def _collective(name: str, requests: dict[int, Any], mask: int) -> dict[int, Any]:
+    """What each lane gets. A request is what a lane asked for; `mask` is in it too."""
+    first = {lane: request[2][0] if request[2] else None for lane, request in requests.items()}
+    if name == "sync_warp":
+        return dict.fromkeys(first)
+    if name in SHUFFLES:
+        return {lane: _shuffled(name, lane, requests, first) for lane in requests}
+    if name in ("ballot", "any", "all"):
+        votes = sum(1 << lane for lane, value in first.items() if value)
+        everyone = sum(1 << lane for lane in first)
+        answer = {
+            "ballot": Value(U32, votes),
+            "any": Value(BOOL, int(votes != 0)),
+            "all": Value(BOOL, int(votes == everyone)),
+        }[name]
+        return dict.fromkeys(first, answer)
+    if name in ("match", "match_all"):
+        bits = {lane: encoded(value) for lane, value in first.items()}
+        if name == "match_all":
+            return dict.fromkeys(first, Value(U32, mask if len(set(bits.values())) == 1 else 0))
+        return {
+            lane: Value(U32, sum(1 << other for other in bits if bits[other] == bits[lane]))
+            for lane in bits
+        }
+    return dict.fromkeys(first, _reduced(name, list(first.values())))
+
+
+def _shuffled(name: str, lane: int, requests: dict[int, Any], values: dict[int, Any]) -> Any:
+    _, _, arguments, named = requests[lane]
+    distance = int(arguments[1]) & 31
+    width = int(named.get("width", 32))
+    start = lane - lane % width
+    source = {
+        "shfl_up": lane - distance,
+        "shfl_down": lane + distance,
+        "shfl_xor": lane ^ distance,
+        "shfl_idx": start + distance % width,
+    }[name]
+    outside = source >= start + width or (source < start and name != "shfl_xor")
+    return values[lane] if outside or source not in values else values[source]
+
+
+def _reduced(name: str, values: list[Value]) -> Value:
+    type_ = counted(values[0].type)
+    values = [convert(value, type_) for value in values]
+    if name in ("warp_min", "warp_max"):
+        chosen = MATH.min if name == "warp_min" else MATH.max
+        result = values[0]
+        for value in values[1:]:
+            result = chosen(result, value)
+        return result
+    if type_.kind == "f" and len(values) != 32:
+        raise UnspecifiedError("a sum of floats over a part of a warp")
+    sign = {"warp_sum": "+", "warp_and": "&", "warp_or": "|", "warp_xor": "^"}[name]
+    while len(values) > 1:  # neighbours first
+        pairs = [arithmetic(sign, values[k], values[k + 1]) for k in range(0, len(values) - 1, 2)]
+        values = pairs + values[len(values) - len(values) % 2 :]
+    return values[0]
+
+
+# ---- the namespace
+
+
+class _Coordinate:
+    """`thread_idx` and its like."""
+
+    def __init__(self, number: Callable[[], int]) -> None:
+        self._number = number
+
+    @property
+    def x(self) -> Value:
+        return Value(I32, self._number())
+
+
+class _Kernel:
+    """What `@weft.kernel` makes."""
+
+    def __init__(self, machine: Machine, function: Callable[..., Any]) -> None:
+        self.machine, self.function = machine, function
+
+    def __call__(self, *arguments: object) -> SimpleNamespace:
+        bound = _bound(self.function, arguments)
+        return SimpleNamespace(
+            launch=lambda grid, block: self.machine.launch(self.function, bound, grid, block)
+        )
+
+
+def _bound(function: Callable[..., Any], arguments: Iterable[object]) -> list[object]:
+    """Arguments in the types that the parameters say."""
+    hints = [parameter.annotation for parameter in inspect.signature(function).parameters.values()]
+    return [
+        convert(argument, hint) if isinstance(hint, Type) else argument
+        for argument, hint in zip(arguments, hints, strict=True)
+    ]
+
+
+class Machine:
+    """One run of a program."""
+
+    def __init__(self, source: str) -> None:
+        self.here = Here()
+        self.launches = self.block = self.thread = 0
+        self.grid_size = self.block_size = 1
+        self._shared: dict[int, Array] = {}
+        self.names: dict[str, Any] = {"weft": self._weft(), "_not": negated, "_tick": tick}
+        self.names |= BUILTINS
+        exec(_rewritten(source), self.names)
+
+    def _weft(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            **TYPES,
+            **ATOMICS,
+            math=MATH,
+            Tensor=None,
+            Constexpr=None,
+            jit=lambda function: function,
+            kernel=lambda function: _Kernel(self, function),
+            thread_idx=_Coordinate(lambda: self.thread),
+            block_idx=_Coordinate(lambda: self.block),
+            block_dim=_Coordinate(lambda: self.block_size),
+            grid_dim=_Coordinate(lambda: self.grid_size),
+            lane_id=lambda: Value(I32, self.thread % 32),
+            warp_id=lambda: Value(I32, self.thread // 32),
+            local=self._local,
+            shared=self._share,
+            bitcast=bitcast,
+            ceil_div=ceil_div,
+            select=select,
+            where=select,
+            static_range=range,
+        )
+
+    def _local(self, shape: Any, dtype: Type) -> Array:
+        dims = shape if isinstance(shape, tuple) else (shape,)
+        return Array(self.here, dtype, dims, private=True)
+
+    def _share(self, shape: Any, dtype: Type, site: int) -> Array:
+        dims = shape if isinstance(shape, tuple) else (shape,)
+        return self._shared.setdefault(site, Array(self.here, dtype, dims))
+
+    def launch(
+        self, function: Callable[..., Any], arguments: list[Any], grid: Any, block: Any
+    ) -> None:
+        """Every block, one after the other."""
+        self.launches += 1
+        self.grid_size, self.block_size = int(grid), int(block)
+        if not 1 <= self.block_size <= 1024 or self.grid_size < 0:
+            raise UnspecifiedError("a launch that is refused")
+        for number in range(self.grid_size):
+            self.block, self._shared = number, {}
+            _Block(self, number, self.block_size).run(function, arguments)
+
+    def call(self, name: str, arguments: Iterable[object]) -> None:
+        """Runs a host function."""
+        function = self.names[name]
+        function(*_bound(function, arguments))
+
+
+def run(source: str, arguments: Iterable[Any]) -> list[list[Any] | None]:
+    """The program's `host` on arrays and numbers; what each array holds afterwards.
+
+    Args:
+        source: the program.
+        arguments: `(type name, shape, numbers)` for an array, else a number.
+
+    Raises:
+        UnspecifiedError: if the program does what the documentation leaves open.
+    """
+    allow(STEPS)
+    machine = Machine(source)
+    given: list[Any] = [
+        Array(machine.here, TYPES[argument[0]], argument[1], argument[2])
+        if isinstance(argument, tuple)
+        else argument
+        for argument in arguments
+    ]
+    machine.call("host", given)
+    return [array.numbers if isinstance(array, Array) else None for array in given]
