@@ -10,14 +10,17 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from weft.config import config
-from weft.errors import InternalCompilerError, SignatureError, UnavailableError, WeftError, brief
+from weft.errors import SignatureError, UnavailableError, brief
 from weft.language.functions import BoundFunction, HostFunction, KernelFunction
+from weft.tracebacks import leave_the_users_frames, one_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from weft.compiler.options import CompileOption, CompileOptions
+
+
+__tracebackhide__ = True  # for pytest: the frame that is left
 
 
 class Kernel(KernelFunction):
@@ -41,6 +44,7 @@ class Kernel(KernelFunction):
             f"{self.function.__name__}(...).launch(grid=..., block=...)",
         )
 
+    @one_frame("kernel[...]")
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """``kernel[grid, block](args)``: launches on the arguments' device without a host function.
 
@@ -90,10 +94,14 @@ class JitFunction(HostFunction):
             TypeError: for arguments that match no parameter, or of a kind that cannot be passed.
             ValueError: for values that the compiled function refuses.
         """
-        specialisations = self._specialisations
-        if specialisations is None:
-            specialisations = self._prepare()
-        return specialisations.call(arguments, keywords)
+        try:
+            specialisations = self._specialisations
+            if specialisations is None:
+                specialisations = self._prepare()
+            return specialisations.call(arguments, keywords)
+        except Exception as error:
+            leave_the_users_frames(error)
+            raise
 
     def _prepare(self) -> Any:
         from weft.runtime.specialisations import Specialisations
@@ -132,6 +140,7 @@ def kernel(
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
+@one_frame("kernel")
 def kernel(
     function: Callable[..., Any] | None = None,
     /,
@@ -165,6 +174,7 @@ def kernel(
     check_bound("max_registers", max_registers, 16, 255)
     dims = None if cluster is None else _three("cluster", cluster, 16)
 
+    @one_frame("kernel")
     def decorate(function: Callable[..., Any]) -> Kernel:
         _check_function(function, "kernel")
         made = Kernel(function, max_threads, min_blocks, max_registers, dims)
@@ -178,6 +188,7 @@ def kernel(
 def jit(function: Callable[..., Any], /) -> JitFunction: ...
 @overload
 def jit(*, options: Any = "") -> Callable[[Callable[..., Any]], JitFunction]: ...
+@one_frame("jit")
 def jit(
     function: Callable[..., Any] | None = None, /, *, options: Any = ""
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
@@ -210,6 +221,7 @@ def jit(
 
         parsed = options_from(options)
 
+    @one_frame("jit")
     def decorate(function: Callable[..., Any]) -> JitFunction:
         _check_function(function, "jit")
         made = JitFunction(function, parsed)
@@ -235,6 +247,7 @@ class Compile:
     def __repr__(self) -> str:
         return "weft.compile" + (f"[{', '.join(map(repr, self._typed))}]" if self._typed else "")
 
+    @one_frame("weft.compile[...]")
     def __getitem__(self, options: Any) -> Compile:
         """The same with these options.
 
@@ -245,6 +258,7 @@ class Compile:
 
         return Compile((*self._typed, *typed_options(options)))
 
+    @one_frame("weft.compile")
     def __call__(
         self,
         function: JitFunction,
@@ -321,15 +335,9 @@ def _compiled(
     hooks: Sequence[Callable[[Any], object]] = (),
     is_call: bool = False,
 ) -> Any:
-    """Compiles; an error in the user's program comes without the compiler's frames, which say nothing of it."""
     from weft.compiler.pipeline import compile_function
 
-    try:
-        return compile_function(function, arguments, keywords, options, hooks, is_call)
-    except WeftError as error:
-        if isinstance(error, InternalCompilerError) or config.full_tracebacks:
-            raise
-        raise error.with_traceback(None) from error.__cause__
+    return compile_function(function, arguments, keywords, options, hooks, is_call)
 
 
 def check_bound(name: str, value: object, low: int, high: int) -> None:

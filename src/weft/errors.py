@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from weft.location import SourceLocation
 
 _LONGEST_TEXT: Final = 100
@@ -32,6 +34,25 @@ def brief(value: object) -> str:
     except Exception:  # a value of a user's, whose own __repr__ fails
         text = object.__repr__(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+
+
+def without_frames(trace: TracebackType | None, *packages: str) -> TracebackType | None:
+    """A traceback without the frames of modules of these packages."""
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not any(is_of(trace, package) for package in packages):
+            kept.append(trace)
+        trace = trace.tb_next
+    made: TracebackType | None = None
+    for one in reversed(kept):
+        made = type(one)(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return made
+
+
+def is_of(trace: TracebackType, package: str) -> bool:
+    """Whether a traceback's first frame is of a module of the package."""
+    module: str = trace.tb_frame.f_globals.get("__name__") or ""
+    return module == package or module.startswith(f"{package}.")
 
 
 class WeftError(Exception):
@@ -70,6 +91,13 @@ class WeftError(Exception):
         place = f"{self.location.excerpt()}\n" if self.location is not None else ""
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{place}[{self.code}] {self.message}{hint}"
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show: the user's frames and the text, which has the place; one screen."""
+        from traceback import format_exception
+
+        trace = without_frames(self.__traceback__, "weft", "IPython", "ipykernel")
+        return "".join(format_exception(type(self), self, trace, chain=False)).splitlines()
 
 
 class CompileError(WeftError):

@@ -10,7 +10,7 @@ import weft
 ASKED = {
     "as_tvm_ffi", "cubin", "device", "engine", "executor", "handle_address", "host_llvm_ir", "ir_module", "kernels",
     "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil", "remarks", "safe_call_address", "sass",
-    "signature", "tensor_type", "to", "to_object",
+    "signature", "tensor_type", "to", "to_object", "writes",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_all_that_is_shown_is_there(fn):
 
 def test_a_foreign_function_shows_what_it_has():
     assert public(dir(weft.ffi.wrap_function(len))) == {
-        "handle_address", "objects", "prepare", "release_gil", "safe_call_address", "tensor_type", "to_object",
+        "handle_address", "objects", "prepare", "release_gil", "safe_call_address", "tensor_type", "to_object", "writes",
     }  # fmt: skip
 
 

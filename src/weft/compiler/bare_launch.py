@@ -16,10 +16,13 @@ from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source import read_source
 from weft.location import SourceLocation
 from weft.runtime.specialisations import identifier, make_binder
+from weft.tracebacks import leave_the_users_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+
+__tracebackhide__ = True  # for pytest
 
 _AXES: Final = "xyz"
 _GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)
@@ -73,13 +76,15 @@ def bare_launch(
     configuration = {host.grid_name: blocks, host.block_name: threads}
 
     def launch(*arguments: Any, **keywords: Any) -> None:
-        if keywords or len(arguments) != host.count:
-            # Python's own words, with the kernel's name and parameters, should they not fit.
-            host.bind(*arguments, **keywords)
         try:
+            if keywords or len(arguments) != host.count:
+                # Python's own words, with the kernel's name and parameters, should they not fit.
+                host.bind(*arguments, **keywords)
             host.call(*arguments, **keywords, **configuration)
-        except WeftError as error:
-            _place(error, host)
+        except Exception as error:
+            if isinstance(error, WeftError):
+                _place(error, host)
+            leave_the_users_frames(error)
             raise
 
     return launch

@@ -11,9 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.language.source_text import SourceTexts
+from weft.tracebacks import leave_the_users_frames, one_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+__tracebackhide__ = True  # for pytest
 
 
 class StagedFunction:
@@ -58,8 +61,13 @@ class BoundFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function with the instance in front of the other arguments."""
-        return self.function(self.owner, *arguments, **keywords)
+        try:
+            return self.function(self.owner, *arguments, **keywords)
+        except Exception as error:
+            leave_the_users_frames(error)
+            raise
 
+    @one_frame("kernel[...]")
     def __getitem__(self, configuration: Any) -> Any:
         """``instance.kernel[grid, block]``, to be called with the other arguments."""
         return partial(self.function[configuration], self.owner)

@@ -14,6 +14,7 @@ from weft.driver.device import ordinal_of
 from weft.errors import brief
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import ENTRY_PREFIX
+from weft.tracebacks import one_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -258,6 +259,7 @@ class CompiledDetails:
         """
         return self.image.bound_device
 
+    @one_frame("to")
     def to(self, device: object = None) -> _native.Function:
         """The same code, bound to one device: tensors on other devices are refused.
 
@@ -273,6 +275,7 @@ class CompiledDetails:
         """
         return make_compiled_function(self._bound_to(self.image.bind(_ordinal("to", device))))
 
+    @one_frame("preload")
     def preload(self, device: object = None) -> Mapping[str, int]:
         """Load the kernels on a device now, so that no call has to: a call under graph capture cannot.
 
@@ -297,6 +300,7 @@ class CompiledDetails:
             self.times.preloaded()
         return handles
 
+    @one_frame("as_tvm_ffi")
     def as_tvm_ffi(self) -> Any:
         """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`.
 
@@ -324,11 +328,6 @@ class CompiledDetails:
             self.documentation,
             self.module,
         )
-
-
-# Python's own errors for wrong arguments then name the function's method, not this class.
-for _method in (CompiledDetails.to, CompiledDetails.preload, CompiledDetails.as_tvm_ffi):
-    _method.__qualname__ = _method.__name__
 
 
 def _ordinal(method: str, device: object) -> int:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracebacks of errors in users' programs: the user's frames, and at most one of weft's.
+
+In: an exception on its way out of a function that users call. Out: the same, without the frames that say nothing of
+the user's program; a defect of weft keeps them, and `WEFT_FULL_TRACEBACKS` keeps all. pytest hides what is left.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from weft.config import config
+from weft.errors import CudaError, InternalCompilerError, WeftError, is_of, without_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+__tracebackhide__ = True
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+# What a call of a user's raises. Any other exception out of weft's own code is a defect, and its frames are wanted.
+_EXPECTED: Final = (WeftError, CudaError, TypeError, ValueError, AssertionError)
+# Their frames stand between weft's.
+_OURS: Final = ("weft", "xdsl", "llvmlite", "contextlib", "threading")
+
+
+def leave_the_users_frames(error: Exception) -> None:
+    """Takes weft's frames out of an exception that is raised again, and out of what caused it.
+
+    What the user was handling at the time stays its context; what weft was handling does not.
+    """
+    trace = error.__traceback__
+    if isinstance(error, InternalCompilerError) or config.full_tracebacks:
+        return
+    if not isinstance(error, _EXPECTED) and _ends_in_weft(trace):
+        return
+    one: BaseException | None = error
+    while one is not None:
+        one.__traceback__ = without_frames(one.__traceback__, *_OURS)
+        if not one.__suppress_context__:
+            one.__context__ = _of_the_user(one.__context__)
+        one = one.__cause__
+
+
+def one_frame(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Makes a decorator for a function that users call.
+
+    Args:
+        name: what Python's own errors about its arguments call it.
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        function.__qualname__ = name
+
+        @wraps(function)
+        def called(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+            try:
+                return function(*arguments, **keywords)
+            except Exception as error:
+                leave_the_users_frames(error)
+                raise
+
+        return called
+
+    return decorate
+
+
+def _ends_in_weft(trace: TracebackType | None) -> bool:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_of(trace, "weft")
+
+
+def _of_the_user(error: BaseException | None) -> BaseException | None:
+    """The nearest exception that the user was handling, and not weft."""
+    while (
+        error is not None and error.__traceback__ is not None and is_of(error.__traceback__, "weft")
+    ):
+        error = error.__context__
+    return error
