@@ -45,7 +45,8 @@ def test_all_that_is_shown_is_there(fn):
 
 def test_a_foreign_function_shows_what_it_has():
     assert public(dir(weft.ffi.wrap_function(len))) == {
-        "handle_address", "objects", "prepare", "release_gil", "safe_call_address", "tensor_type", "to_object", "writes",
+        "handle_address", "objects", "prepare", "release_gil", "safe_call_address", "tensor_type", "to_object",
+        "writes",
     }  # fmt: skip
 
 
