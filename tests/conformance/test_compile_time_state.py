@@ -363,3 +363,68 @@ def test_containers_that_a_run_time_choice_stands_for_stay_as_they_are():
 
 def test_an_assignment_in_place_changes_the_list_itself():
     assert run("p = [1]\nq = p\nq += [2]\nq *= 2\nout[4] = len(p)")[4] == 4
+
+
+def test_outside_of_run_time_control_flow_objects_may_keep_what_they_computed():
+    class Tiles:
+        def __init__(self):
+            self.known = {}
+
+        def __call__(self, n):
+            if n not in self.known:
+                self.known[n] = n * 2
+            return self.known[n]
+
+    tiles, log, out = Tiles(), [], np.zeros(4, np.int32)
+
+    @weft.kernel
+    def kernel(out):
+        x = tiles(5)
+        if out[1] == 0:
+            out[0] = x + tiles(5)
+
+    kernel[1, 1](out)
+    assert out[0] == 20
+
+    @weft.kernel
+    def first_in_a_branch(out):
+        if out[1] == 0:
+            out[0] = tiles(6)
+
+    with pytest.raises(weft.CompileError, match=r"MUTATION[^$]*functools.cache"):
+        first_in_a_branch[1, 1](out)
+    assert tiles.known == {5: 10}
+
+    @weft.kernel
+    def into_a_captured_list(out):
+        push(log)
+
+    with pytest.raises(weft.CompileError, match="MUTATION"):
+        into_a_captured_list[1, 1](out)
+    assert log == []
+
+
+def test_a_while_outside_of_other_control_flow_takes_its_changes_back():
+    @weft.kernel
+    def kernel(out):
+        found, k = [], 0
+        while k < 3:
+            if len(found) < 1:
+                found.append(k)
+            k += out[0]
+        out[1] = len(found)
+
+    with pytest.raises(weft.CompileError, match="MUTATION"):
+        kernel[1, 1](np.ones(4, np.int32))
+
+    @weft.kernel
+    def unrolled(out):
+        found, k = [], 0
+        while k < 3:
+            found.append(k)
+            k += 1
+        out[1] = len(found)
+
+    out = np.ones(4, np.int32)
+    unrolled[1, 1](out)
+    assert out[1] == 3

@@ -213,7 +213,7 @@ class State:
             if is_iterator(item):
                 # The one that the program names pulls from that.
                 item = next((value for value in roots if is_iterator(value)), item)
-            raise _refusal(item, how)
+            raise _refusal(item, how, is_hidden=id(item) not in direct)
         for held in changed:
             self._record(held, how)
             if self.may_change(held.item) and (self.regions or self._trials):
@@ -261,7 +261,8 @@ def _is_direct(value: Any) -> bool:
     return isinstance(value, _CONTAINERS) or is_iterator(value)
 
 
-def _refusal(item: Any, how: str) -> UnsupportedSyntaxError:
+def _refusal(item: Any, how: str, *, is_hidden: bool = False) -> UnsupportedSyntaxError:
+    """The error for a change; `is_hidden` where the program does not name what is changed."""
     kind = cast("type[Any]", type(item))
     what = f"this {kind.__name__} cannot be changed by {how}"
     hint = "make the container where it is changed, or keep the values in a weft.local array"
@@ -277,6 +278,8 @@ def _refusal(item: Any, how: str) -> UnsupportedSyntaxError:
     elif isinstance(item, type):
         what = f"the class {item.__name__} cannot be changed by {how}"
         hint = "pass it values and take its result; functools.cache remembers results"
+    elif is_hidden:
+        hint = "make the object where it is changed; functools.cache and cached_property may keep results"
     elif not isinstance(item, _CONTAINERS):
         hint = "make the object where it is changed, or keep its values in variables"
     return UnsupportedSyntaxError(
