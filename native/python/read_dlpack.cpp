@@ -44,7 +44,8 @@ int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, Tens
 }
 
 // The producer's complaint, told as ours: BufferError is what DLPack asks for, and is not one of the kinds
-// that callers of a kernel expect.
+// that callers of a kernel expect. What says nothing of the object stays as it is: a handler's TimeoutError,
+// no memory, a recursion without end.
 WEFT_COLD int refuse_export(PyObject* object) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -54,7 +55,9 @@ WEFT_COLD int refuse_export(PyObject* object) {
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
   bool ordinary = PyErr_GivenExceptionMatches(type, PyExc_Exception) &&
-                  !PyErr_GivenExceptionMatches(type, PyExc_MemoryError);
+                  !PyErr_GivenExceptionMatches(type, PyExc_MemoryError) &&
+                  !PyErr_GivenExceptionMatches(type, PyExc_OSError) &&
+                  !PyErr_GivenExceptionMatches(type, PyExc_RecursionError);
   if (!ordinary) {
     PyErr_Restore(type, value, traceback);
     return -1;

@@ -46,6 +46,7 @@ int protocol_stream(PyObject* object, void** pointer, bool* found) {
   *found = false;
   Reference method(PyObject_GetAttr(object, g_names.__cuda_stream__));
   if (!method) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
     return 0;
   }

@@ -12,6 +12,11 @@ from tests.frontend.tracing import trace_kernel
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.frontend import attributes
 
+# A function of weft, as far as its module's name says.
+_NAMESPACE = {"__name__": "weft.broken"}
+exec("def broken(*_arguments, **_keywords):\n    raise KeyError('layout')\n", _NAMESPACE)
+broken = _NAMESPACE["broken"]
+
 
 def kernel(a):
     x = 1.0
@@ -19,9 +24,6 @@ def kernel(a):
 
 
 def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch):
-    def broken(*_):
-        raise KeyError("layout")
-
     monkeypatch.setattr(attributes.views, "subscript", broken)
     with pytest.raises(InternalCompilerError) as caught:
         trace_kernel(kernel)

@@ -31,6 +31,7 @@ from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.symbols import Symbols
 from weft.arguments.tensor import TensorKind
+from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, WeftError
 from weft.types.device import device_name
 
@@ -250,6 +251,8 @@ def infer_signature(
         except WeftError:
             raise
         except (TypeError, ValueError) as error:
+            if is_of_a_handler(error):
+                raise
             # A tensor that the readers refuse; they do not know which argument it is.
             raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
     return Signature(

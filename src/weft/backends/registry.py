@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
+from weft.blame import is_of_a_handler
 from weft.errors import OptionError
 from weft.memo import kept
 
@@ -66,6 +67,8 @@ def _load(point: EntryPoint) -> Backend:
     try:
         backend = point.load()()
     except Exception as error:
+        if is_of_a_handler(error):
+            raise
         raise OptionError(
             "OPTION_TARGET",
             f"the target {point.name!r} of {_package_of(point)} cannot be used: "

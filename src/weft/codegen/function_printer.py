@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.blame import is_of_a_handler
 from weft.codegen.llvm_types import llvm_type
 from weft.codegen.module_printer import unprintable, unprinted
 from weft.codegen.names import local_stem
@@ -201,6 +202,8 @@ class FunctionPrinter:
             except WeftError:
                 raise
             except Exception as error:
+                if is_of_a_handler(error):
+                    raise
                 raise unprinted(operation, error) from error
 
     def print_operation(self, operation: Operation) -> None:

@@ -15,6 +15,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.blame import is_of_a_handler
 from weft.errors import OptionError
 from weft.runtime.call_times import times_table
 
@@ -89,6 +90,8 @@ class Artifacts:
             directory.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         except OSError as error:
+            if is_of_a_handler(error):
+                raise
             raise OptionError(
                 "OPTION_DUMP_DIR",
                 f"cannot write {path}: {error.strerror or error}",

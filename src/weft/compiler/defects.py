@@ -2,7 +2,7 @@
 """A defect of weft itself, whatever stage it is in, reaches users as one error.
 
 In: the stages of the main path, in `with` blocks. Out: `InternalCompilerError` with the stage, the function's place
-and how to report it, for whatever is no error of weft's own. Next: pipeline.
+and how to report it, for whatever is neither an error of weft's own nor the user's. Next: pipeline.
 """
 
 from __future__ import annotations
@@ -10,8 +10,15 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from weft.blame import is_the_users, limit_reached
 from weft.config import EnvironmentVariableError
-from weft.errors import REPORT_HINT, CompileError, InternalCompilerError, WeftError
+from weft.errors import (
+    REPORT_HINT,
+    CompileError,
+    InternalCompilerError,
+    UnavailableError,
+    WeftError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,17 +30,15 @@ _NOT_OURS: Final = (WeftError, EnvironmentVariableError, ImportError, MemoryErro
 
 
 @contextlib.contextmanager
-def reported(
-    stage: str, source: FunctionSource, *, runs_user_code: bool = False
-) -> Generator[None]:
-    """Reports what escapes the `with` block.
+def reported(stage: str, source: FunctionSource) -> Generator[None]:
+    """Reports what escapes the `with` block; what code of the user raised passes as it is.
 
     Args:
         stage: in words, such as ``"the wrapper"``.
         source: the function that is compiled; an error that knows no better place stands at its first line.
-        runs_user_code: whether the stage calls functions of users, whose exceptions are theirs.
     Raises:
         CompileError: for what is nested too deeply.
+        UnavailableError: for a limit of the process.
         InternalCompilerError: for any other exception that is not weft's own.
     """
     try:
@@ -48,20 +53,18 @@ def reported(
             location=source.locate(source.tree),
         ) from error
     except Exception as error:
-        if runs_user_code and not _is_raised_here(error):
+        if is_the_users(error):
             raise
+        limit = limit_reached(error)
+        if limit:
+            raise UnavailableError(
+                "LIMIT_REACHED",
+                f"{stage} of '{source.name}' stopped at a limit of this process: {limit}",
+                hint="raise the limit, or free what the process holds; the function can be compiled again then",
+            ) from error
         raise InternalCompilerError(
             "INTERNAL",
             f"{stage} of '{source.name}' failed with {type(error).__name__}: {error}",
             hint=REPORT_HINT,
             location=source.locate(source.tree),
         ) from error
-
-
-def _is_raised_here(error: Exception) -> bool:
-    """Whether code of weft raised it, and not a function that weft called."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
-    return module.partition(".")[0] == "weft"

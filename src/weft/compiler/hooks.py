@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from weft.blame import is_of_a_handler
 from weft.compiler.module_text import module_text
 from weft.errors import CompileError, InternalCompilerError
 
@@ -47,6 +48,8 @@ class Hooks:
             try:
                 module.verify()
             except Exception as error:
+                if is_of_a_handler(error):
+                    raise
                 raise CompileError(
                     "HOOK_BROKE_MODULE", f"{name} left an invalid module: {error}"
                 ) from error

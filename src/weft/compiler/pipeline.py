@@ -79,7 +79,7 @@ def compile_function(
     show_logs()
     source = read_source(function)
     artifacts = Artifacts(source.name, options)
-    with artifacts.stage("signature"), reported("the signature", source, runs_user_code=True):
+    with artifacts.stage("signature"), reported("the signature", source):
         signature = _signature(source, arguments, keywords)
         target = choose_target(signature, options, is_call)
         signature = signature.for_device(target.device_type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.blame import is_of_a_handler
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.structure import contains_staged
 from weft.language.values import describe, is_staged
@@ -109,9 +110,11 @@ def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords:
     """
     try:
         return function(*arguments, **keywords)
-    except (WeftError, RecursionError):
+    except (WeftError, RecursionError, MemoryError):
         raise
     except Exception as error:
+        if is_of_a_handler(error):
+            raise
         raise CompileError(
             "PYTHON_RAISED",
             f"{what} raised {type(error).__name__} at compile time: {error}",

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
+from weft.blame import is_of_a_handler
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
 from weft.frontend.names import NameAnalysis
 from weft.frontend.unsaved_source import find_unsaved
@@ -145,6 +146,8 @@ class FunctionSource:
                 return annotation
             return eval(annotation, self.globals, self._closure_values())
         except Exception as error:
+            if is_of_a_handler(error):
+                raise
             text = ast.unparse(argument.annotation) if argument.annotation else ""
             raise NameResolutionError(
                 "ANNOTATION_UNRESOLVED",

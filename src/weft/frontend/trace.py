@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from weft.blame import is_the_users
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import LaunchExOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
@@ -101,7 +102,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
     table = KernelTable(session)
     try:
         return _trace(session, builder, table, source, signature)
-    except WeftError:
+    except (WeftError, MemoryError):
         raise
     except RecursionError as error:
         raise CompileError(
@@ -111,6 +112,8 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
             location=builder.location,
         ) from error
     except Exception as error:
+        if is_the_users(error):
+            raise
         if isinstance(error, ValueError) and "int_max_str_digits" in str(error):
             raise ValueRangeError(
                 "CONSTANT_OUT_OF_RANGE",

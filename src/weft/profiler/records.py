@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from weft import _native
+from weft.blame import is_of_a_handler
 from weft.errors import ArgumentValueError, SignatureError, brief
 from weft.profiler.buffers import device_tensor, read_device
 from weft.types import trace_format as wire
@@ -187,6 +188,8 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
     try:
         array: NDArray[Any] = np.ascontiguousarray(_on_host(buffer))
     except Exception as error:
+        if is_of_a_handler(error):
+            raise
         raise SignatureError(
             "PROFILER_BUFFER", f"a {type(buffer).__name__} is no buffer of a profiler: {error}"
         ) from error

@@ -14,6 +14,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft import _native
+from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, UnavailableError
 
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
@@ -203,6 +204,8 @@ class Specialisations:
         try:
             key = _native.argument_key(runtime)
         except (TypeError, ValueError, RecursionError) as error:
+            if is_of_a_handler(error):
+                raise
             # The compiler says it better: it knows the parameter's name and what is accepted.
             self._compile(arguments)
             raise SignatureError(

@@ -7,16 +7,17 @@ In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from weft.backends.cuda.diagnostics import refused_line
 from weft.backends.cuda.installed import find_installed
 from weft.backends.cuda.nvjitlink import NvJitLink
+from weft.blame import limit_reached
 from weft.config import config, search_path
 from weft.errors import ToolchainError
 from weft.location import SourceLocation
@@ -88,14 +89,14 @@ def _with_nvjitlink(
 def _with_ptxas(
     ptxas: str, ptx: str, architecture: str, options: Sequence[str], line_info: bool
 ) -> Assembly:
-    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
-        source, output = Path(directory, "kernels.ptx"), Path(directory, "kernels.cubin")
-        source.write_text(ptx)
-        command = [ptxas, f"-arch={architecture}", "-v", *options, str(source), "-o", str(output)]
+    with _memory_file(ptx.encode()) as source, _memory_file() as output:
+        paths = _path(source), "-o", _path(output)
+        command = [ptxas, f"-arch={architecture}", "-v", *options, *paths]
         if line_info:
             command.insert(2, "-lineinfo")
-        log = _run(command, f"ptxas -arch={architecture}", architecture, ptx)
-        return Assembly(output.read_bytes(), log)
+        log = _run(command, (source, output), f"ptxas -arch={architecture}", architecture, ptx)
+        output.seek(0)
+        return Assembly(output.read(), log)
 
 
 def disassemble(cubin: bytes) -> str:
@@ -109,20 +110,45 @@ def disassemble(cubin: bytes) -> str:
         raise ToolchainError(
             "TOOL_MISSING", "nvdisasm, which shows SASS, is not installed", hint=INSTALL_HINT
         )
-    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
-        source = Path(directory, "kernels.cubin")
-        source.write_bytes(cubin)
-        return _run([tool, "-g", "-c", str(source)], "nvdisasm")
+    with _memory_file(cubin) as source:
+        return _run([tool, "-g", "-c", _path(source)], (source,), "nvdisasm")
 
 
-def _run(command: list[str], what: str, architecture: str = "", ptx: str = "") -> str:
+def _memory_file(content: bytes = b"") -> BinaryIO:
+    """A file without a name: tools read and write it where no folder for temporary files can be used, too."""
+    file = os.fdopen(os.memfd_create("weft"), "w+b")
+    file.write(content)
+    file.flush()
+    return file
+
+
+def _path(file: BinaryIO) -> str:
+    """Where a tool that inherits the file finds it."""
+    return f"/proc/self/fd/{file.fileno()}"
+
+
+def _run(
+    command: list[str],
+    files: Sequence[BinaryIO],
+    what: str,
+    architecture: str = "",
+    ptx: str = "",
+) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+            pass_fds=[file.fileno() for file in files],
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError("TOOL_FAILED", f"{command[0]} cannot be run: {error}") from error
-    log = done.stdout + done.stderr
+        limit = limit_reached(error)
+        raise ToolchainError(
+            "TOOL_FAILED", f"{command[0]} cannot be run: {limit or error}"
+        ) from error
+    log = (done.stdout + done.stderr).replace(_path(files[0]), "kernels.ptx")
     if done.returncode != 0:
         if architecture and "'gpu-name'" in log:
             raise _architecture_missing(command[0], architecture)
