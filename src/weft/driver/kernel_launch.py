@@ -145,7 +145,8 @@ def launch_ex(
         scratch: ``(global_scratch, profile_scratch)`` as in `launch`, or None: the kernel declares neither.
         pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the
             driver is asked about each address, ints too. One that it does not know or that belongs to another
-            device is refused, and of pinned host memory the kernel gets the address that the device uses.
+            device is refused, and of pinned host memory the kernel gets the address that the device uses. It
+            does not know memory that a graph in capture allocates.
         device: what the attributes are checked against first, so that a wrong one is refused with both
             numbers; None leaves that to the driver.
         release_gil: let other Python threads run meanwhile.
