@@ -237,17 +237,14 @@ class Writer:
         types = [each for each in INTEGERS if each.name != "u64"]
         bounds = [str(start), str(stop), str(step)]
         widest = I32
-        for k in range(3):
+        for k in range(2 if place.scope.on_host else 3):  # a host function counts by constants
             if self.chance(0.4):
                 type_ = self.random.choice([*types, I32, I32])
                 widest = joins(widest, type_) or widest
                 bounded = f"({self.of(type_, place, 2)} & 7)"
                 negative = type_.kind == "i" and self.chance(0.3)
-                bounds[k] = f"-{bounded}" if negative else bounded
-                if k == 2 and place.scope.on_host:
-                    bounds[k] = str(step)  # a host function counts by constants
-                elif k == 2:
-                    bounds[k] = f"-({bounded} + 1)" if negative else f"({bounded} + 1)"
+                sign, more = "-" if negative else "", " + 1" if k == 2 else ""
+                bounds[k] = f"{sign}({bounded}{more})"
         inner.scope.variables[variable] = I32 if widest == I32 else SIGNED[64]
         body = self.block_of(inner, 2)
         text = ", ".join(bounds if self.chance(0.6) or "(" in bounds[2] else bounds[:2])
