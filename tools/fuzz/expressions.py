@@ -257,8 +257,8 @@ class Expressions:
 
     def _fused(self, type_: Type, scope: Scope, depth: int) -> str:
         first, second = self.of(type_, scope, depth), self.of(type_, scope, depth)
-        if self.chance(0.5):
-            return f"weft.math.copysign({first}, {second})"
+        if self.chance(0.3):  # a NaN's sign is not specified, so its bits come from an integer
+            return f"weft.math.copysign({first}, weft.{type_.name}({self.of(I32, scope, depth)}))"
         return f"weft.math.fma({first}, {second}, {self.of(type_, scope, depth)})"
 
     # ---- conditions

@@ -107,6 +107,13 @@ def fused(a: object, b: object, c: object) -> Value:
     return Value(type_, to_float(math.copysign(result, exact), type_))
 
 
+def signed(magnitude: object, sign: object) -> Value:
+    """`copysign`; nothing says which sign a NaN has that an operation made."""
+    if typed(sign).number != typed(sign).number:
+        raise UnspecifiedError("the sign of a NaN")
+    return _of_floats(np.copysign, rounding=False)(magnitude, sign)
+
+
 def _asked(test: Callable[[float], bool]) -> Callable[[object], Value]:
     return lambda value: Value(BOOL, int(test(typed(value).number)))
 
@@ -209,7 +216,7 @@ MATH = SimpleNamespace(
     ceil=_of_floats(np.ceil, rounding=True),
     trunc=_of_floats(np.trunc, rounding=True),
     round=_of_floats(np.rint, rounding=True),
-    copysign=_of_floats(np.copysign, rounding=False),
+    copysign=signed,
     fma=fused,
     isnan=_asked(lambda number: number != number),
     isinf=_asked(lambda number: isinstance(number, float) and math.isinf(number)),
