@@ -2,8 +2,8 @@
 //
 // The scheduler of a block's coroutines, and of a grid's where the kernel has grid barriers.
 //
-// Scratch of one block: the shared memory, then per thread a slot and a frame. Nothing in it owns anything,
-// so a block that is given up needs no cleaning.
+// Scratch of one block: the shared memory, then per thread a slot, its large arrays and a frame. Nothing in
+// it owns anything, so a block that is given up needs no cleaning.
 #include "cpu/scheduler.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ int64_t thread_bytes(const weft_cooperative_kernel& kernel) {
   const auto frame =
       reinterpret_cast<int64_t>(kernel.start(nullptr, nullptr, nullptr, 0, 0, 0, nullptr, nullptr));
   static_assert(sizeof(weft_thread_slot) % kFrameAlignment == 0);
-  return static_cast<int64_t>(sizeof(weft_thread_slot)) + ((frame + kFrameAlignment - 1) & -kFrameAlignment);
+  return static_cast<int64_t>(sizeof(weft_thread_slot)) + kernel.local_bytes +
+         ((frame + kFrameAlignment - 1) & -kFrameAlignment);
 }
 
 int64_t block_bytes(int64_t stride, int64_t threads, int64_t shared) {
@@ -119,7 +120,9 @@ class Block {
   weft_thread_slot& slot(int32_t thread) const {
     return *reinterpret_cast<weft_thread_slot*>(slots_ + thread * stride_);
   }
-  void* frame(int32_t thread) const { return slots_ + thread * stride_ + sizeof(weft_thread_slot); }
+  void* frame(int32_t thread) const {
+    return slots_ + thread * stride_ + sizeof(weft_thread_slot) + kernel_.local_bytes;
+  }
 
   // Where the threads are after a pass.
   struct Seen {

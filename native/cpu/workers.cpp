@@ -73,6 +73,7 @@ constexpr int64_t kSpinNanoseconds = 50'000;
 // What a grid must have left to be worth waking sleepers for, which takes them about 50 us.
 constexpr double kColdNanoseconds = 100'000;
 constexpr size_t kScratchAlignment = 64;
+constexpr size_t kMostKeptScratch = size_t{64} << 20;  // what a thread keeps for its next grid
 constexpr timespec kWaitSlice = {0, 50'000'000};
 
 void sleep_while_equal(std::atomic<uint32_t>& word, uint32_t value, const timespec* limit) {
@@ -341,7 +342,7 @@ Scratch::~Scratch() {
     return;
   }
   t_scratch.taken = false;
-  if (!release_) return;
+  if (!release_ && t_scratch.size <= kMostKeptScratch) return;
   std::free(memory_);
   t_scratch.memory = nullptr;
   t_scratch.size = 0;

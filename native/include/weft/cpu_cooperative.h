@@ -54,7 +54,7 @@ typedef struct weft_cooperative_site {
   int32_t padding;
 } weft_cooperative_site;
 
-// One thread: 32 bytes, then its frame.
+// One thread: 32 bytes, then its arrays that are too large for a stack, then its frame.
 typedef struct weft_thread_slot {
   int32_t state;    // enum weft_thread_state
   int32_t site;     // index of the kernel's sites
@@ -81,7 +81,7 @@ typedef struct weft_cooperative_kernel {
   int32_t uses_collectives;    // warp barriers or collectives
   int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
   int32_t thread_work;         // operations of a thread, besides those of loops that count for themselves
-  int32_t padding;
+  int32_t local_bytes;         // of a thread's arrays that are too large for a stack; a multiple of 64
 } weft_cooperative_kernel;
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@ from xdsl.dialects import scf
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
 from weft.backends.cpu.lowering.cooperation import COLLECTIVES, COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, CoroutinePrinter
+from weft.backends.cpu.lowering.local import LocalMemory
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
 from weft.codegen.function_printer import FunctionPrinter
@@ -33,6 +34,7 @@ _AXES: Final = ("x", "y", "z")
 _BLOCK_BUDGET: Final = 12
 _BLOCK_LINEAR: Final = 16
 _BLOCK_SHARED: Final = 24
+_SLOT_BYTES: Final = 32  # of weft_thread_slot; the thread's arrays follow
 
 _BEGIN: Final = """\
   %id = call token @llvm.coro.id(i32 32, ptr null, ptr null, ptr null)
@@ -80,7 +82,8 @@ def scratch_symbol(name: str) -> str:
 def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     """Prints one kernel's coroutine and the two functions that the host code uses."""
     name = kernel.sym_name.data
-    sites = _print_thread(module, kernel, global_name(f"weft.thread.{name}"))
+    local = LocalMemory(kernel)
+    sites = _print_thread(module, kernel, local, global_name(f"weft.thread.{name}"))
     body = ", ".join(sites)
     site_type = "{ ptr, i32, i32, i32, i32 }"
     table = module.add_global(
@@ -91,13 +94,15 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     descriptor = module.add_global(
         "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32 } "
         f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "
-        f"i32 {int(uses_grid)}, i32 {work(kernel.body.block)}, i32 0 }}, align 8",
+        f"i32 {int(uses_grid)}, i32 {work(kernel.body.block)}, i32 {local.bytes} }}, align 8",
         "cooperative",
     )
     _print_blocks(module, kernel, descriptor)
 
 
-def _print_thread(module: ModulePrinter, kernel: KernelOp, symbol: str) -> list[str]:
+def _print_thread(
+    module: ModulePrinter, kernel: KernelOp, local: LocalMemory, symbol: str
+) -> list[str]:
     scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
     printer = CoroutinePrinter(module, scope)
     printer.failure_label = "failed"
@@ -106,6 +111,9 @@ def _print_thread(module: ModulePrinter, kernel: KernelOp, symbol: str) -> list[
     print_parameters(printer, kernel)
     print_sizes(printer, kernel)
     _print_coordinates(printer)
+    if local.bytes:
+        memory = printer.let(f"getelementptr i8, ptr %slot, i64 {_SLOT_BYTES}")
+        local.print_arrays(printer, memory)
     for operation in kernel.body.block.ops:
         if not isinstance(operation, ReturnOp):
             printer.print_operation(operation)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
+from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.scratch import print_allocations, print_frees
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
@@ -77,15 +78,21 @@ def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
 def _print_scratch_bytes(
     printer: FunctionPrinter, kernel: KernelOp, table: str, launch: str
 ) -> str:
-    """Memory that a worker needs: shared arrays, and threads that can wait; the thread loop needs no other."""
+    """Memory that a worker needs: shared arrays, threads that can wait, and arrays too large for a stack."""
     if waiting_operation(kernel) is not None:
         symbol = scratch_symbol(kernel.sym_name.data)[1:]
         callee = printer.module.declare(symbol, "i64 (ptr, ptr)")
         return printer.let(f"call i64 {callee}(ptr {table}, ptr {launch})", "scratch")
-    if not uses_shared_memory(kernel):
+    local = LocalMemory(kernel).bytes
+    if not uses_shared_memory(kernel) and not local:
         return "0"
     shared = printer.let(f"getelementptr i8, ptr {launch}, i64 {abi.LAUNCH_SHARED_MEMORY}")
-    return printer.let(f"load i64, ptr {shared}, align 8", "shared")
+    size = printer.let(f"load i64, ptr {shared}, align 8", "shared")
+    if not local:
+        return size
+    end = printer.let(f"add i64 {size}, {SCRATCH_ALIGNMENT - 1}")
+    begin = printer.let(f"and i64 {end}, {-SCRATCH_ALIGNMENT}")
+    return printer.let(f"add i64 {begin}, {local}", "scratch")
 
 
 LAUNCH: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

@@ -13,6 +13,7 @@ from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coordinates import COORDINATES
 from weft.backends.cpu.lowering.debug import DEBUG
 from weft.backends.cpu.lowering.launch import LAUNCH
+from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.timing import TIMING
@@ -30,6 +31,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **ATOMICS,
     **COORDINATES,
     **DEBUG,
+    **LOCAL,
     **SHARED,
     **TIMING,
     **LOOPS,

@@ -21,6 +21,7 @@ from weft.backends.cpu.lowering.budget import (
     work,
 )
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
+from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.codegen import runtime_abi as abi
 from weft.codegen.function_printer import FunctionPrinter
 from weft.codegen.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
@@ -71,6 +72,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     printer.coordinates["shared"] = "%scratch"
     print_parameters(printer, kernel)
     sizes = print_sizes(printer, kernel)
+    _print_local_memory(printer, kernel)
     printer.coordinates[BUDGET_PLACE] = printer.alloca("i32", 4, BUDGET_PLACE)
     printer.line(f"store i32 {BUDGET}, ptr {printer.coordinates[BUDGET_PLACE]}, align 4")
     with _blocks(printer, sizes, work(kernel.body.block)):
@@ -88,6 +90,18 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
         f"define i32 {kernel_symbol(name)}(ptr %parameters, ptr %launch, i64 %first, i64 %last, "
         f"ptr %scratch) nounwind{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
     )
+
+
+def _print_local_memory(printer: FunctionPrinter, kernel: KernelOp) -> None:
+    """The arrays that lie in the scratch memory, behind the shared memory: one thread at a time has them."""
+    local = LocalMemory(kernel)
+    if local.bytes:
+        place = printer.let(f"getelementptr i8, ptr %launch, i64 {abi.CPU_LAUNCH_SHARED_MEMORY}")
+        shared = printer.let(f"load i32, ptr {place}, align 4")
+        end = printer.let(f"add i32 {shared}, {SCRATCH_ALIGNMENT - 1}")
+        offset = printer.let(f"and i32 {end}, {-SCRATCH_ALIGNMENT}")
+        wide = printer.let(f"zext i32 {offset} to i64")
+        local.print_arrays(printer, printer.let(f"getelementptr i8, ptr %scratch, i64 {wide}"))
 
 
 def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
