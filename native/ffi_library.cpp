@@ -59,9 +59,11 @@ std::string open_ffi_library(const char* path) {
 namespace {
 
 PyObject* open_library(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (text == nullptr) return nullptr;
-  std::string problem = open_ffi_library(text);
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path, &bytes) == 0) return nullptr;
+  const std::string text = PyBytes_AS_STRING(bytes);
+  Py_DECREF(bytes);
+  std::string problem = open_ffi_library(text.c_str());
   if (!problem.empty()) {
     PyErr_SetString(PyExc_ImportError, problem.c_str());
     return nullptr;

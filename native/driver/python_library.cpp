@@ -11,8 +11,10 @@ namespace weft {
 namespace {
 
 PyObject* set_library(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (text == nullptr) return nullptr;
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path, &bytes) == 0) return nullptr;
+  const std::string text = PyBytes_AS_STRING(bytes);
+  Py_DECREF(bytes);
   DriverError error;
   if (!set_driver_path(text, &error)) return set_python_error(error);
   Py_RETURN_NONE;

@@ -56,7 +56,7 @@ int read_buffer(PyObject* object, const TypeEntry&, Scratch& scratch, TensorView
     return -1;
   }
   if (buffer->strides != nullptr && strides_from_bytes(tensor, bytes) != 0) return -1;
-  return check_data(object, *tensor);
+  return check_extent(object, *tensor) != 0 ? -1 : check_data(object, *tensor);
 }
 
 }  // namespace weft

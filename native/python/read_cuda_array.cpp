@@ -107,7 +107,7 @@ int read_cuda_array(PyObject* object, const TypeEntry&, Scratch& scratch, Tensor
     tensor->strides = dims + ndim;
     if (strides_from_bytes(tensor, tensor->dtype.bits / 8) != 0) return -1;
   }
-  return check_data(object, *tensor);
+  return check_extent(object, *tensor) != 0 ? -1 : check_data(object, *tensor);
 }
 
 }  // namespace weft

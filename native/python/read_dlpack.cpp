@@ -40,7 +40,7 @@ int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, Tens
     return refuse(PyExc_ValueError, "%s exports a DLPack tensor without a shape", Py_TYPE(object)->tp_name);
   }
   if (copy_dims(scratch, source.shape, source.strides, source.ndim, &view->tensor) != 0) return -1;
-  return check_data(object, view->tensor);
+  return check_extent(object, view->tensor) != 0 ? -1 : check_data(object, view->tensor);
 }
 
 // The producer's complaint, told as ours: BufferError is what DLPack asks for, and is not one of the kinds

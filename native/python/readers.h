@@ -61,10 +61,14 @@ inline int copy_dims(Scratch& scratch, const int64_t* shape, const int64_t* stri
   int64_t stride = 1;
   for (int32_t axis = ndim; axis-- > 0;) {
     tensor->strides[axis] = stride;
-    stride *= shape[axis];
+    stride = static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(shape[axis]));
   }
   return 0;
 }
+
+// Refuses a description, strides included, of elements that lie outside the address space: negative dims, and
+// products and sums that wrap. For readers of what anybody can write down.
+int check_extent(PyObject* object, const DLTensor& tensor);
 
 // Refuses a NULL pointer where there are elements.
 WEFT_COLD int refuse_null_data(PyObject* object, const DLTensor& tensor);

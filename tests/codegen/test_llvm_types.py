@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 
 from weft.codegen.llvm_types import float8_bits, float_text, integer_text
-from weft.codegen.module_printer import quoted_bytes
+from weft.codegen.names import quoted
 
 finite = st.floats(allow_nan=False, width=64)
 
@@ -83,7 +83,7 @@ def test_integers_wrap_to_their_width(value: int, bits: int, text: str):
 
 @given(st.binary())
 def test_strings_survive_llvms_quoting(data: bytes):
-    text = quoted_bytes(data)[1:-1].encode()
+    text = quoted(data)[1:-1].encode()
     read, position = bytearray(), 0
     while position < len(text):
         if text[position : position + 1] == b"\\":

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compilation leaves behind."""
 
+from pathlib import Path
+
 import pytest
 
 import weft
@@ -61,6 +63,47 @@ def test_a_directory_that_cannot_be_made_is_an_option_error(tmp_path, inside):
         artifacts.record("ptx", "text")
     assert caught.value.code == "OPTION_DUMP_DIR"
     assert "--dump-dir names a directory" in caught.value.hint
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
+    victim, directory = tmp_path / "victim", tmp_path / "dump"
+    victim.write_text("precious")
+    directory.mkdir()
+    (directory / "f.ptx").symlink_to(victim)
+    (directory / "f.ll").hardlink_to(victim)
+    artifacts = Artifacts("f", make_options(f"--dump-dir {directory}"))
+    artifacts.record("ptx", "text")
+    artifacts.record("llvm", "text")
+    assert victim.read_text() == "precious"
+    assert sorted(p.name for p in directory.iterdir() if not p.is_symlink()) == ["f.ll", "f.ptx"]
+    assert (directory / "f.ptx").read_text() == (directory / "f.ll").read_text() == "text"
+
+
+def test_a_file_is_whole_or_as_it_was_and_everybody_may_read_it(tmp_path, monkeypatch):
+    artifacts = Artifacts("f", make_options(f"--dump-dir {tmp_path}"))
+    artifacts.record("ptx", "before")
+    before = (tmp_path / "f.ptx").open()
+    artifacts.record("ptx", "after")
+    assert before.read() == "before"
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "f.ptx").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(weft.OptionError, match="disk full"):
+        artifacts.record("ptx", "never")
+    assert (tmp_path / "f.ptx").read_text() == "after"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.ptx", "plain"]
+
+
+@pytest.mark.parametrize("name", ["n" * 5000, "ü" * 1000, "caf\udce9", "a\0b"])
+def test_a_function_of_any_name_has_files(tmp_path, name):
+    Artifacts(name, make_options(f"--dump-dir {tmp_path}")).record("llvm-host", "text \udce9")
+    (file,) = tmp_path.iterdir()
+    assert file.name.endswith(".host.ll")
+    assert file.read_text() == "text \\udce9"
 
 
 def test_files_have_readable_names_whatever_the_function_is_called(tmp_path):

@@ -113,6 +113,18 @@ def test_an_executor_class_is_an_executor():
         ),
         ("--executor fast", "option --executor takes one of context, library, tvm-ffi"),
         ("--enable-tvm-ffi=1", "option --enable-tvm-ffi takes no value, received '1'"),
+        (
+            "--dump-dir 'a\0b'",
+            r"option --dump-dir takes the path of a directory, received 'a\x00b'",
+        ),
+        (
+            "--target 'c\0'",
+            r"option --target takes the name of a backend, such as cpu or cuda, received 'c\x00'",
+        ),
+        (
+            "--ptxas-options '\0'",
+            r"option --ptxas-options takes a string of ptxas options, received '\x00'",
+        ),
         ("--dump-dir ''", "option --dump-dir takes the path of a directory, received ''"),
         ("--ptxas-options 'open", "cannot split options"),
     ],

@@ -127,6 +127,29 @@ def test_an_unknown_conversion_is_an_error(text):
     assert caught.value.code == "PRINTF_CONVERSION"
 
 
+LARGE = ["4096", "99999", "99999999999999999999", "9" * 5000]
+
+
+@pytest.mark.parametrize("digits", LARGE, ids=lambda digits: digits[:20])
+@pytest.mark.parametrize("letter", "diuxXocfFeEgGaAs")
+@pytest.mark.parametrize(("part", "text"), [("width", "%{}{}"), ("precision", "%-5.{}{}")])
+def test_a_width_or_precision_that_c_does_not_promise_is_an_error(part, text, digits, letter):
+    argument = {"s": "text"}.get(letter, 1.5 if letter in "fFeEgGaA" else 1)
+    with pytest.raises(
+        ValueRangeError, match=f"printf: the {part} of .* is more than 4095"
+    ) as caught:
+        printf.emit(Trace().builder, text.format(digits, letter), argument)
+    assert caught.value.code == "PRINTF_CONVERSION"
+    assert len(caught.value.message) < 200
+    printf.emit(Trace().builder, text.format("4095", letter), argument)
+    printf.emit(Trace().builder, text.format("0004095", letter), argument)
+
+
+def test_a_width_has_the_digits_of_c():
+    with pytest.raises(ValueRangeError, match="no conversion"):
+        printf.emit(Trace().builder, "%\N{ARABIC-INDIC DIGIT THREE}d", 1)
+
+
 @pytest.mark.parametrize("text", [3, None, ("%d",)])
 def test_the_format_is_a_constant_string(text):
     with pytest.raises(TypeMismatchError, match="a string known at compile time"):
@@ -176,4 +199,4 @@ def test_print_points_to_printf():
     with pytest.raises(UnsupportedSyntaxError) as caught:
         BUILTINS[print].emit(trace.builder, trace.scalar(types.i32), trace.scalar(types.f32))
     assert caught.value.code == "PRINT"
-    assert caught.value.hint.startswith('use weft.printf("%d %f\\n", ...)')
+    assert caught.value.hint.startswith('write weft.printf("%d %f\\n", ...)')

@@ -38,6 +38,7 @@ def test_constants_and_tensors_are_operands():
     ("arguments", "result", "error", "code"),
     [
         ((3,), None, TypeMismatchError, "PTX_TEXT"),
+        (("// a \0 trap;",), None, ValueRangeError, "PTX_TEXT"),
         (("mov.b32 $0, $1;", 1), "u32", TypeMismatchError, "PTX_RESULT"),
         (("mov.b32 $0, $1;", 1), types.u8, TypeMismatchError, "PTX_TYPE"),
         (("mov.b32 $0, $1;", True), types.u32, TypeMismatchError, "PTX_TYPE"),

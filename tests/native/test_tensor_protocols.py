@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from tests.native.callee import CPU, CUDA, library, planned, seen_tensor
-from weft import _native
+from tests.native.callee import CPU, CUDA, DLTensor, library, planned, seen_tensor
+from weft import _native, ffi
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
@@ -200,6 +200,85 @@ def test_an_interface_that_cannot_be_used_is_refused(changes, message):
 def test_a_read_only_interface_is_refused_where_it_is_written():
     with pytest.raises(ValueError, match="writable memory"):
         planned("record", "a", written_mask=1)(CudaArrayType(data=(0x2000, True)))
+
+
+class Described(Producer):
+    """Exports a managed tensor with anything in it."""
+
+    def __init__(self, versioned=True, **fields):
+        super().__init__(versioned=versioned)
+        self.fields = fields
+
+    def __dlpack__(self, **_keywords):
+        managed = library().callee_managed(CPU, 0, int(self.versioned), 1)
+        tensor = DLTensor.from_address(managed + (32 if self.versioned else 0))
+        for name, value in self.fields.items():
+            if isinstance(value, tuple):
+                value = (ctypes.c_int64 * len(value))(*value)
+                self.kept = [*getattr(self, "kept", []), value]
+            setattr(tensor, name, value)
+        return new_capsule(managed, b"dltensor_versioned" if self.versioned else b"dltensor", None)
+
+
+MOST = 2**63 - 1
+NOWHERE = "expected elements inside the address space"
+WRAPPING = {
+    "byte_offset": ({"byte_offset": 2**64 - 8}, NOWHERE),
+    "byte_offset before the last element": ({"byte_offset": 2**64 - 0x1000 - 8}, NOWHERE),
+    "stride": ({"strides": (2**62, 1)}, NOWHERE),
+    "sum of strides": ({"shape": (2, 2), "strides": (MOST, MOST)}, NOWHERE),
+    "product of dim and stride": ({"shape": (2**32, 3), "strides": (2**32, 1)}, NOWHERE),
+    "before address 0": ({"strides": (-(2**20), 1)}, NOWHERE),
+    "shape": (
+        {"shape": (2**32, 2**32), "strides": (0, 0)},
+        "expected fewer than 2\\*\\*63 elements",
+    ),
+    "compact strides": ({"shape": (2**40, 2**40), "strides": None}, "expected fewer than 2"),
+    "empty": ({"shape": (0, 2**62), "strides": (1, 1), "byte_offset": 2**64 - 8}, NOWHERE),
+    "negative dim": ({"shape": (2, -3)}, r"expected dims of 0 and more, .* shape\[1\] = -3"),
+}
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize(("fields", "message"), WRAPPING.values(), ids=WRAPPING)
+def test_a_description_that_wraps_is_refused(fields, message, versioned):
+    argument = Described(versioned, **fields)
+    deleted = library().callee_deleted()
+    with pytest.raises(ValueError, match=rf"argument #0 'a': {message}"):
+        planned("record", "a")(argument)
+    with pytest.raises(ValueError, match=message):
+        ffi.from_dlpack(argument)
+    assert library().callee_deleted() == deleted + 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": (MOST, 1), "strides": (0, MOST)},
+        {"shape": (0, 3), "strides": (MOST, MOST)},
+        {"strides": (-3, 1)},
+        {"byte_offset": 2**63},
+    ],
+    ids=["broadcast", "no elements", "backwards", "far"],
+)
+def test_a_description_that_does_not_wrap_is_taken(fields):
+    tensor = seen_tensor(Described(**fields))
+    assert {name: getattr(tensor, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shape": (-2, 3)}, "expected dims of 0 and more"),
+        ({"shape": (2**40, 2**40)}, "expected fewer than 2"),
+        ({"shape": (9, 3), "strides": (2**61, 4)}, NOWHERE),
+        ({"strides": (-(2**20), 4)}, NOWHERE),
+        ({"data": (2**64 - 4, False)}, NOWHERE),
+    ],
+)
+def test_an_interface_that_wraps_is_refused(changes, message):
+    with pytest.raises(ValueError, match=rf"argument #0 'a': {message}"):
+        planned("record", "a")(CudaArrayType(**changes))
 
 
 @pytest.mark.parametrize(

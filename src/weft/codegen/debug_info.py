@@ -7,10 +7,13 @@ it names. Lines of inlined helpers keep their chain of calls (`inlinedAt`). Next
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+
+from weft.codegen.names import quoted, utf8
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
@@ -21,16 +24,21 @@ DIRECTIVES: Final = "DebugDirectivesOnly"
 """For PTX: `.loc` only. Any other kind makes `.target sm_xx, debug`, and ptxas then drops optimisation."""
 
 
-def quoted(text: str) -> str:
-    """Text as LLVM writes it between quotation marks: anything unusual as two hexadecimal digits."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    plain = b" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
-    parts = [
-        chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in plain else f"\\{byte:02X}"
-        for byte in text.encode()
-    ]
-    return f'"{"".join(parts)}"'
+# What PTX cannot hold in a string: it knows no escapes and no letters beyond ASCII; the assembler takes a
+# backslash for the end of a folder's name.
+_NOT_IN_PTX: Final = re.compile(rb'[^ -~]|["\\]')
+_ENCODED: Final = re.compile(rb"%([0-9A-F]{2})")
+
+
+def path_in_ptx(text: str) -> str:
+    """The path of a source file that PTX names.
+
+    Example:
+        >>> path_in_ptx("/home/user/gr%C3%B6%C3%9Fe.py")
+        '/home/user/größe.py'
+    """
+    path = _ENCODED.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    return path.decode(errors="surrogateescape")
 
 
 class DebugInfo:
@@ -144,10 +152,20 @@ class DebugInfo:
         )
 
     def _file(self, file: str) -> int:
-        path = PurePath(file)
-        directory = str(path.parent) if path.is_absolute() else ""
-        name = path.name if path.is_absolute() else file
+        directory, name = os.path.split(self._path(file))
+        if not directory.startswith(b"/"):
+            directory, name = b"", self._path(file)
         return self._node(f"!DIFile(filename: {quoted(name)}, directory: {quoted(directory)})")
+
+    def _path(self, file: str) -> bytes:
+        """The bytes by which a file is found; in PTX those that it cannot hold as `%22`, as in an address."""
+        try:
+            path = file.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            path = utf8(file)  # the name of no file
+        if self.emission_kind == DIRECTIVES:
+            path = _NOT_IN_PTX.sub(lambda found: b"%%%02X" % found[0][0], path)
+        return path
 
 
 _INLINED: Final = "inlined"

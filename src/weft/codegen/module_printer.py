@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from weft.codegen.debug_info import DebugInfo, quoted
+from weft.codegen.debug_info import DebugInfo
 from weft.codegen.math_library.library import LIBRARY
+from weft.codegen.names import quoted, utf8
 from weft.dialects.builder import source_location
 from weft.errors import REPORT_HINT, InternalCompilerError
 
@@ -91,10 +92,10 @@ class ModulePrinter:
 
     def string(self, text: str | bytes) -> str:
         """The name of a constant that holds the text and a terminating zero; equal texts share one."""
-        data = text.encode() if isinstance(text, str) else text
+        data = utf8(text) if isinstance(text, str) else text
         name = self._strings.get(data)
         if name is None:
-            body = quoted_bytes(data + b"\0")
+            body = quoted(data + b"\0")
             name = self._strings[data] = self.add_global(
                 f"private unnamed_addr constant [{len(data) + 1} x i8] c{body}", "text"
             )
@@ -158,19 +159,6 @@ class ModulePrinter:
         return "\n".join(parts)
 
 
-def quoted_bytes(data: bytes) -> str:
-    """Bytes as LLVM writes a string constant."""
-    plain = b" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
-    return (
-        '"'
-        + "".join(
-            chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in plain else f"\\{byte:02X}"
-            for byte in data
-        )
-        + '"'
-    )
-
-
 def unprintable(operation: Operation, target: Target) -> InternalCompilerError:
     """The error for an operation that no table lists."""
     return InternalCompilerError(
@@ -196,4 +184,4 @@ def symbols_of(module: ModuleOp) -> list[Operation]:
     return list(module.body.block.ops)
 
 
-__all__ = ["ModulePrinter", "quoted", "quoted_bytes", "symbols_of", "unprintable", "unprinted"]
+__all__ = ["ModulePrinter", "symbols_of", "unprintable", "unprinted"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's names in LLVM text: variables, parameters, functions.
+"""What users wrote, in LLVM text: names of variables, parameters and functions; texts and paths.
 
-In: a name of any letters and any length. Out: a name that LLVM reads. Next: function_printer.
+In: a name or text of any letters and any length. Out: a name or text that LLVM reads. Next: function_printer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.$-]+")
 _NO_LETTERS: Final = re.compile(r"[^A-Za-z0-9_.$-]+")
-_OTHER_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.$-]")
+# All that prints but the quotation mark and the backslash.
+_OTHER_BYTE: Final = re.compile(rb"[^ !#-\[\]-~]")
 # LLVM cuts the names of local values at 1,024 characters, and then takes two for one.
 _LONGEST: Final = 200
 
@@ -61,7 +62,26 @@ def global_name(name: str) -> str:
         >>> global_name("weft.host.scale"), global_name("größe")
         ('@weft.host.scale', '@"gr\\C3\\B6\\C3\\9Fe"')
     """
-    if _PLAIN.fullmatch(name):
-        return f"@{name}"
-    body = _OTHER_BYTE.sub(lambda found: b"\\%02X" % found[0][0], name.encode())
-    return f'@"{body.decode()}"'
+    return f"@{name}" if _PLAIN.fullmatch(name) else f"@{quoted(name)}"
+
+
+def utf8(text: str) -> bytes:
+    r"""A text as it is written into a program; what has no UTF-8 (half a pair, a byte of a path) as Python shows it.
+
+    Example:
+        >>> utf8("größe"), utf8("caf\udce9")
+        (b'gr\xc3\xb6\xc3\x9fe', b'caf\\udce9')
+    """
+    return text.encode(errors="backslashreplace")
+
+
+def quoted(text: str | bytes) -> str:
+    r"""Text or bytes as LLVM writes a string: anything unusual as two hexadecimal digits.
+
+    Example:
+        >>> quoted('say "hi"'), quoted(b"a\0")
+        ('"say \\22hi\\22"', '"a\\00"')
+    """
+    data = utf8(text) if isinstance(text, str) else text
+    body = _OTHER_BYTE.sub(lambda found: b"\\%02X" % found[0][0], data)
+    return f'"{body.decode()}"'

@@ -8,6 +8,7 @@ of times. Next: pipeline.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import time
@@ -29,6 +30,8 @@ DEFAULT_DUMP_DIR: Final = "weft-dump"
 
 # What a file name is better off without, such as the brackets of <lambda>.
 _UNREADABLE: Final = re.compile(r"[^\w.-]+")
+_LONGEST: Final = 200
+"""Bytes of a file's name, of the 255 that file systems have; the suffix and the temporary name need some."""
 
 # Stage name -> suffix of its file.
 SUFFIXES: Final = {
@@ -74,7 +77,7 @@ class Artifacts:
 
     def record(self, stage: str, content: str | bytes) -> None:
         """Keeps a stage's text or bytes, and writes its file if the options ask for it."""
-        data = content.encode() if isinstance(content, str) else content
+        data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
         self._texts[stage] = zlib.compress(data, 1)
         self.write(stage, data)
 
@@ -85,10 +88,10 @@ class Artifacts:
 
     def _write(self, stage: str, data: bytes) -> None:
         directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
-        path = directory / f"{_UNREADABLE.sub('_', self.name)}{SUFFIXES[stage]}"
+        path = directory / f"{_file_stem(self.name)}{SUFFIXES[stage]}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            _replace(path, data)
         except OSError as error:
             if is_of_a_handler(error):
                 raise
@@ -151,3 +154,22 @@ class Artifacts:
     def print_report(self) -> None:
         """Prints the table to standard error; only ``--time`` and WEFT_TIME ask for it."""
         print(self.report(), file=sys.stderr)
+
+
+def _file_stem(name: str) -> str:
+    """A function's name as a file's: readable, and short enough for every file system."""
+    return _UNREADABLE.sub("_", name).encode()[:_LONGEST].decode(errors="ignore")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Makes a file anew: nothing that stands there is written through, and nobody sees half of it."""
+    # Not tempfile's, which only their owner may read.
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with open(os.open(temporary, flags, 0o666), "wb") as file:  # noqa: PTH123
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -81,7 +81,7 @@ class _TextOption(CompileOption):
 
     @classmethod
     def check(cls, value: object) -> Any:
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or "\0" in value:
             raise cls.wrong(value, cls.takes)
         return value
 
@@ -304,8 +304,9 @@ class PtxasOptions(_TextOption):
     @classmethod
     def check(cls, value: object) -> Any:
         """The words of the string, as the assembler gets them."""
+        text = super().check(value)
         try:
-            return tuple(shlex.split(super().check(value)))
+            return tuple(shlex.split(text))
         except ValueError as error:
             raise cls.wrong(value, f"{cls.takes} ({error})") from None
 

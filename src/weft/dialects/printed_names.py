@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's names in printed IR.
+"""The user's names and texts in printed IR.
 
-In: a value and the variable that it is assigned to. Out: the value's name, where the IR can print it. Next: loop.
+In: a value and the variable that it is assigned to; a text. Out: the value's name, where the IR can print it; an
+attribute that it can always print. Next: loop.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 if TYPE_CHECKING:
@@ -22,3 +24,13 @@ def name_value(value: SSAValue[Attribute], name: str) -> None:
     """
     if SSAValue.is_valid_name(name) and not isinstance(value.owner, ConstantOp):
         value.name_hint = name
+
+
+def text_attribute(text: str) -> StringAttr:
+    r"""A text that a user wrote; what has no UTF-8 (half a pair, a byte of a path) and NUL as Python shows them.
+
+    Example:
+        >>> text_attribute("caf\udce9").data
+        'caf\\udce9'
+    """
+    return StringAttr(text.encode(errors="backslashreplace").decode().replace("\0", "\\x00"))

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
-from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
+from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
 from weft.language.constants import default_dtype
 from weft.language.convert import constant, convert, operand, truth
 from weft.language.operation import operation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 _CONVERSION: Final = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?P<precision>\.(?:\*|\d+)?)?"
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|[0-9]+)?(?P<precision>\.(?:\*|[0-9]+)?)?"
     r"(?P<length>hh|h|ll|l|z|j|t|q|L)?(?P<letter>.)?",
     re.DOTALL,
 )
@@ -34,6 +34,8 @@ _UNSIGNED: Final = "uxXo"
 _FLOATING: Final = "fFeEgGaA"
 MOST_ARGUMENTS: Final = 32
 """What CUDA's printf takes."""
+WIDEST: Final = 4095
+"""What C lets a conversion print at least."""
 
 
 @operation
@@ -42,7 +44,7 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
 
     ``%d`` and ``%i`` take signed integers and bools, ``%u`` unsigned ones, ``%x %X %o`` any, ``%c`` an
     integer, ``%f %e %g %a`` floats, ``%s`` a constant string; ``%%`` is a percent sign. Flags, width and
-    precision are C's. Lengths such as ``ll`` follow from the arguments' types and may be left out. Nothing
+    precision are C's, up to 4095. Lengths such as ``ll`` follow from the arguments' types and may be left out. Nothing
     ends the line but ``\n``. On a GPU the text appears at the next synchronisation.
 
     Args:
@@ -53,7 +55,7 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
     Raises:
         TypeMismatchError: for a format that is not constant, a wrong number of arguments, or an argument
             of another kind than its conversion takes.
-        ValueRangeError: for a conversion that does not exist.
+        ValueRangeError: for a conversion that does not exist, or a width or precision beyond 4095.
 
     Example:
         ``weft.printf("thread %d: %f\n", i, a[i])``
@@ -119,6 +121,13 @@ def _check_conversion(match: re.Match[str]) -> None:
             f"printf: no conversion {match[0]!r}; there are {' '.join('%' + k for k in known)} %%",
             hint="a percent sign itself is written %%",
         )
+    for part in ("width", "precision"):
+        digits = (match[part] or "").lstrip(".0")
+        if len(digits) > len(str(WIDEST)) or int(digits or 0) > WIDEST:
+            raise ValueRangeError(
+                "PRINTF_CONVERSION",
+                f"printf: the {part} of {brief(match[0])} is more than {WIDEST}",
+            )
 
 
 def _conversion(

@@ -54,7 +54,7 @@ def inline_ptx(
     Raises:
         TypeMismatchError: for a text that is no string, an operand or a result of 8 bits or ``bool_``, or
             anything else that no register holds.
-        ValueRangeError: for a place that is not there, or a result that the text does not mention.
+        ValueRangeError: for a place that is not there, a result that the text does not mention, or a NUL in it.
         UnavailableError: on the CPU.
 
     Example:
@@ -65,6 +65,8 @@ def inline_ptx(
             "PTX_TEXT",
             f"inline_ptx: the text is a string known at compile time, got {describe(text)}",
         )
+    if "\0" in text:
+        raise ValueRangeError("PTX_TEXT", "inline_ptx: the text holds a NUL character")
     types = _result_types(result)
     inputs = [_input(builder, number, value) for number, value in enumerate(operands)]
     _check_places(text, len(types), len(inputs))

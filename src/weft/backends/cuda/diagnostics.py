@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.debug_info import path_in_ptx
 from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def source_line(ptx: str, line: int) -> tuple[str, int]:
         found = _LOC.match(text)
         if found is not None:
             names = {m[1]: m[2] for m in map(_FILE.match, lines) if m is not None}
-            return names.get(found[1], ""), int(found[2])
+            return path_in_ptx(names.get(found[1], "")), int(found[2])
         if _ENTRY.search(text):
             break
     return "", 0

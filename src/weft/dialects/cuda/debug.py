@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.printed_names import text_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class PrintfOp(IRDLOperation):
     assembly_format = "$text (`(` $args^ `:` type($args) `)`)? attr-dict"
 
     def __init__(self, text: str, args: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[args], properties={"text": StringAttr(text)})
+        super().__init__(operands=[args], properties={"text": text_attribute(text)})
 
 
 @operation_definition
@@ -56,4 +57,4 @@ class AssertOp(IRDLOperation):
     assembly_format = "$condition `,` $text attr-dict"
 
     def __init__(self, condition: SSAValue, text: str) -> None:
-        super().__init__(operands=[condition], properties={"text": StringAttr(text)})
+        super().__init__(operands=[condition], properties={"text": text_attribute(text)})

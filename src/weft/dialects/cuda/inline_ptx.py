@@ -19,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.printed_names import text_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,5 +45,5 @@ class InlinePtxOp(IRDLOperation):
 
     def __init__(self, text: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute]) -> None:
         super().__init__(
-            operands=[inputs], properties={"text": StringAttr(text)}, result_types=[outputs]
+            operands=[inputs], properties={"text": text_attribute(text)}, result_types=[outputs]
         )

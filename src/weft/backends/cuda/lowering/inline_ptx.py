@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm_types import llvm_type
-from weft.codegen.module_printer import quoted_bytes
+from weft.codegen.names import quoted
 from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.dialects.cuda.types import TensorType
 
@@ -37,7 +37,7 @@ def _print_inline_ptx(printer: FunctionPrinter, op: InlinePtxOp) -> None:
     listed = ", ".join(f"{text} {value}" for text, value in inputs)
     returned = outputs[0] if len(outputs) == 1 else f"{{ {', '.join(outputs)} }}"
     call = (
-        f"call {returned if outputs else 'void'} asm sideeffect {quoted_bytes(op.text.data.encode())}, "
+        f"call {returned if outputs else 'void'} asm sideeffect {quoted(op.text.data)}, "
         f'"{constraints}"({listed}) convergent nounwind'
     )
     if not outputs:

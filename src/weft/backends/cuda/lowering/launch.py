@@ -18,7 +18,7 @@ from weft.codegen.launch import (
     print_return_on_failure,
     scratch_bytes,
 )
-from weft.codegen.module_printer import quoted_bytes
+from weft.codegen.names import quoted
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
@@ -94,7 +94,7 @@ def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, by
     if not attributes:
         return "null"
     rows = ", ".join(
-        f"{{ i32, i32, [64 x i8] }} {{ i32 {number}, i32 0, [64 x i8] c{quoted_bytes(value.ljust(64, bytes(1)))} }}"
+        f"{{ i32, i32, [64 x i8] }} {{ i32 {number}, i32 0, [64 x i8] c{quoted(value.ljust(64, bytes(1)))} }}"
         for number, value in attributes
     )
     return printer.module.add_global(
