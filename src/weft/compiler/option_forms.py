@@ -129,7 +129,7 @@ def options_from(given: object) -> list[CompileOption]:
     Raises:
         OptionError: if it is something else, or anything in it is wrong.
     Example:
-        >>> options_from(["--opt-level 2", EnableTVMFFI])
+        >>> options_from(["--opt-level 2", weft.EnableTVMFFI])
         [weft.OptLevel(2), weft.EnableTVMFFI]
     """
     if given is None:
