@@ -125,6 +125,17 @@ PyObject* synchronize(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+// At the end, where errors of work that failed have nobody to be told to.
+PyObject* synchronize_used(PyObject*, PyObject*) {
+  for (int32_t ordinal = 0; ordinal < device_count(); ++ordinal) {
+    if (device_or_null(ordinal)->primary.load() == nullptr) continue;
+    DriverError ignored;
+    WithoutGil released;
+    wait(ordinal, nullptr, true, &ignored);
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* memory_info(PyObject*, PyObject* argument) {
   const long ordinal = PyLong_AsLong(argument);
   if (ordinal == -1 && PyErr_Occurred()) return nullptr;
@@ -208,6 +219,8 @@ PyMethodDef kMethods[] = {
      "current_device() -> int\n--\n\nThe device of the current context, or -1 where there is none."},
     {"set_current_device", set_current_device, METH_O,
      "set_current_device(device: int) -> None\n--\n\nMakes the primary context of the device current."},
+    {"synchronize_used", synchronize_used, METH_NOARGS,
+     "synchronize_used() -> None\n--\n\nWaits for all devices that this process has used; for none if none."},
     {"synchronize", synchronize, METH_VARARGS,
      "synchronize(device: int, stream: object = None) -> None\n--\n\n"
      "Waits for a device (-1: the current one), or for a stream; then unloads what is queued."},

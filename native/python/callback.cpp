@@ -4,7 +4,9 @@
 // the callable raises becomes an FFI error that carries the exception.
 #include "python/callback.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 
 #include "ffi_library.h"
 #include "module.h"
@@ -26,8 +28,10 @@ struct Callback {
   uint64_t allocator_words[2];  // libtvm_ffi's own allocator puts two words before an object
   TVMFFIObject object;
   TVMFFIFunctionCell cell;
-  PyObject* callable;
+  PyObject* callable;  // a reference, or nullptr once it was released
   CallbackOptions options;
+  int32_t functions;  // Python's Function objects over it; under the GIL
+  Callback *previous, *next;
 };
 static_assert(offsetof(Callback, cell) == offsetof(Callback, object) + sizeof(TVMFFIObject),
               "a function object is a header and its cell");
@@ -35,6 +39,36 @@ static_assert(offsetof(Callback, cell) == offsetof(Callback, object) + sizeof(TV
 Callback* callback_of(const void* object) {
   const char* start = static_cast<const char*>(object) - offsetof(Callback, object);
   return reinterpret_cast<Callback*>(const_cast<char*>(start));
+}
+
+// Every callback there is, so that what foreign code holds at the end can be released. Any thread deletes.
+std::mutex g_list_mutex;
+Callback* g_first = nullptr;
+
+void link(Callback* callback) {
+  std::lock_guard<std::mutex> guard(g_list_mutex);
+  callback->next = g_first;
+  if (g_first != nullptr) g_first->previous = callback;
+  g_first = callback;
+}
+
+// Out of the list, and the callable out of the callback, whose reference is the caller's then.
+PyObject* unlink(Callback* callback) {
+  std::lock_guard<std::mutex> guard(g_list_mutex);
+  PyObject* callable = callback->callable;
+  callback->callable = nullptr;
+  if (callable == nullptr) return nullptr;
+  if (callback->previous != nullptr) callback->previous->next = callback->next;
+  if (callback->next != nullptr) callback->next->previous = callback->previous;
+  if (g_first == callback) g_first = callback->next;
+  return callable;
+}
+
+// Whether one Function of Python's holds the only reference. Only with the GIL does the count leave one:
+// whoever passes a function on holds a reference meanwhile.
+bool is_pythons(const Callback& callback) {
+  const uint64_t counts = __atomic_load_n(&callback.object.combined_ref_count, __ATOMIC_ACQUIRE);
+  return static_cast<uint32_t>(counts) == 1 && callback.functions == 1;
 }
 
 // A callback's arguments as Python objects. The first slot is left for a bound method's `self`, which
@@ -194,7 +228,13 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
   const bool views = callback.options.views;
   const bool direct = t_call != nullptr && t_call->callee == &callback.object;
   // Whoever called may drop the function itself while it runs.
-  Reference callable(Py_NewRef(callback.callable));
+  Reference callable(Py_XNewRef(callback.callable));
+  if (WEFT_UNLIKELY(!callable)) {
+    return raise_text_into_ffi(
+        "RuntimeError",
+        "a Python callback was called after it had been released: at the interpreter's "
+        "end, by weft.ffi.release_callbacks, or by the garbage collector");
+  }
   Loans loans(count);
   int failed;
   {
@@ -238,7 +278,7 @@ int call_python(void* self, const TVMFFIAny* values, int32_t count, TVMFFIAny* r
 // On any thread, with or without the GIL, also after the interpreter has ended.
 void delete_callback(void* object, int flags) {
   Callback* callback = callback_of(object);
-  if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) drop_anywhere(callback->callable);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) drop_anywhere(unlink(callback));
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) std::free(callback);
 }
 
@@ -268,7 +308,42 @@ PyObject* wrap_callable(PyObject*, PyObject* arguments, PyObject* keywords) {
   return made;
 }
 
+// With the list's lock held.
+Callback* find_foreign() {
+  Callback* found = g_first;
+  while (found != nullptr && is_pythons(*found)) found = found->next;
+  return found;
+}
+
+PyObject* has_foreign_callbacks(PyObject*, PyObject*) {
+  std::lock_guard<std::mutex> guard(g_list_mutex);
+  return PyBool_FromLong(find_foreign() != nullptr);
+}
+
+PyObject* release_callbacks(PyObject*, PyObject*) {
+  long released = 0;
+  for (;;) {
+    Callback* found = nullptr;
+    {
+      std::lock_guard<std::mutex> guard(g_list_mutex);
+      found = find_foreign();
+      if (found == nullptr) break;
+      // Another thread may delete it as soon as the lock is free.
+      ffi().object_inc_ref(&found->object);
+    }
+    drop(unlink(found));
+    ffi().object_dec_ref(&found->object);
+    ++released;
+  }
+  return PyLong_FromLong(released);
+}
+
 PyMethodDef kMethods[] = {
+    {"has_foreign_callbacks", has_foreign_callbacks, METH_NOARGS,
+     "has_foreign_callbacks() -> bool\n--\n\nWhether somebody else than Python's functions holds a "
+     "callback."},
+    {"release_callbacks", release_callbacks, METH_NOARGS,
+     "release_callbacks() -> int\n--\n\nSee weft.ffi.release_callbacks."},
     {"wrap_callable", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(wrap_callable)),
      METH_VARARGS | METH_KEYWORDS,
      "wrap_callable(callable, tensor_type=None, objects=None, views=False) -> Function\n--\n\n"
@@ -291,11 +366,22 @@ TVMFFIObject* make_callback(PyObject* callable, const CallbackOptions& options) 
   callback->cell.safe_call = call_python;
   callback->callable = Py_NewRef(callable);
   callback->options = options;
+  link(callback);
   return &callback->object;
 }
 
-PyObject* callable_of(const TVMFFIObject* function) {
-  return function->deleter == delete_callback ? callback_of(function)->callable : nullptr;
+bool is_callback(const TVMFFIObject* function) { return function->deleter == delete_callback; }
+
+void count_function(const TVMFFIObject* function, int32_t more) { callback_of(function)->functions += more; }
+
+PyObject* callable_for_collector(const TVMFFIObject* function) {
+  const Callback* callback = callback_of(function);
+  return is_pythons(*callback) ? callback->callable : nullptr;
+}
+
+void clear_for_collector(const TVMFFIObject* function) {
+  Callback* callback = callback_of(function);
+  if (is_pythons(*callback)) drop(unlink(callback));
 }
 
 int add_callback(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }

@@ -17,8 +17,15 @@ struct CallbackOptions {
 // the interpreter has ended. Owned by the caller; nullptr with an exception set.
 TVMFFIObject* make_callback(PyObject* callable, const CallbackOptions& options);
 
-// The callable behind a function that make_callback made, borrowed, or nullptr without an exception.
-PyObject* callable_of(const TVMFFIObject* function);
+// Whether make_callback made it.
+bool is_callback(const TVMFFIObject* function);
+
+// The garbage collector's view of a callback, with the GIL held. Each Function counts itself in and out. The
+// callable belongs to the one Function that holds the only reference to the callback; it is nullptr, and is
+// not cleared, where anybody else holds one.
+void count_function(const TVMFFIObject* function, int32_t more);
+PyObject* callable_for_collector(const TVMFFIObject* function);
+void clear_for_collector(const TVMFFIObject* function);
 
 }  // namespace weft
 

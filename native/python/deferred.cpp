@@ -14,9 +14,9 @@ std::atomic<DeferredReference*> g_deferred{nullptr};
 
 bool interpreter_is_usable() {
 #if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsInitialized() && !Py_IsFinalizing();
+  return (Py_IsInitialized() && !Py_IsFinalizing()) || holds_the_gil();
 #else
-  return Py_IsInitialized() && !_Py_IsFinalizing();
+  return (Py_IsInitialized() && !_Py_IsFinalizing()) || holds_the_gil();
 #endif
 }
 

@@ -29,7 +29,8 @@ inline void drain_deferred() {
   if (WEFT_UNLIKELY(g_deferred.load(std::memory_order_relaxed) != nullptr)) drop_deferred();
 }
 
-// Whether the running interpreter can be used: it has started and has not begun to end.
+// Whether this thread can use the interpreter: it has started and has not begun to end, or this is the thread
+// that ends it and runs finalizers.
 bool interpreter_is_usable();
 
 // As PyEval_RestoreThread; but where the interpreter ends before this thread has the GIL, the thread waits

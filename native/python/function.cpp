@@ -30,6 +30,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(function->details);
   Py_VISIT(function->foreign);
   Py_VISIT(function->first_call);
+  if (function->is_callback) Py_VISIT(callable_for_collector(function->object));
   return 0;
 }
 
@@ -49,6 +50,7 @@ int clear(PyObject* self) {
   Py_CLEAR(function->details);
   Py_CLEAR(function->plan);
   Py_CLEAR(function->owner);
+  if (function->is_callback) clear_for_collector(function->object);
   return 0;
 }
 
@@ -57,6 +59,7 @@ void dealloc(PyObject* self) {
   Function* function = as_function(self);
   if (function->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   clear(self);
+  if (function->is_callback) count_function(function->object, -1);
   if (function->object != nullptr) ffi().object_dec_ref(function->object);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -100,7 +103,9 @@ PyObject* new_function_of_object(TVMFFIObject* object, PyObject* plan, PyObject*
     ffi().object_dec_ref(object);
     return nullptr;
   }
-  if (callable_of(object) != nullptr) {
+  if (is_callback(object)) {
+    count_function(object, 1);
+    function->is_callback = true;
     function->release_gil = false;
     function->writer = Writer::kNobody;
   }

@@ -24,6 +24,7 @@ struct Function {
   const uint8_t* argument_flags;  // of the plan, or nullptr
   bool release_gil;
   bool owned_tensors;
+  bool is_callback;      // `object` is one of callback.h
   bool any_value;        // the code is foreign: it takes every kind of value
   Writer writer;         // kCallee until a foreign function is said not to write into arrays
   bool keeps;            // the code stores its arguments

@@ -7,6 +7,8 @@ Knows where each public name lives, and imports nothing until one is asked for (
 
 from __future__ import annotations
 
+import sys as _sys
+
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from types import ModuleType
@@ -87,9 +89,17 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def _import(name: str) -> ModuleType:
-    from importlib import import_module
+    try:
+        from importlib import import_module
 
-    return import_module(name)
+        return import_module(name)
+    except ImportError as error:
+        if not _sys.is_finalizing():
+            raise
+        raise ImportError(
+            f"{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"import it at the top of the module"
+        ) from error
 
 
 def _language_names() -> list[str]:

@@ -341,3 +341,68 @@ def test_a_program_that_ends_with_callbacks_everywhere_ends_well():
         "cycle = ffi.List()\n"
         "cycle.append(lambda: cycle)\n"
     )
+
+
+class Owner:
+    """Holds a callback that holds it."""
+
+    def __init__(self, wrap):
+        self.callback = wrap(self.method)
+
+    def method(self, x):
+        return x
+
+
+HOLDERS = {
+    "function": ffi.wrap_function,
+    "named": lambda method: ffi.name_parameters(ffi.wrap_function(method), "method", ("x",)),
+    "twice removed": lambda method: [{"a": ffi.wrap_function(method)}],
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_callback_of_an_objects_own_method_is_collected_with_it(holder):
+    owners = [Owner(HOLDERS[holder]) for _ in range(10)]
+    kept = [weakref.ref(owner) for owner in owners]
+    gc.collect()
+    assert all(ref() is not None for ref in kept)
+    del owners
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 10
+
+
+def test_a_callback_that_foreign_code_holds_keeps_what_it_calls():
+    owner = Owner(ffi.wrap_function)
+    array = ffi.Array([owner.callback])
+    kept = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert kept() is not None
+    assert array[0](3) == 3
+    del array
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_callback_that_is_given_away_while_it_is_collected_is_not_cleared():
+    given = []
+
+    class Gives(Owner):
+        def __del__(self):
+            given.append(ffi.Array([self.callback]))
+
+    gives = Gives(ffi.wrap_function)
+    del gives
+    gc.collect()
+    assert given[0][0](5) == 5
+
+
+def test_callbacks_are_released_by_hand_and_say_so():
+    mine = ffi.wrap_function(lambda x: x)
+    ffi.register_global("test.released", lambda x: x, override=True)
+    assert ffi.release_callbacks() >= 1
+    with pytest.raises(RuntimeError, match="called after it had been released"):
+        ffi.get_global("test.released")(1)
+    assert mine(1) == 1
+    assert ffi.release_callbacks() == 0
+    ffi.remove_global("test.released")

@@ -73,3 +73,86 @@ def end_of(program: str, *arguments: str) -> tuple[int, str, str]:
 )
 def test_a_daemon_thread_that_wants_to_go_on_at_the_end_does_no_harm(where: str):
     assert end_of(PROGRAM, where) == (0, "", "")
+
+
+FINALIZERS = """
+import io, sys, types
+import weft
+from weft import driver, ffi
+
+out = sys.stdout
+
+class AtTheEnd:
+    def __init__(self, *names):
+        self.names = names
+        self.callback = ffi.wrap_function(lambda x: x + 1)
+    def __del__(self):
+        for name in self.names:
+            try:
+                got = getattr(driver if name.startswith("driver.") else ffi, name.rpartition(".")[2])
+            except ImportError as error:
+                got = str(error).split(";")[0]
+            out.write(f"{name}: {got if isinstance(got, str) else 'there'}\\n")
+        out.write(f"callback: {self.callback(41)}\\n")
+
+driver.load_binary
+ffi.get_global
+kept = AtTheEnd("driver.unload", "ffi.remove_global", "driver.TensorMap")
+sys.modules["kept_elsewhere"] = types.ModuleType("kept_elsewhere")
+sys.modules["kept_elsewhere"].value = AtTheEnd("driver.load_binary")
+"""
+
+
+def test_a_finalizer_uses_what_its_program_used_and_calls_its_callback():
+    code, out, err = end_of(FINALIZERS)
+    assert (code, err) == (0, "")
+    assert sorted(out.splitlines()) == [
+        "callback: 42",
+        "callback: 42",
+        "driver.TensorMap: weft.driver.TensorMap is used for the first time while the interpreter ends, "
+        "when nothing can be imported",
+        "driver.load_binary: there",
+        "driver.unload: there",
+        "ffi.remove_global: there",
+    ]
+
+
+HELD = """
+import sys
+from weft import ffi
+
+class Closes:
+    def __del__(self):
+        sys.stdout.write("finalized\\n")
+
+value = Closes()
+text = open(sys.argv[2], "w")
+text.write("buffered")
+
+def of_this_module(*_):
+    return value
+
+match sys.argv[1]:
+    case "function":
+        held = ffi.wrap_function(of_this_module)
+    case "global":
+        ffi.register_global("held.by_name", of_this_module)
+    case "array":
+        held = ffi.Array([ffi.wrap_function(of_this_module)])
+    case "any":
+        held = ffi.Any(ffi.wrap_function(of_this_module))
+    case "dropped elsewhere":
+        held = ffi.Map({"a": ffi.Array([ffi.wrap_function(of_this_module)])})
+        sys.modules["held"] = held
+    case "nothing":
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "holder", ["function", "global", "array", "any", "dropped elsewhere", "nothing"]
+)
+def test_a_callback_that_is_held_at_the_end_loses_no_text_and_no_finalizer(holder: str, tmp_path):
+    written = tmp_path / "text"
+    assert end_of(HELD, holder, str(written)) == (0, "finalized\n", "")
+    assert written.read_text() == "buffered"

@@ -7,6 +7,8 @@ Importing it opens nothing, and imports a module only when one of its names is a
 
 from __future__ import annotations
 
+import sys as _sys
+
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from weft.driver.binary import drain_unloads as drain_unloads
@@ -88,16 +90,26 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def __getattr__(name: str) -> object:
-    """Import what `name` needs, once: afterwards it is an ordinary attribute of this package."""
+    """Imports what `name` needs, once: afterwards it is an ordinary attribute of this package."""
     if name == "__all__":
         return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'weft.driver' has no attribute {name!r}")
-    from importlib import import_module
+    module = _MODULE_OF[name]
+    try:
+        from importlib import import_module
 
-    value = getattr(import_module(f"weft.driver.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+        found = import_module(f"weft.driver.{module}")
+    except ImportError as error:
+        if not _sys.is_finalizing():
+            raise
+        raise ImportError(
+            f"weft.driver.{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"write `from weft.driver import {name}` at the top of the module"
+        ) from error
+    # All that the module has: a finalizer at the interpreter's end needs `unload` where the program used `load`.
+    globals().update((each, getattr(found, each)) for each in _PUBLIC[module])
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

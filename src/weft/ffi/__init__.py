@@ -7,6 +7,8 @@ first asked for. The work is done by `weft._native`; next room: `runtime`, which
 
 from __future__ import annotations
 
+import sys as _sys
+
 # Module → the public names that it defines.
 _PUBLIC = {
     "weft.ffi.abi": ("TypeIndex",),
@@ -17,6 +19,7 @@ _PUBLIC = {
     "weft.ffi.dlpack": ("from_dlpack", "to_array", "to_dlpack"),
     "weft.ffi.error": ("Error", "error_of", "register_error", "to_error"),
     "weft.ffi.function": ("Function", "function_at", "name_parameters", "wrap_function"),
+    "weft.ffi.library": ("release_callbacks",),
     "weft.ffi.module": ("Module", "load_module", "system_library"),
     "weft.ffi.object": ("Object", "register_object"),
     "weft.ffi.reflection": ("TypeInfo", "create_object", "type_info"),
@@ -36,16 +39,26 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def __getattr__(name: str) -> object:
-    """Import what `name` needs, once: afterwards it is an ordinary attribute of this module."""
+    """Imports what `name` needs, once: afterwards it is an ordinary attribute of this module."""
     if name == "__all__":
         return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'weft.ffi' has no attribute {name!r}")
-    from importlib import import_module
+    module = _MODULE_OF[name]
+    try:
+        from importlib import import_module
 
-    value = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+        found = import_module(module)
+    except ImportError as error:
+        if not _sys.is_finalizing():
+            raise
+        raise ImportError(
+            f"weft.ffi.{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"write `from weft.ffi import {name}` at the top of the module"
+        ) from error
+    # All that the module has: a finalizer at the interpreter's end needs `unload` where the program used `load`.
+    globals().update((each, getattr(found, each)) for each in _PUBLIC[module])
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

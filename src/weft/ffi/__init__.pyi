@@ -21,6 +21,7 @@ from weft.ffi.function import Function as Function
 from weft.ffi.function import function_at as function_at
 from weft.ffi.function import name_parameters as name_parameters
 from weft.ffi.function import wrap_function as wrap_function
+from weft.ffi.library import release_callbacks as release_callbacks
 from weft.ffi.module import Module as Module
 from weft.ffi.module import load_module as load_module
 from weft.ffi.module import system_library as system_library

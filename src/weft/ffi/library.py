@@ -5,6 +5,8 @@ In: nothing. Out: the library's path, and the library opened inside `weft._nativ
 Next room: `weft._native`, which asks for the library when a function is first made.
 """
 
+import atexit
+import gc
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,4 +52,37 @@ def open_ffi_library() -> None:
     """
     if not _native.ffi_library_is_open():
         _native.open_ffi_library(find_ffi_library())
+        atexit.register(release_callbacks)
         _native.set_release_gil_default(not config.hold_gil)
+
+
+def release_callbacks() -> int:
+    """Releases the Python callables that foreign code, containers and the table of global functions still hold.
+
+    It runs by itself when the interpreter ends. Such a callable keeps the variables of its module alive, whose
+    finalizers would never run, and an open file's text would be lost. Call it to make an end earlier: whoever calls
+    one of these callables afterwards gets a RuntimeError. A callable that only Python holds is not touched: the garbage
+    collector sees it. First all devices that were used are waited for and garbage is collected, in which finalizers may
+    still call everything; at the end once more.
+
+    Returns:
+        How many were released.
+
+    Example:
+        >>> import weft
+        >>> _ = weft.ffi.register_global("example.released", lambda: 1, override=True)
+        >>> weft.ffi.release_callbacks() >= 1
+        True
+        >>> weft.ffi.get_global("example.released")()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: a Python callback was called after it had been released: ...
+    """
+    if not _native.has_foreign_callbacks():
+        return 0
+    _native.synchronize_used()
+    gc.collect()
+    _native.synchronize_used()
+    released = _native.release_callbacks()
+    gc.collect()
+    return released
