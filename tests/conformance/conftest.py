@@ -2,7 +2,7 @@
 """Which target the conformance tests run on: the CPU's own, or what WEFT_TEST_TARGET names.
 
 In: the variable. Out: host functions that compile for that target wherever a test does not name one itself; for
-`cuda`, direct calls copy their arrays to the GPU and back.
+`cuda`, direct calls copy their arrays to the GPU and back. And what `test_architectures` assembles.
 docs/recipes/add-a-backend.md has the command.
 """
 
@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import pytest
+
 import weft
+from tests.conformance.assembling import Assembling
 from weft import api
 
 TARGET = os.environ.get("WEFT_TEST_TARGET", "")
@@ -49,27 +52,30 @@ def jit_for(target: str) -> Any:
     return targeted
 
 
-class CompileAsAsked(api.Compile):
-    """``weft.compile``, where options that name a target take the place of the one that `jit_for` added."""
-
-    def __getitem__(self, options: Any) -> CompileAsAsked:
-        return CompileAsAsked(super().__getitem__(options)._typed)
-
-    def __call__(
-        self, function: Any, /, *arguments: Any, options: Any = "", **keywords: Any
-    ) -> Any:
-        own = (*self._typed, *(options if isinstance(options, tuple) else ()))
-        if isinstance(function, api.JitFunction) and (
-            names_a_target(options) or names_a_target(own)
-        ):
-            function = api.JitFunction(
-                function.function,
-                [option for option in function.default_options if not names_a_target((option,))],
-            )
-        return super().__call__(function, *arguments, options=options, **keywords)
-
-
 if TARGET:
     # Before the test modules are imported, which is when they decorate their functions.
     weft.jit = api.jit = jit_for(TARGET)
-    weft.compile = api.compile = CompileAsAsked()
+
+
+EVERYTHING = "test_every_kernel_of_these_tests_assembles_for_every_kind_of_gpu"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The test that assembles what the others compiled comes last."""
+    items.sort(key=lambda item: item.name == EVERYTHING)
+
+
+@pytest.fixture(scope="session")
+def assembling(request: pytest.FixtureRequest) -> Assembling | None:
+    """Collects what the tests compile, if a test of this run asks for it."""
+    wanted = any(item.name == EVERYTHING for item in request.session.items)
+    return Assembling() if wanted else None
+
+
+@pytest.fixture(autouse=True)
+def collect_kernels(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, assembling: Assembling | None
+) -> None:
+    """Gives what a test compiles to `assembling`."""
+    if assembling is not None:
+        assembling.watch(monkeypatch, request.node.nodeid)

@@ -224,7 +224,7 @@ def test_alignment_is_checked():
         (lambda: weft.compile(add_one, vector(), vector(dtype=np.int32)), "i32"),
         (lambda: weft.compile(add_one, vector(), vector(), options="--fast"), "--opt-level"),
         (lambda: weft.compile(add_one, vector(), vector(), options="--opt-level 7"), "7"),
-        (lambda: weft.compile(add_one, vector(), vector(), options="--gpu-arch sm_90a"), "cuda"),
+        (lambda: weft.compile(add_one, vector(), vector(), options="--gpu-arch sm_77"), "sm_75"),
         (lambda: weft.compile(add_one_kernel, vector(), vector()), "kernel"),
         (lambda: weft.compile(len, vector()), "len"),
         (lambda: weft.fake_tensor("f32", (3,)), "f32"),

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example and every kernel of the conformance tests assembles for one GPU of each kind."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from examples.catalog import EXAMPLES
+from tests.conformance.assembling import ARCHITECTURES, Assembling, is_limit
+from weft.arguments.signature import infer_signature
+from weft.frontend.source import read_source
+from weft.frontend.trace import trace
+
+
+@pytest.mark.slow
+def test_every_example_assembles_for_every_kind_of_gpu(monkeypatch):
+    assembling = Assembling()
+    assembling.watch(monkeypatch, "an example")
+    for example in EXAMPLES:
+        weft.compile(example.function, *example.fake_arguments())
+    assert len(assembling.origins) >= len(EXAMPLES) - 1
+    assert [str(error) for _, _, error in assembling.refused] == []
+    assert assembling.assembled() == []
+
+
+@pytest.mark.slow
+def test_every_kernel_of_these_tests_assembles_for_every_kind_of_gpu(assembling):
+    """The last test of a run; conftest collects what all before it compiled."""
+    refused = [refusal for refusal in assembling.refused if not is_limit(refusal[2])]
+    assert refused == []
+    assert assembling.assembled() == []
+
+
+def test_what_cannot_be_assembled_is_told_with_its_test_and_architecture():
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        weft.inline_ptx("no.such.instruction;")
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, ("n",)]):
+        kernel(a).launch(grid=1, block=1)
+
+    assembling = Assembling()
+    source = read_source(host)
+    signature = infer_signature(source.name, source.parameters)
+    assembling.take(trace(source, signature, "cuda").module, "this test")
+    complaints = assembling.assembled()
+    assert [complaint.partition(":")[0] for complaint in complaints] == list(ARCHITECTURES)
+    for complaint in complaints:
+        assert "refused the code" in complaint and complaint.endswith("made by this test")
