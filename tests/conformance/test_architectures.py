@@ -14,6 +14,7 @@ from weft.frontend.trace import trace
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_example_assembles_for_every_kind_of_gpu(monkeypatch):
     assembling = Assembling()
     assembling.watch(monkeypatch, "an example")
@@ -25,6 +26,7 @@ def test_every_example_assembles_for_every_kind_of_gpu(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_kernel_of_these_tests_assembles_for_every_kind_of_gpu(assembling):
     """The last test of a run; conftest collects what all before it compiled."""
     refused = [refusal for refusal in assembling.refused if not is_limit(refusal[2])]
