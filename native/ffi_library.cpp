@@ -65,7 +65,9 @@ PyObject* open_library(PyObject*, PyObject* path) {
   Py_DECREF(bytes);
   std::string problem = open_ffi_library(text.c_str());
   if (!problem.empty()) {
-    PyErr_SetString(PyExc_ImportError, problem.c_str());
+    PyObject* message = PyUnicode_DecodeFSDefault(problem.c_str());
+    if (message != nullptr) PyErr_SetObject(PyExc_ImportError, message);
+    Py_XDECREF(message);
     return nullptr;
   }
   Py_RETURN_NONE;

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from tests.native.fake_cuda.code import ADD_ONE, EMPTY, SHARED, assemble
-from tests.native.fake_cuda.fake import ROOT, FakeCuda, in_child, on_fake, start
+from tests.native.fake_cuda.fake import ROOT, FakeCuda, build, in_child, on_fake, start
 from weft import _native
 from weft.driver.binary import load_binary, unload
 from weft.driver.kernel_launch import launch_ex
 from weft.driver.library import driver_is_open, driver_version, open_driver
 from weft.errors import CudaError
+from weft.ffi.library import find_ffi_library
 
 CONTEXT, LIBRARY = 0, 1
 
@@ -371,3 +374,37 @@ def test_a_program_that_is_still_held_at_exit_is_left_to_the_system(fake: FakeCu
         [sys.executable, "-c", code], input=assemble(EMPTY), capture_output=True, check=True
     )
     assert (result.stdout, result.stderr) == (b"", b"")
+
+
+OPENS_BOTH = """
+from weft.driver.library import open_driver
+from weft.errors import CudaError
+from weft.ffi.library import open_ffi_library
+for open_library, error in (open_driver, CudaError), (open_ffi_library, ImportError):
+    try:
+        open_library()
+        print("opened")
+    except error as refusal:
+        print(ascii(refusal))
+"""
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "größe"], ids=["not UTF-8", "not ASCII"])
+def test_libraries_may_lie_at_any_path_and_where_there_is_none_the_path_is_named(tmp_path, name):
+    def run(folder: Path) -> list[str]:
+        paths = {"WEFT_LIBCUDA": folder / "libcuda.so", "WEFT_LIBTVM_FFI": folder / "libtvm_ffi.so"}
+        environment = os.environ | {variable: str(path) for variable, path in paths.items()}
+        return subprocess.run(
+            [sys.executable, "-c", OPENS_BOTH],
+            env=environment, capture_output=True, text=True, check=True,
+        ).stdout.splitlines()  # fmt: skip
+
+    folder = tmp_path / name
+    refusals = run(folder)
+    for refusal, file in zip(refusals, ("libcuda.so", "libtvm_ffi.so"), strict=True):
+        assert ascii(f"{folder}/{file}")[1:-1] in refusal
+        assert "cannot open" in refusal
+    folder.mkdir()
+    shutil.copy(build(), folder / "libcuda.so")
+    shutil.copy(find_ffi_library(), folder / "libtvm_ffi.so")
+    assert run(folder) == ["opened", "opened"]
