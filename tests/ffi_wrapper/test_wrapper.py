@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,14 @@ def test_the_llvm_text_needs_nothing_from_outside():
 
 def test_kinds_have_titles_for_messages():
     assert all(issubclass(kind, ArgumentKind) and kind.title for kind in ARGUMENT_KINDS)
+
+
+def test_llvm_need_not_hold_the_values_of_many_tensors_in_registers():
+    """Values that live through all checks, and ends that thousands of checks share, take it their number's square."""
+    parameters = [Parameter(f"a{index}", SPEC) for index in range(100)]
+    text = llvm_text(module_of(signature_of("f", *parameters)))
+    phis = [line for line in text.splitlines() if " = phi " in line]
+    assert max(line.count("[") for line in phis) <= 200
+    call = next(line for line in text.splitlines() if "call i32 @weft.host" in line)
+    waiting = re.findall(r"ptr (%[^,)]+)", call)[1:]
+    assert waiting and all(f"  {name} = load " in text for name in waiting)

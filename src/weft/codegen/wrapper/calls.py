@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen import runtime_abi as abi
-from weft.codegen.host_function import flattened_types, host_symbol
+from weft.codegen.host_function import host_symbol
 from weft.codegen.llvm_types import memory_type, size_in_bytes
-from weft.dialects.cuda.types import TensorType
 from weft.types.device import CUDA
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
     from weft.codegen.wrapper.printer import WrapperPrinter
     from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 
@@ -53,7 +50,7 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
         printer.require_success(printer.call("device_enter", f"ptr {frame}"))
     arguments = [f"ptr {frame}"]
     for argument in op.args:
-        arguments += _flattened(printer, argument)
+        arguments += printer.for_call(argument)
     for result in op.values:
         kind = memory_type(result.type)
         slot = printer.alloca(kind, size_in_bytes(kind), "result")
@@ -81,12 +78,3 @@ def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
     for offset in (_DRIVER_KERNELS, _SAVED_CONTEXT, _MUST_RESTORE):
         printer.store("i64", "0", frame, offset)
     return frame
-
-
-def _flattened(printer: WrapperPrinter, argument: SSAValue) -> list[str]:
-    """One argument as `codegen.host_function` takes it: pointer, dims, strides."""
-    if not isinstance(argument.type, TensorType):
-        return [f"{flattened_types(argument.type)[0]} {printer.values[argument]}"]
-    tensor = printer.tensors[argument]
-    dims = [f"i{argument.type.dim_bits.data} {tensor.dim(i)}" for i in range(argument.type.rank)]
-    return [f"ptr {tensor.pointer}", *dims, *(f"i64 {stride}" for stride in tensor.strides)]

@@ -59,6 +59,9 @@ def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
     printer.require(condition, printer.site("argument_count"), received, str(count))
 
 
+# Operations of a wrapper, some ten per tensor, up to which LLVM may hold all that the host function takes in registers.
+_MANY: Final = 500
+
 WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
     ffi.CheckCountOp: _print_check_count,
     ffi.DecodeTensorOp: print_decode_tensor,
@@ -92,8 +95,11 @@ def print_wrapper(module: ModulePrinter, op: ffi.FuncOp) -> None:
     is_given = printer.let("icmp ne ptr %handle, null")
     printer.state = printer.let(f"select i1 {is_given}, ptr %handle, ptr {own}", "state")
     printer.table = printer.let(f"load ptr, ptr {printer.state}, align 8", "table")
-    for operation in op.body.block.ops:
+    operations = list(op.body.block.ops)
+    for operation in operations:
         WRAPPER[type(operation)](printer, operation)
+        if len(operations) > _MANY:
+            printer.keep_for_call(operation)
     printer.print_failures()
     # Nothing to gain: with optnone the wrapper compiles in half the time and runs as fast, to a few ns.
     module.add_function(

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from weft import _native
 from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
+from weft.dialects.cuda.types import TensorType
+from weft.dialects.ffi.call import DeviceGuardOp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.module_printer import ModulePrinter
     from weft.dialects.ffi.arguments import DecodeOp
@@ -44,10 +45,9 @@ LIST: Final = 75
 BIG_INT: Final = 78
 
 
-# Labels of the shared ends.
-_FAIL: Final = "fail"
-_FAIL_ANY: Final = "fail_any"
-_FAILED: Final = "failed"
+_FAILED: Final = "failed"  # where a wrapper returns whose error is set
+# Checks that share an end: LLVM joins their values one by one with all that are joined already.
+_MOST_FAILURES: Final = 200
 
 
 class TensorArgument:
@@ -77,6 +77,29 @@ class TensorArgument:
         self.strides: list[str] | None = None
 
 
+class _FailureEnds:
+    """The shared ends of checks that fail in the same way.
+
+    Attributes:
+        groups: label of an end → for each check that goes there its values, with types, and the label it comes from.
+    """
+
+    __slots__ = ("_row", "groups")
+
+    def __init__(self, row: str) -> None:
+        self._row = row
+        self.groups: dict[str, list[tuple[list[tuple[str, str]], str]]] = {}
+
+    def label_for(self, values: list[tuple[str, str]], origin: str) -> str:
+        """Where a check goes that fails with these values."""
+        label = next(reversed(self.groups), "")
+        if not label or len(self.groups[label]) == _MOST_FAILURES:
+            label = f"{self._row}_{len(self.groups)}" if label else self._row
+            self.groups[label] = []
+        self.groups[label].append((values, origin))
+        return label
+
+
 class WrapperPrinter(FunctionPrinter):
     """A function printer that knows how a wrapper fails.
 
@@ -92,9 +115,9 @@ class WrapperPrinter(FunctionPrinter):
     """
 
     __slots__ = (
-        "_failures",
-        "_failures_of",
+        "_ends",
         "_has_failing_call",
+        "_kept",
         "arguments",
         "arrays",
         "device_type",
@@ -115,10 +138,11 @@ class WrapperPrinter(FunctionPrinter):
         self.arrays: dict[SSAValue, str] = {}
         self.symbols: dict[SSAValue, tuple[str, str | None]] = {}
         self.results: dict[SSAValue, str] = {}
-        # Where each failing check comes from, for the phis of the shared ends: values, then the label.
-        self._failures: list[tuple[str, str, str, str]] = []
-        self._failures_of: list[tuple[str, str, str]] = []
+        # By the row of the runtime table that makes the error.
+        self._ends = {row: _FailureEnds(row) for row in ("fail", "fail_any")}
         self._has_failing_call = False
+        # Where values wait for the call of the host function, in wrappers of many arguments.
+        self._kept: dict[str, str] = {}
 
     def field(self, base: str, offset: int, kind: str, stem: str = "v") -> str:
         """Loads a field of a structure."""
@@ -170,13 +194,13 @@ class WrapperPrinter(FunctionPrinter):
 
     def require(self, condition: str, site: str, received: str, wanted: str = "0") -> None:
         """Goes on where the condition holds, else fails with two numbers (i64)."""
-        self._failures.append((site, received, wanted, self.label))
-        self._go_on_if(condition, _FAIL)
+        values = [("ptr", site), ("i64", received), ("i64", wanted)]
+        self._go_on_if(condition, self._ends["fail"].label_for(values, self.label))
 
     def require_of(self, condition: str, site: str, argument: str) -> None:
         """Goes on where the condition holds, else fails with what the whole argument is."""
-        self._failures_of.append((site, argument, self.label))
-        self._go_on_if(condition, _FAIL_ANY)
+        values = [("ptr", site), ("ptr", argument)]
+        self._go_on_if(condition, self._ends["fail_any"].label_for(values, self.label))
 
     def require_success(self, code: str) -> None:
         """Goes on where a return code is 0, else returns -1: the error is set."""
@@ -191,6 +215,36 @@ class WrapperPrinter(FunctionPrinter):
         self.line("ret i32 0")
         self.start(wanted)
 
+    def keep_for_call(self, operation: Operation) -> None:
+        """Puts what an operation gives the host function into memory until then.
+
+        Thousands of values that live from one end of the wrapper to the other take LLVM the square of that time.
+        """
+        for result in operation.results:
+            if any(isinstance(use.operation, DeviceGuardOp) for use in result.uses):
+                for kind, text in self.parts_of(result):
+                    if text.startswith("%") and text not in self._kept:
+                        slot = self._kept[text] = self.alloca(kind, 8, "kept")
+                        self.line(f"store {kind} {text}, ptr {slot}, align 8")
+
+    def parts_of(self, argument: SSAValue) -> list[tuple[str, str]]:
+        """One argument as `codegen.host_function` takes it, with types: pointer, dims, strides; or a number."""
+        kinds = flattened_types(argument.type)
+        if not isinstance(argument.type, TensorType):
+            return [(kinds[0], self.values[argument])]
+        tensor = self.tensors[argument]
+        dims = [tensor.dim(index) for index in range(argument.type.rank)]
+        return list(zip(kinds, [tensor.pointer, *dims, *map(str, tensor.strides)], strict=True))
+
+    def for_call(self, argument: SSAValue) -> list[str]:
+        """The same as operands of the call, read back where they were kept."""
+        found: list[str] = []
+        for kind, text in self.parts_of(argument):
+            slot = self._kept.get(text)
+            value = text if slot is None else self.let(f"load {kind}, ptr {slot}, align 8")
+            found.append(f"{kind} {value}")
+        return found
+
     def _go_on_if(self, condition: str, failing: str) -> None:
         good = self.new_label("good")
         self.branch_if(condition, good, failing, LIKELY)
@@ -201,27 +255,17 @@ class WrapperPrinter(FunctionPrinter):
 
         A call for each check would be most of the wrapper's code, and of the time it takes to compile.
         """
-        if self._failures:
-            self.start(_FAIL)
-            sites, received, wanted, labels = zip(*self._failures, strict=True)
-            arguments = [
-                f"{kind} {self._where(kind, values, labels)}"
-                for kind, values in (("ptr", sites), ("i64", received), ("i64", wanted))
-            ]
-            self.line(f"ret i32 {self.call('fail', *arguments)}")
-        if self._failures_of:
-            self.start(_FAIL_ANY)
-            sites, received, labels = zip(*self._failures_of, strict=True)
-            arguments = [
-                f"ptr {self._where('ptr', values, labels)}" for values in (sites, received)
-            ]
-            self.line(f"ret i32 {self.call('fail_any', *arguments)}")
+        for row, ends in self._ends.items():
+            for label, failures in ends.groups.items():
+                self.start(label)
+                arguments: list[str] = []
+                for place, (kind, _) in enumerate(failures[0][0]):
+                    incoming = [(values[place][1], origin) for values, origin in failures]
+                    arguments.append(f"{kind} {self.phi(kind, incoming)}")
+                self.line(f"ret i32 {self.call(row, *arguments)}")
         if self._has_failing_call:
             self.start(_FAILED)
             self.line("ret i32 -1")
-
-    def _where(self, kind: str, values: Sequence[str], labels: Sequence[str]) -> str:
-        return self.phi(kind, list(zip(values, labels, strict=True)))
 
     def any_of(self, *conditions: str) -> str:
         """The disjunction of conditions."""
