@@ -37,7 +37,7 @@ def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch
 
 
 def test_an_expression_that_is_nested_too_deeply_is_the_programs_error():
-    text = "def deep(a):\n    a[0] = a[0]" + " + 1" * 600 + "\n"
+    text = "def deep(a):\n    a[0] = " + "-" * 600 + "a[0]\n"
     namespace = {"weft": weft}
     linecache.cache["<deep>"] = (len(text), None, text.splitlines(keepends=True), "<deep>")
     exec(compile(text, "<deep>", "exec"), namespace)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.builder import source_location
+from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def refuse_unsupported(
     if not unsupported:
         return
     for kernel in kernels:
-        for operation in kernel.walk():
+        for operation in walk(kernel):
             sentence = unsupported.get(type(operation))
             if sentence is not None:
                 raise UnavailableError(

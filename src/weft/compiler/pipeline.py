@@ -18,6 +18,7 @@ from weft.codegen.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
+from weft.compiler.depth import deep_recursion
 from weft.compiler.hooks import Hooks
 from weft.compiler.inspection import Inspection
 from weft.compiler.list_arguments import explained
@@ -87,7 +88,7 @@ def compile_function(
     edits = Hooks(hooks)
     with explained(source, arguments, keywords):
         traced = lower(source, signature, backend, artifacts, edits)
-    with edits.blamed(), reported(f"the target {backend.name}", source):
+    with deep_recursion(), edits.blamed(), reported(f"the target {backend.name}", source):
         code = away_from_signals(
             lambda: backend.compile(traced.module, target.architecture, options, artifacts)
         )
@@ -128,6 +129,7 @@ def _call_plan(signature: Signature, traced: TracedModule) -> CallPlan:
     )
 
 
+@deep_recursion()
 def lower(
     source: FunctionSource,
     signature: Signature,

@@ -118,8 +118,19 @@ class Expressions:
         return scope.lookup(name)
 
     def _binary(self, node: ast.BinOp) -> Any:
-        left, right = self.evaluate(node.left), self.evaluate(node.right)
-        return self.operate(node, type(node.op), left, right)
+        """A sum of a thousand terms leans to the left, so it is walked and not descended."""
+        spine = [node]
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        value = self.evaluate(spine[-1].left)
+        for inner in reversed(spine):
+            try:
+                value = self.operate(inner, type(inner.op), value, self.evaluate(inner.right))
+            except WeftError as error:
+                if error.location is None:
+                    error.location = self.frame.locate(inner)
+                raise
+        return value
 
     def operate(
         self,

@@ -41,6 +41,7 @@ from weft.dialects.cuda.kernel import (
 from weft.dialects.cuda.shared import DynamicSharedOp
 from weft.dialects.cuda.types import array_bytes
 from weft.dialects.printed_names import name_value
+from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.entry import tidy_entry
@@ -160,8 +161,8 @@ class TracedKernel:
         self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
         self.launch_checks: list[Callable[[int], None]] = []
-        self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in operation.walk())
-        self.dynamic_bytes = max(map(_dynamic_bytes, operation.walk()), default=0)
+        self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in walk(operation))
+        self.dynamic_bytes = max(map(_dynamic_bytes, walk(operation)), default=0)
 
     def finish(self) -> None:
         """Once all launches are known: a block size that all of them have becomes part of the kernel.
@@ -250,7 +251,7 @@ class KernelTable:
         Raises:
             CompileError: if a kernel is called and not launched.
         """
-        launches = [op for op in host.walk() if isinstance(op, LaunchExOp)]
+        launches = [op for op in walk(host) if isinstance(op, LaunchExOp)]
         launched = {op.kernel.string_value() for op in launches}
         self.kernels = [k for k in self.kernels if k.symbol in launched or not k.blocks]
         self._symbols.clear()

@@ -73,13 +73,15 @@ class NameAnalysis:
         always_live: names read by nested functions, which may be called anywhere.
     """
 
-    __slots__ = ("_assigned", "_exits", "_has_walrus", "_read", "always_live")
+    __slots__ = ("_assigned", "_exits", "_has_walrus", "_live", "_read", "always_live")
 
     def __init__(self, *, has_walrus: bool = True) -> None:
         self._has_walrus = has_walrus
         self._assigned: dict[ast.AST, Names] = {}
         self._read: dict[ast.AST, Names] = {}
         self._exits: dict[ast.AST, Exits] = {}
+        # By the first and the last of some statements of a block, and what is live behind them.
+        self._live: dict[tuple[ast.stmt, ast.stmt, Names], Names] = {}
         self.always_live: Names = NONE
 
     def assigned(self, nodes: Sequence[ast.AST]) -> Names:
@@ -171,11 +173,17 @@ class NameAnalysis:
 
     def live_before(self, statements: Sequence[ast.stmt], live_out: Names) -> Names:
         """Names whose values may be read from here on, where `live_out` may be read behind the statements."""
-        live = live_out
-        for statement in reversed(statements):
-            behind = live | live_out if self._exits_of(statement) else live
-            live = self._before(statement, behind)
-        return live | self.always_live
+        if not statements:
+            return live_out | self.always_live
+        # Every suffix of a block is asked for, one after the other.
+        key = (statements[0], statements[-1], live_out)
+        if key not in self._live:
+            live = live_out
+            for statement in reversed(statements):
+                behind = live | live_out if self._exits_of(statement) else live
+                live = self._before(statement, behind)
+                self._live[statement, statements[-1], live_out] = live
+        return self._live[key] | self.always_live
 
     def _before(self, node: ast.stmt, live: Names) -> Names:
         if isinstance(node, ast.If):

@@ -17,6 +17,7 @@ from weft.blame import is_the_users
 from weft.dialects.builder import Builder
 from weft.dialects.cuda.kernel import LaunchExOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
+from weft.dialects.walk import walk
 from weft.errors import (
     REPORT_HINT,
     CompileError,
@@ -109,7 +110,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
             "TOO_DEEP",
             f"'{source.name}' is nested too deeply for the compiler",
             hint="split the expression, or the helpers that call each other",
-            location=builder.location,
+            location=session.failed_at or builder.location,
         ) from error
     except Exception as error:
         if is_the_users(error):
@@ -181,7 +182,7 @@ def _written(block: Block, table: KernelTable, tensors: Sequence[Tensor]) -> fro
     written_by = {kernel.symbol: kernel.written for kernel in table.kernels}
     names = {tensor.ssa: tensor.name for tensor in tensors}
     found: set[str] = set()
-    for operation in block.walk():
+    for operation in walk(block):
         if isinstance(operation, LaunchExOp):
             for index in written_by[operation.kernel.string_value()]:
                 found.add(names[viewed(operation.args[index])])

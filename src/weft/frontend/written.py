@@ -14,6 +14,7 @@ from weft.dialects.cuda.memory import AllocaOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import TensorType
 from weft.dialects.cuda.views import ViewOp
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -30,7 +31,7 @@ def written_tensors(kernel: KernelOp) -> frozenset[int]:
     index_of = {argument: index for index, argument in enumerate(kernel.body.block.args)}
     tensors = frozenset(i for a, i in index_of.items() if isinstance(a.type, TensorType))
     found: set[int] = set()
-    for operation in kernel.walk():
+    for operation in walk(kernel):
         if operation is kernel or not operation.has_trait(MemoryWriteEffect):
             continue
         for operand in operation.operands:

@@ -15,6 +15,7 @@ from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import SHARED_MEMORY_BYTES, KernelOp
 from weft.dialects.cuda.shared import SharedOp
 from weft.dialects.cuda.types import array_bytes
+from weft.dialects.walk import walk
 from weft.errors import ValueRangeError
 from weft.language.shared import MAX_SHARED_BYTES
 
@@ -61,7 +62,7 @@ def _lay_out(kernel: KernelOp) -> None:
 
 
 def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:
-    return (operation for operation in kernel.walk() if isinstance(operation, SharedOp))
+    return (operation for operation in walk(kernel) if isinstance(operation, SharedOp))
 
 
 def _aligned(offset: int, alignment: int) -> int:

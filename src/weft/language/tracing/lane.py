@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 
 from weft.dialects.cuda.kernel import PROFILE_NAME
 from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.dialects.walk import walk
 from weft.errors import CompileError
 from weft.language import atomics, grid, memory, warp
 from weft.language.convert import truth
@@ -389,7 +390,7 @@ def _check_alone(builder: Builder, buffer: Tensor) -> None:
     Raises:
         CompileError: naming where the other was made.
     """
-    for op in builder.entry.walk():
+    for op in walk(builder.entry):
         if not isinstance(op, MarkOp) or op.mark.memory is None:
             continue
         if op.mark.memory.ssa is buffer.ssa:

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from weft.dialects.walk import walk
 from weft.errors import CompileError, ValueRangeError
 from weft.language.tracing.emit import Emitter
 from weft.language.values import Scalar, Tensor
@@ -128,7 +129,7 @@ class Marks:
     ) -> None:
         def end(name: str) -> None:
             # What a discarded attempt at tracing a loop left behind is not in the IR.
-            placed = [op for op in builder.entry.walk() if isinstance(op, MarkOp)]
+            placed = [op for op in walk(builder.entry) if isinstance(op, MarkOp)]
             finish(builder, name, [op for op in placed if op.owner is self])
 
         builder.at_end(end)

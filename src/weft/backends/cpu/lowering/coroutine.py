@@ -23,6 +23,7 @@ from weft.codegen.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -66,7 +67,7 @@ suspended:
 
 def waiting_operation(kernel: KernelOp) -> Operation | None:
     """The first operation at which a thread of the kernel may wait for another, or None."""
-    for operation in kernel.walk():
+    for operation in walk(kernel):
         if type(operation) in COOPERATION:
             return operation
         if isinstance(operation, scf.WhileOp) and may_wait(operation):
@@ -89,8 +90,8 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     table = module.add_global(
         f"private unnamed_addr constant [{len(sites)} x {site_type}] [{body}], align 8", "sites"
     )
-    uses_collectives = any(isinstance(op, COLLECTIVES) for op in kernel.walk())
-    uses_grid = any(isinstance(op, GridBarrierOp) for op in kernel.walk())
+    uses_collectives = any(isinstance(op, COLLECTIVES) for op in walk(kernel))
+    uses_grid = any(isinstance(op, GridBarrierOp) for op in walk(kernel))
     descriptor = module.add_global(
         "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32 } "
         f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "

@@ -25,6 +25,7 @@ from weft.codegen.launch import (
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of what the runtime has to know of a kernel; a driver would know it by itself."""
-    whole = any(isinstance(inner, GridBarrierOp) for inner in kernel.walk())
+    whole = any(isinstance(inner, GridBarrierOp) for inner in walk(kernel))
     most: Any = kernel.attributes.get("weft.max_threads")
     cluster: Any = op.attributes.get("weft.cluster")
     sizes: list[int] = [0] * 3 if cluster is None else [part.value.data for part in cluster.data]

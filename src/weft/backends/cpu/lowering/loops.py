@@ -24,6 +24,7 @@ from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.control_flow import print_for, print_for_in_strips, print_while
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, LoadOp
 from weft.dialects.cuda.types import TensorType
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorising
 
 def may_wait(loop: Operation) -> bool:
     """Whether a loop may wait for another thread: it has an atomic, or reads one place again and again."""
-    for operation in loop.walk():
+    for operation in walk(loop):
         if isinstance(operation, AtomicRmwOp | AtomicCasOp):
             return True
         if isinstance(operation, LoadOp) and _is_seen_by_others(operation):
@@ -79,7 +80,7 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
         print_for(printer, op)
         return
     each = work(body)
-    if any(_has_own_count(inner) for inner in body.walk()):
+    if any(_has_own_count(inner) for inner in walk(body)):
         print_for(printer, op, lambda inner: _print_round(inner, str(each)))
         return
 

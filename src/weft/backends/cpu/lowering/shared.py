@@ -16,6 +16,7 @@ from weft.codegen.tensor_value import TensorValue
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ _TOO_LARGE: Final = (
 
 def uses_shared_memory(kernel: KernelOp) -> bool:
     """Whether a kernel's threads share memory."""
-    return any(isinstance(op, SharedOp | DynamicSharedOp) for op in kernel.walk())
+    return any(isinstance(op, SharedOp | DynamicSharedOp) for op in walk(kernel))
 
 
 def _print_shared(printer: FunctionPrinter, op: SharedOp) -> None:

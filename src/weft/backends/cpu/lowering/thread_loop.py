@@ -35,6 +35,7 @@ from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
 from weft.dialects.cuda.timing import RecordOp
 from weft.dialects.cuda.types import TensorType
 from weft.dialects.cuda.views import StoreVectorOp
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -266,7 +267,7 @@ class _RowPrinter:
         self._guard = find_guard(body, analysis)
         self._threads: list[SSAValue] = [
             op.results[0]
-            for op in kernel.walk()
+            for op in walk(kernel)
             if isinstance(op, ThreadIdxOp) and op.dimension.data == "x"
         ]
         split = self._guard.operation if self._guard else None
@@ -378,18 +379,25 @@ def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, in
 
 def _has_effects(operation: Operation) -> bool:
     """Whether running an operation can be seen from outside the thread."""
-    return any(isinstance(inner, _EFFECTS) for inner in operation.walk())
+    return any(isinstance(inner, _EFFECTS) for inner in walk(operation))
 
 
 def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: RowAnalysis) -> bool:
     """Whether a store stands under a condition that differs between threads of a row."""
-    for operation in kernel.walk():
-        if not isinstance(operation, scf.IfOp) or operation is split:
+    looked_at: set[Operation] = set()
+    for operation in walk(kernel):
+        if not isinstance(operation, StoreOp | StoreVectorOp):
             continue
-        if analysis.varies(operation.cond) and any(
-            isinstance(inner, StoreOp | StoreVectorOp) for inner in operation.walk()
-        ):
-            return True
+        parent = operation.parent_op()
+        while parent is not None and parent not in looked_at:
+            looked_at.add(parent)
+            if (
+                isinstance(parent, scf.IfOp)
+                and parent is not split
+                and analysis.varies(parent.cond)
+            ):
+                return True
+            parent = parent.parent_op()
     return False
 
 

@@ -22,6 +22,7 @@ from weft.codegen.names import quoted
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
+from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
     """
     if number >= _FIRST_WITH_CLUSTERS:
         return
-    for op in module.walk():
+    for op in walk(module):
         if isinstance(op, LaunchExOp) and "weft.cluster" in op.attributes:
             raise UnavailableError(
                 "ARCHITECTURE",

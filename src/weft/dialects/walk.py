@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All operations in an operation, without recursion: `if`s a thousand levels deep take no longer than flat ones.
+
+In: an operation, or a block. Out: it and what is nested in it, in the order of the text. Next: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.ir import Operation
+
+
+def walk(root: Operation | Block) -> Iterator[Operation]:
+    """The operation itself, where it is one, and all operations inside, outer ones first.
+
+    xDSL's `walk` passes each operation through a generator per level.
+    """
+    waiting = list(root.ops)[::-1] if isinstance(root, Block) else [root]
+    while waiting:
+        operation = waiting.pop()
+        yield operation
+        if operation.regions:
+            inner = [
+                op for region in operation.regions for block in region.blocks for op in block.ops
+            ]
+            waiting += reversed(inner)
