@@ -224,8 +224,8 @@ def print_(builder: Builder, *arguments: object, **keywords: object) -> None:
     raise UnsupportedSyntaxError(
         "PRINT",
         "print is not available in compiled code",
-        hint=f'write weft.printf("{guess}\\n", ...) in a kernel, with a C format string; what a host function '
-        "returns, its caller can print",
+        hint=f'in a kernel use weft.printf("{guess}\\n", ...), which takes a C format string; from a host function, '
+        "return the value",
     )
 
 
