@@ -6,15 +6,18 @@ In: the library's path, PTX, options. Out: a cubin or an error text, and the log
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
 import re
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _INPUT_PTX: Final = 2
 _UNKNOWN_ARCHITECTURE: Final = (16, 17)  # NVJITLINK_ERROR_UNRECOGNIZED_ARCH, _UNSUPPORTED_ARCH
@@ -30,6 +33,48 @@ class LinkResult:
     lacks_architecture: bool = False
 
 
+class Calls:
+    """Calls of a library, any number at once; a fork waits until none is running.
+
+    The child would otherwise wait for ever for a lock of the library's that a thread holds which it does not have. The
+    interpreter's end waits, too: the process then destroys what daemon threads would still use.
+    """
+
+    __slots__ = ("_entry", "_held", "_running")
+
+    def __init__(self) -> None:
+        self._entry = threading.RLock()  # the thread that ends the interpreter may fork afterwards
+        self._running: set[threading.Lock] = set()
+        self._held: list[threading.Lock] = []
+        os.register_at_fork(
+            before=self._stop, after_in_parent=self._go_on, after_in_child=self._go_on
+        )
+        atexit.register(self._stop)
+
+    def run(self, call: Callable[[], LinkResult]) -> LinkResult:
+        """Calls it."""
+        running = threading.Lock()
+        with running:
+            with self._entry:
+                self._running.add(running)
+            try:
+                return call()
+            finally:
+                self._running.discard(running)
+
+    def _stop(self) -> None:
+        self._entry.acquire()
+        self._held = list(self._running)
+        for running in self._held:
+            running.acquire()
+
+    def _go_on(self) -> None:
+        for running in self._held:
+            running.release()
+        self._held = []
+        self._entry.release()
+
+
 class NvJitLink:
     """One loaded nvJitLink.
 
@@ -40,10 +85,11 @@ class NvJitLink:
         ToolchainError: if it cannot be loaded or is no nvJitLink.
     """
 
-    __slots__ = ("_library", "_major", "path")
+    __slots__ = ("_calls", "_library", "_major", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._calls = Calls()
         try:
             self._library = ctypes.CDLL(path)
         except OSError as error:
@@ -58,6 +104,9 @@ class NvJitLink:
 
     def link_ptx(self, ptx: str, options: Sequence[str]) -> LinkResult:
         """Assembles one PTX text."""
+        return self._calls.run(lambda: self._link(ptx, options))
+
+    def _link(self, ptx: str, options: Sequence[str]) -> LinkResult:
         data = ptx.encode()
         texts = [option.encode() for option in options]
         handle = ctypes.c_void_p()
