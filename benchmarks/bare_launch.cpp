@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "driver/cuda_abi.h"
+#include "driver/library/cuda_abi.h"
 
 using namespace weft::cuda;
 

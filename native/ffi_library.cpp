@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "module.h"
-#include "python/environment.h"
+#include "python/readers/environment.h"
 
 namespace weft {
 

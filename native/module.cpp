@@ -8,7 +8,7 @@
 
 #include "python/common.h"
 
-#include "driver/python_module.h"
+#include "driver/python/python_module.h"
 
 namespace weft {
 namespace {

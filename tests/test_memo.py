@@ -13,7 +13,7 @@ import weft
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import host_machine
 from weft.backends.registry import find_backend
-from weft.codegen import object_loader
+from weft.codegen.llvm import object_loader
 from weft.compiler.bare_launch import BareHost
 from weft.memo import kept
 

@@ -8,7 +8,7 @@
 
 #include <ctime>
 
-#include "python/deferred.h"
+#include "python/callbacks/deferred.h"
 #include "python/gil.h"
 
 namespace weft {

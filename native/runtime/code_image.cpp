@@ -3,8 +3,8 @@
 // Ownership of linked code.
 #include "runtime/code_image.h"
 
-#include "driver/device_program.h"
-#include "python/deferred.h"
+#include "driver/devices/device_program.h"
+#include "python/callbacks/deferred.h"
 
 weft_code_image::weft_code_image(PyObject* loaded, weft::DeviceProgram* program, weft_state** state_slot,
                                  int32_t load_policy)

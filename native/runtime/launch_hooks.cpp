@@ -10,8 +10,8 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/deferred.h"
-#include "python/foreign_error.h"
+#include "python/callbacks/deferred.h"
+#include "python/errors/foreign_error.h"
 #include "python/gil.h"
 
 namespace weft {

@@ -8,8 +8,8 @@
 
 #include "module.h"
 #include "python/common.h"
-#include "python/deferred.h"
-#include "python/foreign_error.h"
+#include "python/callbacks/deferred.h"
+#include "python/errors/foreign_error.h"
 #include "python/gil.h"
 
 namespace weft {

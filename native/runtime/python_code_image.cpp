@@ -7,8 +7,8 @@
 
 #include <new>
 
-#include "driver/device_program.h"
-#include "driver/python_module.h"
+#include "driver/devices/device_program.h"
+#include "driver/python/python_module.h"
 #include "module.h"
 #include "python/common.h"
 #include "runtime/failure.h"

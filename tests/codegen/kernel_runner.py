@@ -18,16 +18,21 @@ from weft.arguments.signature import infer_signature
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, host_machine
 from weft.backends.registry import find_backend
-from weft.codegen.kernel_parameters import DIM, POINTER, kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of
-from weft.codegen.object_loader import load_object
-from weft.codegen.optimize import emit_object, parse, run_pipeline
+from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.llvm.optimize import emit_object, parse, run_pipeline
+from weft.codegen.operations.kernel_parameters import (
+    DIM,
+    POINTER,
+    kernel_parameters,
+    parameter_bytes,
+)
+from weft.codegen.operations.launch import kernels_of
 from weft.codegen.runtime_abi import ROWS
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions
 from weft.compiler.pipeline import lower
 from weft.dialects.context import make_context
-from weft.frontend.source import read_source
+from weft.frontend.source.text import read_source
 
 CONTEXT = make_context()
 

@@ -19,9 +19,9 @@ from tests.conformance.harness import NUMPY_TYPES, Exported, define, run_threads
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, machine_of
-from weft.codegen.launch import kernels_of
-from weft.codegen.optimize import emit_object, parse, run_pipeline
-from weft.language.atomics import ATOMIC_DTYPES
+from weft.codegen.llvm.optimize import emit_object, parse, run_pipeline
+from weft.codegen.operations.launch import kernels_of
+from weft.language.memory.atomics import ATOMIC_DTYPES
 
 DTYPES = list(NUMPY_TYPES)
 NUMBERS = [dtype for dtype in DTYPES if dtype is not weft.bool_]

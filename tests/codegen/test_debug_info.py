@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, IntAttr, StringAttr, UnknownLoc
 
-from weft.codegen.debug_info import LINE_TABLES, DebugInfo
-from weft.codegen.names import quoted
+from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
+from weft.codegen.llvm.names import quoted
 
 PROGRAM = """\
 import numpy as np

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import pytest
 from llvmlite.binding import ffi
 
-from weft.codegen.optimize import initialize
+from weft.codegen.llvm.optimize import initialize
 
 
 class Interrupt(BaseException):
@@ -106,7 +106,7 @@ def test_a_fork_waits_for_the_call_of_another_thread_and_the_child_has_the_lock(
 
 END = """
 import threading, time
-from weft.codegen.optimize import initialize
+from weft.codegen.llvm.optimize import initialize
 import llvmlite.binding as llvm
 initialize("native")
 called = [0]

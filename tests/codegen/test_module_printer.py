@@ -10,9 +10,9 @@ from weft.backends.cpu.lowering.tables import KERNEL_ROWS
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import host_machine
+from weft.codegen.llvm.module_printer import ModulePrinter
+from weft.codegen.llvm.optimize import parse
 from weft.codegen.math_library.library import LIBRARY
-from weft.codegen.module_printer import ModulePrinter
-from weft.codegen.optimize import parse
 from weft.errors import InternalCompilerError
 
 

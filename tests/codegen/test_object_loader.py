@@ -8,8 +8,8 @@ import ctypes
 import pytest
 
 from weft.backends.host import host_machine
-from weft.codegen.object_loader import load_object
-from weft.codegen.optimize import emit_object, parse
+from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.llvm.optimize import emit_object, parse
 from weft.errors import InternalCompilerError
 
 TEXT = """

@@ -7,7 +7,7 @@ import gc
 from pathlib import Path
 
 from weft.backends.host import host_machine
-from weft.codegen.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 
 KERNEL = """
 define float @scaled{0}(ptr %values, i64 %i) {{

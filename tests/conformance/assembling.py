@@ -22,9 +22,9 @@ from weft.backends.cuda.lowering.tables import KERNEL_ROWS
 from weft.backends.cuda.stages import emit_ptx
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
-from weft.codegen.debug_info import DIRECTIVES, DebugInfo
-from weft.codegen.launch import kernels_of
-from weft.codegen.module_printer import ModulePrinter
+from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
+from weft.codegen.operations.launch import kernels_of
+from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.compiler import pipeline
 from weft.errors import ValueRangeError, WeftError
 

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES, Exported, define
-from weft.language.atomics import ATOMIC_DTYPES
+from weft.language.memory.atomics import ATOMIC_DTYPES
 
 THREADS = 40
 OPERATIONS = {

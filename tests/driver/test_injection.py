@@ -358,7 +358,7 @@ def test_the_scenarios_call_every_driver_function_that_weft_uses(tmp_path: Path)
     called: set[str] = set()
     for scenario in SCENARIOS.values():
         called |= set(learn(scenario, tmp_path)[0])
-    table = (ROOT / "native/driver/driver_functions.h").read_text()
+    table = (ROOT / "native/driver/library/driver_functions.h").read_text()
     used = set(re.findall(r"ROW\((cu\w+)", table))
     # Asked after a failure, or before the driver is chosen: these cannot fail in a way of their own.
     assert used - called == {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}

@@ -66,7 +66,7 @@ def test_the_oldest_supported_driver_loads_without_the_newer_functions(fake: Fak
 def functions(optional: bool) -> list[str]:
     """The rows of the table of driver functions that an older driver may lack, or the others."""
     rows = re.findall(
-        r"ROW\((cu\w+), (\d+)", (ROOT / "native/driver/driver_functions.h").read_text()
+        r"ROW\((cu\w+), (\d+)", (ROOT / "native/driver/library/driver_functions.h").read_text()
     )
     return [name for name, version in rows if (int(version) > 12000) == optional]
 

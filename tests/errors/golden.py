@@ -16,7 +16,7 @@ import weft
 from weft.arguments.base import MISSING
 from weft.arguments.signature import infer_signature
 from weft.errors import WeftError
-from weft.frontend.source import read_source
+from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.types.dtype import DType
 

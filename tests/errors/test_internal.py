@@ -10,7 +10,7 @@ import pytest
 import weft
 from tests.frontend.tracing import trace_kernel
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.frontend import attributes
+from weft.frontend.expressions import attributes
 
 # A function of weft, as far as its module's name says.
 _NAMESPACE = {"__name__": "weft.broken"}

@@ -20,9 +20,9 @@ from weft import _native
 from weft.arguments.base import DeclaredParameter
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.host import HOST_SYMBOLS, host_machine
-from weft.codegen.module_printer import ModulePrinter, symbols_of
-from weft.codegen.object_loader import load_object
-from weft.codegen.optimize import emit_object, parse
+from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
+from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.llvm.optimize import emit_object, parse
 from weft.codegen.tables import HOST_FUNCTION
 from weft.compiler.call_plan import make_call_plan
 from weft.dialects.cuda.memory import DimOp, StrideOp

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from tests.frontend.tracing import trace_kernel, vector
-from weft.frontend.captured import snapshot
+from weft.frontend.state.captured import snapshot
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]

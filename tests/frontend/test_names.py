@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from weft.frontend.names import NameAnalysis
+from weft.frontend.source.names import NameAnalysis
 
 
 def parsed(text):

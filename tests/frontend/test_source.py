@@ -14,7 +14,7 @@ import pytest
 
 import weft
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
-from weft.frontend.source import read_source
+from weft.frontend.source.text import read_source
 
 
 def plain(a, b=2, *, c: weft.f32 = 1.0):

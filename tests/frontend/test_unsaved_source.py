@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from weft.frontend import unsaved_source
+from weft.frontend.source import unsaved_text as unsaved_source
 
 PROGRAM = """\
 import weft, numpy

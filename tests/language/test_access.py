@@ -11,8 +11,8 @@ from weft.errors import (
     TypeMismatchError,
     ValueRangeError,
 )
-from weft.language.access import attribute, dim, load, store, stride
-from weft.language.convert import constant
+from weft.language.memory.access import attribute, dim, load, store, stride
+from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES

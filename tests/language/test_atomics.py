@@ -9,7 +9,7 @@ from tests.language.tracing import Trace
 from weft.dialects.cuda.memory import MEMORY_ORDERS, MEMORY_SCOPES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
-from weft.language.atomics import ATOMIC_DTYPES
+from weft.language.memory.atomics import ATOMIC_DTYPES
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 

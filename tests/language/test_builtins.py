@@ -13,7 +13,7 @@ from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError
 from weft.language import resolve
 from weft.language.builtins import BUILTINS
-from weft.language.convert import constant
+from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES

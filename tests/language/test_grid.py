@@ -10,7 +10,7 @@ from xdsl.ir import Block
 from tests.language.tracing import Trace
 from weft.errors import NameResolutionError
 from weft.language import resolve
-from weft.language.access import attribute
+from weft.language.memory.access import attribute
 from weft.types import dtype as types
 
 COORDINATES = ["thread_idx", "block_idx", "block_dim", "grid_dim"]

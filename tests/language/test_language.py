@@ -12,8 +12,8 @@ from tests.architecture.source_tree import run_python
 from weft.errors import NameResolutionError, UnavailableError
 from weft.language import LANGUAGE, NAMESPACES, LanguageName, language_name, resolve
 from weft.language.builtins import BUILTINS
-from weft.language.grid import Coordinate
 from weft.language.operation import Operation
+from weft.language.threads.grid import Coordinate
 
 
 @pytest.mark.parametrize("name", LANGUAGE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.operators import binary, compare, logical_not, unary
+from weft.language.numbers.operators import binary, compare, logical_not, unary
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError
-from weft.language.operators import binary
+from weft.language.numbers.operators import binary
 from weft.types import dtype as types
 
 

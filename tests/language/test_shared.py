@@ -9,7 +9,7 @@ from xdsl.ir import Block
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import resolve
-from weft.language.access import attribute, load, store
+from weft.language.memory.access import attribute, load, store
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.operators import binary
-from weft.language.vectors import load_vector, store_vector
+from weft.language.memory.vectors import load_vector, store_vector
+from weft.language.numbers.operators import binary
 from weft.types import dtype as types
 
 

@@ -9,9 +9,9 @@ from tests.language.tracing import Trace
 from weft.dialects.cuda.memory import LoadOp
 from weft.dialects.cuda.views import ViewOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
-from weft.language.access import attribute
+from weft.language.memory.access import attribute
+from weft.language.memory.views import is_part, subscript
 from weft.language.values import Scalar, Tensor, shape_text
-from weft.language.views import is_part, subscript
 from weft.types import dtype as types
 
 WHOLE = slice(None)

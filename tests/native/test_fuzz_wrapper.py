@@ -23,7 +23,7 @@ from weft.arguments.shape import Shape
 from weft.arguments.stream import Stream
 from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.backends.host import host_machine
-from weft.codegen.optimize import emit_object, parse
+from weft.codegen.llvm.optimize import emit_object, parse
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.ffi.library import find_ffi_library
 from weft.types.dims import sym

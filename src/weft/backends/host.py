@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import llvmlite.binding as llvm
 from xdsl.dialects import func
 
-from weft.codegen.host_function import print_host_function
-from weft.codegen.optimize import initialize
-from weft.codegen.target import Target
+from weft.codegen.llvm.optimize import initialize
+from weft.codegen.llvm.target import Target
+from weft.codegen.operations.host_function import print_host_function
 from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
 from weft.memo import kept
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
-    from weft.codegen.module_printer import SymbolPrinter
+    from weft.codegen.llvm.module_printer import SymbolPrinter
 
 # What LLVM expands inline, or turns into a call of libm, on every 64-bit CPU.
 INTRINSICS: Final = frozenset(

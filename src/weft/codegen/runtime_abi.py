@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from weft import _native
 
 if TYPE_CHECKING:
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 # weft_state
 STATE_TABLE: Final = 0

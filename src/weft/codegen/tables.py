@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.atomics import ATOMICS
-from weft.codegen.control_flow import CONTROL_FLOW
-from weft.codegen.conversions import CONVERSIONS
-from weft.codegen.floating_point import FLOATING_POINT
-from weft.codegen.host_function import HOST
-from weft.codegen.integer import INTEGER
-from weft.codegen.mathematics import MATHEMATICS
-from weft.codegen.memory import MEMORY, print_dim, print_stride
-from weft.codegen.views import VIEWS, print_view
+from weft.codegen.operations.atomics import ATOMICS
+from weft.codegen.operations.control_flow import CONTROL_FLOW
+from weft.codegen.operations.conversions import CONVERSIONS
+from weft.codegen.operations.floating_point import FLOATING_POINT
+from weft.codegen.operations.host_function import HOST
+from weft.codegen.operations.integer import INTEGER
+from weft.codegen.operations.mathematics import MATHEMATICS
+from weft.codegen.operations.memory import MEMORY, print_dim, print_stride
+from weft.codegen.operations.views import VIEWS, print_view
 from weft.dialects.cuda.memory import DimOp, StrideOp
 from weft.dialects.cuda.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.module_printer import OperationPrinter
+    from weft.codegen.llvm.module_printer import OperationPrinter
 
 SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
     **INTEGER,

@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
-from weft.frontend.source import read_source
+from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
 from weft.runtime.specialisations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames

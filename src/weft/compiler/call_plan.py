@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.base import ArgumentKind
     from weft.arguments.signature import Signature
-    from weft.frontend.results import RestoredResult
+    from weft.frontend.functions.results import RestoredResult
 
 _WRITTEN: Final = 1
 _STREAM: Final = 2
@@ -42,7 +42,7 @@ def make_call_plan(
             items of containers; a read-only array is refused there.
         returns_objects: whether it returns a tensor that it was given, so that tensors must arrive as
             counted objects.
-        result: what becomes of a returned tuple and its items; see `weft.frontend.results`.
+        result: what becomes of a returned tuple and its items; see `weft.frontend.functions.results`.
     """
     passed = signature.passed
     defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}

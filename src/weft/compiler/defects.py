@@ -23,7 +23,7 @@ from weft.errors import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from weft.frontend.source import FunctionSource
+    from weft.frontend.source.text import FunctionSource
 
 # A library that is missing is the machine's matter, a variable's value the user's, and no memory everybody's.
 _NOT_OURS: Final = (WeftError, EnvironmentVariableError, ImportError, MemoryError)

@@ -16,7 +16,7 @@ from weft.errors import CompileError, SignatureError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from weft.frontend.source import FunctionSource
+    from weft.frontend.source.text import FunctionSource
 
 # What is said of a tuple where a tensor would do.
 _CODES: Final = ("TARGET", "INDEX_STAGED", "UNKNOWN_ATTRIBUTE", "KERNEL_ARGUMENT")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.registry import find_backend
 from weft.backends.worker import away_from_signals
-from weft.codegen.object_loader import load_object
+from weft.codegen.llvm.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
@@ -29,7 +29,7 @@ from weft.compiler.target_choice import choose_target
 from weft.config import config
 from weft.errors import REPORT_HINT, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
-from weft.frontend.source import read_source
+from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.runtime.call_times import CallTimes
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from weft._native import CallPlan
     from weft.backends.base import Backend
     from weft.compiler.hooks import PostCompileHook
-    from weft.frontend.source import FunctionSource
+    from weft.frontend.source.text import FunctionSource
     from weft.frontend.trace import TracedModule
     from weft.language.functions import HostFunction
 

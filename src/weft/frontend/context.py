@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import CompileError, TypeMismatchError
-from weft.frontend.captured import Captures
-from weft.frontend.names import NONE
 from weft.frontend.scope import Scope
-from weft.frontend.source import read_source
-from weft.frontend.state import State
+from weft.frontend.source.names import NONE
+from weft.frontend.source.text import read_source
+from weft.frontend.state.captured import Captures
+from weft.frontend.state.changes import State
 
 if TYPE_CHECKING:
     import ast
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from weft.dialects.builder import Builder
-    from weft.frontend.loop import Loop
-    from weft.frontend.names import Names
-    from weft.frontend.source import FunctionNode, FunctionSource
+    from weft.frontend.control_flow.loop import Loop
+    from weft.frontend.source.names import Names
+    from weft.frontend.source.text import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
     from weft.location import SourceLocation

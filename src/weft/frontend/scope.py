@@ -17,9 +17,9 @@ from weft.language import LanguageName, hint_for, resolve
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
-    from weft.frontend.captured import Captures
-    from weft.frontend.names import Names
-    from weft.frontend.source import FunctionSource
+    from weft.frontend.source.names import Names
+    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.state.captured import Captures
     from weft.location import SourceLocation
 
 _BUILTINS: Final = vars(builtins)

@@ -14,19 +14,20 @@ from xdsl.ir import BlockArgument
 
 from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend import constants, for_loops, matching, short_circuit, while_loops
-from weft.frontend.attributes import item, refuse_elements
-from weft.frontend.comprehensions import unpack
 from weft.frontend.context import HOST, FrontendCallable
-from weft.frontend.control_flow import Fork, guard
-from weft.frontend.expressions import Expressions
-from weft.frontend.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
-from weft.frontend.refusals import outer_assignment, refusal
+from weft.frontend.control_flow import for_loops, while_loops
+from weft.frontend.control_flow.branches import Fork, guard
+from weft.frontend.expressions import constants, matching, short_circuit
+from weft.frontend.expressions.attributes import item, refuse_elements
+from weft.frontend.expressions.comprehensions import unpack
+from weft.frontend.expressions.expression import Expressions
 from weft.frontend.scope import Conflict, Undefined, return_type_error
+from weft.frontend.source.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.source.refusals import outer_assignment, refusal
 from weft.frontend.structure import contains_staged
-from weft.language import access
-from weft.language.convert import materialize
 from weft.language.debug import emit_assert
+from weft.language.memory import access
+from weft.language.numbers.convert import materialize
 from weft.language.operation import Operation
 from weft.language.values import Scalar, StagedContext, Tensor, is_staged
 from weft.types.dtype import DType
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weft.frontend.context import Frame
-    from weft.frontend.names import Names
     from weft.frontend.scope import Scope
-    from weft.frontend.source import FunctionNode
+    from weft.frontend.source.names import Names
+    from weft.frontend.source.text import FunctionNode
 
 
 # What an array is called until it is assigned to a variable.

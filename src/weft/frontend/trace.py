@@ -26,15 +26,15 @@ from weft.errors import (
     WeftError,
 )
 from weft.frontend.context import HOST, Context, Frame, Session
-from weft.frontend.entry import tidy_entry
-from weft.frontend.host import KernelLauncher
-from weft.frontend.inlining import inline, local_names
-from weft.frontend.kernels import KernelTable
-from weft.frontend.names import RESULT
-from weft.frontend.parameters import host_parameters
-from weft.frontend.results import Results
+from weft.frontend.functions.entry import tidy_entry
+from weft.frontend.functions.host import KernelLauncher
+from weft.frontend.functions.inlining import inline, local_names
+from weft.frontend.functions.kernels import KernelTable
+from weft.frontend.functions.parameters import host_parameters
+from weft.frontend.functions.results import Results
+from weft.frontend.functions.written import viewed
+from weft.frontend.source.names import RESULT
 from weft.frontend.statements import Statements
-from weft.frontend.written import viewed
 from weft.language.values import Tensor
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from weft.arguments.signature import Signature
-    from weft.frontend.captured import CapturedValue
-    from weft.frontend.results import RestoredResult
-    from weft.frontend.source import FunctionSource
+    from weft.frontend.functions.results import RestoredResult
+    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.state.captured import CapturedValue
 
 
 class TracedModule:

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.dialects import math
 
 from weft.errors import TypeMismatchError
-from weft.language.access import dim
 from weft.language.control import make_range, range_dtype
-from weft.language.convert import convert, expect_scalar, truth
 from weft.language.debug import print_
+from weft.language.memory.access import dim
+from weft.language.numbers.convert import convert, expect_scalar, truth
+from weft.language.numbers.operators import binary
+from weft.language.numbers.promotion import float_dtype
+from weft.language.numbers.rounding import (
+    emit_absolute,
+    emit_extreme,
+    emit_rounding,
+    extreme_of_constants,
+)
 from weft.language.operation import Operation, operation
-from weft.language.operators import binary
-from weft.language.promotion import float_dtype
-from weft.language.rounding import emit_absolute, emit_extreme, emit_rounding, extreme_of_constants
 from weft.language.values import Scalar, Tensor, describe, is_staged
 from weft.types import dtype as types
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith
 
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
-from weft.language.convert import expect_scalar, to_common, truth
+from weft.language.numbers.convert import expect_scalar, to_common, truth
+from weft.language.numbers.operators import binary, compare, unary
+from weft.language.numbers.promotion import common_dtype, index_dtype
 from weft.language.operation import operation
-from weft.language.operators import binary, compare, unary
-from weft.language.promotion import common_dtype, index_dtype
 from weft.language.values import Scalar, describe, is_staged, item_text
 from weft.types import dtype as types
 

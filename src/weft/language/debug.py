@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
-from weft.language.constants import default_dtype
-from weft.language.convert import constant, convert, operand, truth
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant, convert, operand, truth
 from weft.language.operation import operation
 from weft.language.values import Scalar, describe, is_staged
 from weft.types import dtype as types

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.constants import default_dtype
-from weft.language.convert import constant, operand
 from weft.language.ir_types import ir_type
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant, operand
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types.dtype import DType

@@ -17,7 +17,7 @@ from weft.dialects.cuda.shared import SharedOp
 from weft.dialects.cuda.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import ValueRangeError
-from weft.language.shared import MAX_SHARED_BYTES
+from weft.language.memory.shared import MAX_SHARED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.language import LanguageName
-    from weft.language.profiler import CudaProfiler as CudaProfiler
-    from weft.language.profiler import Profiler as Profiler
+    from weft.language.profiling.profiler import CudaProfiler as CudaProfiler
+    from weft.language.profiling.profiler import Profiler as Profiler
     from weft.profiler.buffers import buffer as buffer
     from weft.profiler.buffers import prepare as prepare
     from weft.profiler.calibration import Calibration as Calibration

@@ -15,7 +15,7 @@ from tests.codegen.kernel_runner import CpuKernel, parse_module, tensor
 from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.backends.host import machine_of
-from weft.codegen.launch import kernels_of
+from weft.codegen.operations.launch import kernels_of
 
 PREDICATES = ("slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge", "eq", "ne")
 MODEL = {

@@ -14,7 +14,7 @@ from weft.backends.cuda.stages import emit_ptx, print_host, print_kernels
 from weft.backends.cuda.target import ARCHITECTURES, cuda_machine
 from weft.backends.host import host_machine
 from weft.backends.registry import find_backend
-from weft.codegen.launch import kernels_of
+from weft.codegen.operations.launch import kernels_of
 from weft.config import override
 from weft.errors import OptionError, ToolchainError
 

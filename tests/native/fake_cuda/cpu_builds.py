@@ -10,7 +10,7 @@ import weft
 from weft.backends.cpu.backend import CpuBackend
 from weft.backends.cpu.lowering.coroutine import scratch_symbol
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
-from weft.codegen.object_loader import load_object
+from weft.codegen.llvm.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions
 

@@ -19,7 +19,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "driver/driver_functions.h"
+#include "driver/library/driver_functions.h"
 
 namespace fake {
 

@@ -12,8 +12,8 @@ from weft.backends.base import Job, run_stages
 from weft.backends.cpu.remarks import engine_remark
 from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
 from weft.backends.host import entry_symbols
-from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of, scratch_bytes
+from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.operations.launch import kernels_of, scratch_bytes
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
 

@@ -16,10 +16,10 @@ from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTE
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.backends.refusal import refuse_unsupported
-from weft.codegen.debug_info import LINE_TABLES, DebugInfo
-from weft.codegen.launch import kernels_of
-from weft.codegen.module_printer import ModulePrinter, symbols_of
-from weft.codegen.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
+from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
+from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.operations.launch import kernels_of
 from weft.dialects.cuda.kernel import KernelOp
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, 
 from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
 from weft.backends.worker import Worker
-from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of, scratch_bytes
+from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.operations.launch import kernels_of, scratch_bytes
 from weft.runtime.object_code import KernelInfo, ObjectCode, Remark
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.debug_info import path_in_ptx
+from weft.codegen.llvm.debug_info import path_in_ptx
 from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:

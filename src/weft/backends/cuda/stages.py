@@ -17,10 +17,10 @@ from weft.backends.cuda.register_limit import take_register_limit
 from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
 from weft.backends.cuda.toolchain import Assembly, assemble
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
-from weft.codegen.debug_info import DIRECTIVES, DebugInfo
-from weft.codegen.launch import kernels_of
-from weft.codegen.module_printer import ModulePrinter, symbols_of
-from weft.codegen.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
+from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
+from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.codegen.operations.launch import kernels_of
 from weft.dialects.cuda.kernel import KernelOp
 from weft.errors import ToolchainError
 

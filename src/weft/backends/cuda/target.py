@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
 
-from weft.codegen.optimize import initialize
-from weft.codegen.target import Target
+from weft.codegen.llvm.optimize import initialize
+from weft.codegen.llvm.target import Target
 from weft.errors import OptionError
 from weft.memo import kept
 

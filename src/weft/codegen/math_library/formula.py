@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from weft.codegen.llvm_types import f32_text, f64_text
+from weft.codegen.llvm.types import f32_text, f64_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
     Operand = str | float
     LibraryEntry = Callable[[ModulePrinter], str]

@@ -14,8 +14,8 @@ from weft.codegen.math_library.exponential import KINDS, rounded
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
+    from weft.codegen.llvm.module_printer import ModulePrinter
     from weft.codegen.math_library.formula import LibraryEntry
-    from weft.codegen.module_printer import ModulePrinter
 
 _TWO_OVER_PI: Final = 0.6366197723675814
 _HALF_PI: Final = {
@@ -187,7 +187,7 @@ def _signed(f: Formula, x: str, r: str, quadrant: str) -> tuple[str, str]:
 
 
 def _f64(value: float) -> str:
-    from weft.codegen.llvm_types import f64_text
+    from weft.codegen.llvm.types import f64_text
 
     return f64_text(value)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.names import path_stem
+from weft.codegen.llvm.names import path_stem
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
     ARRAY,

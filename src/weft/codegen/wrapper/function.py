@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.names import global_name
+from weft.codegen.llvm.names import global_name
 from weft.codegen.wrapper.calls import print_device_guard, print_environment_stream
 from weft.codegen.wrapper.containers import (
     print_as_dim,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 STATE_SYMBOL: Final = "weft_state"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.host_function import flattened_types
+from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
 from weft.dialects.cuda.types import TensorType
 from weft.dialects.ffi.call import DeviceGuardOp
@@ -18,7 +18,7 @@ from weft.dialects.ffi.call import DeviceGuardOp
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
     from weft.dialects.ffi.arguments import DecodeOp
     from weft.dialects.ffi.checks import CheckDimOp, CheckStrideOp
     from weft.dialects.ffi.function import FuncOp

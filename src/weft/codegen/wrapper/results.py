@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DictionaryAttr
 
-from weft.codegen.llvm_types import memory_type
-from weft.codegen.names import local_stem
+from weft.codegen.llvm.names import local_stem
+from weft.codegen.llvm.types import memory_type
 from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
 from weft.dialects.ffi.results import tuple_items

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weft.backends.base import Job, Stage, run_stages
 from weft.backends.cpu.stages import print_host, print_kernels
 from weft.backends.host import entry_symbols, machine_of
-from weft.codegen.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.launch import kernels_of, scratch_bytes
-from weft.codegen.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.operations.launch import kernels_of, scratch_bytes
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
 from weft.types.device import CPU

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 from xdsl.ir import Block
 
-from weft.codegen.conversions import CONVERSIONS
-from weft.codegen.floating_point import FLOATING_POINT
-from weft.codegen.integer import INTEGER
-from weft.codegen.mathematics import MATHEMATICS
+from weft.codegen.operations.conversions import CONVERSIONS
+from weft.codegen.operations.floating_point import FLOATING_POINT
+from weft.codegen.operations.integer import INTEGER
+from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.dialects.cuda.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.memory import DimOp, StrideOp

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.atomics import (
+from weft.codegen.llvm.types import size_in_bytes
+from weft.codegen.operations.atomics import (
     AtomicAccess,
     atomic_rows,
     atomic_value,
     llvm_instruction,
     llvm_swap,
 )
-from weft.codegen.llvm_types import size_in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _EXTREMA: Final = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 

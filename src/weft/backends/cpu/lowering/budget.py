@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 
-from weft.codegen.function_printer import FunctionPrinter
+from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.runtime_abi import call_row
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, SSAValue
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 BUDGET: Final = 1 << 18  # operations: 0.1 ms of simple ones, beside 20 ns for the question
 # Key of the budget's address, a `ptr` to an i32, among a printer's coordinates.

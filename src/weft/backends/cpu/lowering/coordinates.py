@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
 def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:

@@ -18,8 +18,8 @@ from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, Corouti
 from weft.backends.cpu.lowering.local import LocalMemory
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
-from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.names import global_name
+from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.barrier import GridBarrierOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
@@ -28,7 +28,7 @@ from weft.dialects.walk import walk
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 _AXES: Final = ("x", "y", "z")
 # Offsets in weft_cpu_block.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import i32
 
 from weft import _native
-from weft.codegen.debug_info import source_position
-from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type, size_in_bytes
+from weft.codegen.llvm.debug_info import source_position
+from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, size_in_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 # enum weft_thread_state
 READY: Final = 0

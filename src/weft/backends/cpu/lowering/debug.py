@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
-from weft.codegen.debug_info import source_position
+from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.kernel import KernelOp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 FAILURE_ASSERTION: Final = _native.FAILURE_KINDS.index("assertion")
 """enum weft_failure_kind: `place` is file and line, `expected` the condition's text."""

@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.affine import Checkpoint, RowAnalysis, is_pure
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _SWAPPED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}

@@ -15,8 +15,8 @@ from weft.backends.cpu.lowering.scratch import print_allocations, print_frees
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
-from weft.codegen.kernel_parameters import parameter_bytes
-from weft.codegen.launch import (
+from weft.codegen.operations.kernel_parameters import parameter_bytes
+from weft.codegen.operations.launch import (
     launched_kernel,
     print_launch_structure,
     print_parameter_buffer,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm_types import memory_type, size_in_bytes
-from weft.codegen.memory import print_alloca
-from weft.codegen.tensor_value import TensorValue
+from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.operations.memory import print_alloca
+from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.cuda.memory import AllocaOp
 from weft.errors import ValueRangeError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.cuda.kernel import KernelOp
 
 STACK_BYTES: Final = 16 * 1024  # of all arrays of a kernel that stay on the stack

@@ -21,7 +21,7 @@ from weft.backends.cpu.lowering.budget import (
 )
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
-from weft.codegen.control_flow import print_for, print_for_in_strips, print_while
+from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
 from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, LoadOp
 from weft.dialects.cuda.types import TensorType
 from weft.dialects.walk import walk
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorising
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.codegen.launch import scratch_bytes
-from weft.codegen.llvm_types import f64_text
+from weft.codegen.llvm.types import f64_text
+from weft.codegen.operations.launch import scratch_bytes
 from weft.codegen.runtime_abi import call_row, table_of_frame
 
 if TYPE_CHECKING:
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
 
 _KIND: Final = _native.FAILURE_KINDS.index("integer_range")

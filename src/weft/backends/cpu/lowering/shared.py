@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen import runtime_abi as abi
-from weft.codegen.llvm_types import f64_text, memory_type, size_in_bytes
-from weft.codegen.tensor_value import TensorValue
+from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
+from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
 from weft.dialects.cuda.types import DYNAMIC
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _TOO_LARGE: Final = (
     "the dynamic_shared array ends within what the launch asks for with shared_memory_bytes"

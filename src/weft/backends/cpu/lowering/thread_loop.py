@@ -23,11 +23,11 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.codegen import runtime_abi as abi
-from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
-from weft.codegen.llvm_types import llvm_type, size_in_bytes
-from weft.codegen.names import global_name, local_stem
-from weft.codegen.tensor_value import TensorValue
+from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.names import global_name, local_stem
+from weft.codegen.llvm.types import llvm_type, size_in_bytes
+from weft.codegen.operations.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
+from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.grid import ThreadIdxOp
 from weft.dialects.cuda.kernel import KernelOp, ReturnOp
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.backends.cpu.lowering.guard import Guard
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 _EFFECTS: Final = (
     *(StoreOp, StoreVectorOp, AtomicRmwOp, AtomicCasOp),

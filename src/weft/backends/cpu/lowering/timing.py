@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
 def _print_timer(printer: FunctionPrinter, op: TimerOp) -> None:

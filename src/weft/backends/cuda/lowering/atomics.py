@@ -10,21 +10,21 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.atomics import (
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
+from weft.codegen.operations.atomics import (
     AtomicAccess,
     atomic_rows,
     atomic_value,
     llvm_instruction,
     llvm_swap,
 )
-from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from xdsl.ir import Attribute, Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _PTX_SCOPES: Final = {"block": "cta", "device": "gpu", "system": "sys"}
 _PTX_ORDERS: Final = {

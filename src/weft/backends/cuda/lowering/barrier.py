@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _REDUCTIONS: Final = {"count": ("i32", "popc"), "and": ("i1", "and"), "or": ("i1", "or")}
 # The workspace of a cooperative launch: its address is in two environment registers, the high half first; behind

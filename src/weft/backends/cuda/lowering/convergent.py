@@ -15,7 +15,7 @@ from weft.errors import UnavailableError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
 def call_together(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.debug_info import source_position
-from weft.codegen.llvm_types import llvm_type, size_in_bytes
+from weft.codegen.llvm.debug_info import source_position
+from weft.codegen.llvm.types import llvm_type, size_in_bytes
 from weft.dialects.cuda.debug import AssertOp, PrintfOp
 from weft.dialects.cuda.kernel import KernelOp
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
 def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm_types import llvm_type
-from weft.codegen.names import quoted
+from weft.codegen.llvm.types import llvm_type
+from weft.codegen.llvm.names import quoted
 from weft.dialects.cuda.inline_ptx import InlinePtxOp
 from weft.dialects.cuda.types import TensorType
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _REGISTERS: Final = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 

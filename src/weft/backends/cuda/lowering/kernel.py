@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr
 
-from weft.codegen.function_printer import FunctionPrinter
-from weft.codegen.kernel_parameters import DIM, POINTER, SCALAR, STRIDE, kernel_parameters
-from weft.codegen.llvm_types import llvm_type
-from weft.codegen.names import ascii_name, local_stem
-from weft.codegen.tensor_value import TensorValue
+from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.names import ascii_name, local_stem
+from weft.codegen.llvm.types import llvm_type
+from weft.codegen.operations.kernel_parameters import (
+    DIM,
+    POINTER,
+    SCALAR,
+    STRIDE,
+    kernel_parameters,
+)
+from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.cuda.grid import (
     BlockDimOp,
     BlockIdxOp,
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.module_printer import ModulePrinter
+    from weft.codegen.llvm.module_printer import ModulePrinter
 
 
 # The host checks a dim before it launches. Knowing it, LLVM multiplies indices as 32 x 32 to 64 bits.

@@ -10,15 +10,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.kernel_parameters import POINTER
-from weft.codegen.launch import (
+from weft.codegen.llvm.module_printer import quoted_bytes
+from weft.codegen.operations.kernel_parameters import POINTER
+from weft.codegen.operations.launch import (
     launched_kernel,
     print_launch_structure,
     print_parameter_buffer,
     print_return_on_failure,
     scratch_bytes,
 )
-from weft.codegen.names import quoted
+from weft.codegen.llvm.names import quoted
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import LaunchExOp
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
-    from weft.codegen.kernel_parameters import KernelParameter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.codegen.operations.kernel_parameters import KernelParameter
     from weft.dialects.cuda.kernel import KernelOp
 
 # CUlaunchAttributeID

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import math
 
-from weft.codegen.floating_point import define_rounded, operands_in_f32
+from weft.codegen.operations.floating_point import define_rounded, operands_in_f32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
 def _print_reciprocal_root(printer: FunctionPrinter, op: Operation) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.tensor_value import TensorValue
+from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.builder import source_location
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 # `$` is legal in PTX, and no user's kernel is called so.
 _BUFFER: Final = "weft$shared"

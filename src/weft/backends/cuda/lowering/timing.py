@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm_types import llvm_type
+from weft.codegen.llvm.types import llvm_type
 from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _LOW_REGISTERS: Final = {
     "globaltimer": "globaltimer_lo",

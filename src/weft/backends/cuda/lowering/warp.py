@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_together, require
 from weft.backends.cuda.lowering.kernel import coordinate
-from weft.codegen.llvm_types import llvm_type
+from weft.codegen.llvm.types import llvm_type
 from weft.dialects.cuda.warp import (
     WARP_SIZE,
     LaneIdOp,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _MODES: Final = {"up": "up", "down": "down", "xor": "bfly", "idx": "idx"}
 _LAST_LANE: Final = 31

@@ -13,7 +13,8 @@ from weft.backends.cuda.lowering.convergent import call_together
 from weft.backends.cuda.lowering.kernel import block_size
 from weft.backends.cuda.lowering.shared import kernel_of
 from weft.backends.cuda.lowering.warp import halves, joined, shuffle
-from weft.codegen.conversions import (
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
+from weft.codegen.operations.conversions import (
     as_native,
     from_f32,
     from_native,
@@ -21,7 +22,6 @@ from weft.codegen.conversions import (
     is_wide,
     to_f32,
 )
-from weft.codegen.llvm_types import FLOAT_NAMES, llvm_type
 from weft.dialects.cuda.kernel import KernelOp
 from weft.dialects.cuda.warp import WARP_SIZE, WarpReduceOp
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, Operation
 
-    from weft.codegen.function_printer import FunctionPrinter
+    from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _INSTRUCTIONS: Final = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
 _EXTREMA: Final = {"min": "smin", "max": "smax", "umin": "umin", "umax": "umax"}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launching: range checks, what a kernel must be allowed first, cuLaunchKernelEx, and the row launch_cuda.
+#ifndef WEFT_DRIVER_LAUNCH_H_
+#define WEFT_DRIVER_LAUNCH_H_
+
+#include <weft/runtime_table.h>
+
+#include "driver/devices/device_program.h"
+
+namespace weft {
+
+// Launches on `stream` in the current context; `is_home` tells that this is the one where the kernel's
+// function is good. Grids with a zero are a no-op; a launch that fails is explained (launch_diagnosis.h).
+// `parameters` has one pointer per kernel parameter; it is read before this returns. True, or false with an
+// error.
+bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
+                   cuda::CUstream stream, bool is_home, void** parameters, DriverError* error);
+
+// The row of the runtime table: `kernel` is the index in the image's list of kernels.
+int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);
+
+// The same with scratch memory, which is allocated before and given back behind the kernel.
+int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
+                            void** parameters, const weft_scratch* scratch, int64_t scratch_count);
+
+// grid=(4, 1, 1), block=(128, 1, 1), shared_memory_bytes=0, stream=0x0, cluster=(2, 1, 1)
+std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream);
+
+// x * y * z of a cluster attribute of the launch; 0 where it has none.
+int64_t cluster_blocks(const weft_launch& launch, uint32_t attribute);
+bool is_cooperative(const weft_launch& launch);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_LAUNCH_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scratch memory of launches: from the allocator of the calling Python context where it has one, else from
+// the driver's stream-ordered pool, whose allocations and frees a graph can capture.
+#ifndef WEFT_DRIVER_LAUNCH_SCRATCH_H_
+#define WEFT_DRIVER_LAUNCH_SCRATCH_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <weft/runtime_table.h>
+
+#include "driver/devices/device_program.h"
+#include "driver/launch/extractors.h"
+#include "driver/launch/small_vector.h"
+
+namespace weft {
+
+constexpr int64_t kMostScratchAlignment = int64_t{1} << 20;
+
+// What the scratch of one launch comes from and where it goes. The context of the stream is current.
+struct ScratchPlace {
+  const LoadedKernel& kernel;
+  const Device& device;
+  cuda::CUstream stream;
+  int check = kPointerDevice;  // enum PointerCheck: how far a user's allocator is believed
+};
+
+// The memory of one launch, given back in the stream's order at the latest when it is destroyed.
+class LaunchScratch {
+ public:
+  explicit LaunchScratch(const ScratchPlace& place) : place_(place) {}
+  LaunchScratch(const LaunchScratch&) = delete;
+  LaunchScratch& operator=(const LaunchScratch&) = delete;
+  ~LaunchScratch();
+
+  // Memory for all blocks of the launch, its address in `*slot`; NULL where the launch has no blocks. 0, or
+  // -1 with the FFI error set.
+  int32_t take(const weft_scratch& wanted, const weft_launch& launch, void** slot);
+  // Behind what the stream has been given so far. True, or false with the first error.
+  bool give_back(DriverError* error);
+
+ private:
+  bool take_from_pool(const weft_scratch& wanted, int64_t bytes, void** slot, DriverError* error);
+
+  ScratchPlace place_;
+  SmallVector<cuda::CUdeviceptr, 4> pooled_;  // allocated here
+  SmallVector<PyObject*, 4> kept_;            // what users' allocators gave; owned
+};
+
+// Bytes of the pool on the stream, in the current context; 0 with an error. `what`: "scratch of add_one".
+cuda::CUdeviceptr allocate_from_pool(size_t bytes, cuda::CUstream stream, int32_t device,
+                                     const std::string& what, DriverError* error);
+bool free_to_pool(cuda::CUdeviceptr address, cuda::CUstream stream, int32_t device, DriverError* error);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_LAUNCH_SCRATCH_H_

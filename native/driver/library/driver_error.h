@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What went wrong in the driver, as data, and its two ways out: an FFI error (generated code) and a Python
+// exception (weft.driver). Success paths never build one.
+#ifndef WEFT_DRIVER_DRIVER_ERROR_H_
+#define WEFT_DRIVER_DRIVER_ERROR_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <tvm/ffi/c_api.h>
+
+#include <string>
+
+#include "driver/library/cuda_abi.h"
+
+namespace weft {
+
+// Which exception it becomes: weft.CudaError for what the driver said, ValueError and TypeError for what
+// weft refused before asking the driver, RuntimeError for a misuse of the library.
+enum class ErrorKind { kCuda, kValue, kType, kRuntime };
+
+struct DriverError {
+  ErrorKind kind = ErrorKind::kCuda;
+  cuda::CUresult code = -1;   // -1: there was no driver to ask
+  std::string name;           // CUDA_ERROR_INVALID_VALUE
+  std::string function;       // the driver function that returned it
+  std::string kernel;         // being loaded or launched, or empty
+  std::string configuration;  // grid=(4, 1, 1), block=(128, 1, 1), ... or empty
+  std::string message;        // the whole text
+
+  // Each fills the error and returns false, so that a failing check reads `return error->value(...)`.
+  bool value(std::string text);
+  bool type(std::string text);
+  bool runtime(std::string text);
+  // `doing`: "loading add_one on cuda:0"; `explanation`: what it means and what to do, or empty.
+  bool cuda(cuda::CUresult result, const char* driver_function, const std::string& doing,
+            const std::string& explanation = {});
+  // No driver, or one that cannot be used: code -1.
+  bool unusable(std::string text);
+};
+
+// The driver's name for a result; "CUDA_ERROR_<code>" where the driver does not know it either.
+std::string result_name(cuda::CUresult result);
+
+// True where the error leaves the context unusable: every later call fails until the process restarts.
+bool is_sticky(cuda::CUresult result);
+
+// Sets the FFI error of this thread and returns -1. A CUDA error has the kind "RuntimeError" and carries
+// its fields in `extra_context`, from which the marshaller makes a weft.CudaError.
+int32_t set_ffi_error(const DriverError& error);
+
+// Raises ValueError, TypeError, RuntimeError or weft.CudaError; returns nullptr. Needs the GIL.
+PyObject* set_python_error(const DriverError& error);
+// The weft.CudaError of a CUDA error, as a new reference; nullptr with an exception set. Needs the GIL.
+PyObject* make_cuda_error(const DriverError& error);
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_DRIVER_ERROR_H_

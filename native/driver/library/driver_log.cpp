@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver logs within the call that fails, on its thread; whoever made the call asks for it right after.
+// Other calls that failed are logged, too, be they another library's or a probe. The driver ends what it says
+// about a call with "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx", which tells them apart;
+// where it does not say that, what is older than a moment is left out.
+#include "driver/library/driver_log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace weft {
+namespace {
+
+constexpr auto kMoment = std::chrono::seconds(1);  // a busy machine may stop this thread for a while
+constexpr int32_t kErrorLevel = 0;                 // CU_LOG_LEVEL_ERROR
+
+constexpr char kReturning[] = "Returning ";
+constexpr char kEndOfCall[] = " from ";
+
+// Plain data, so that a thread's end has nothing to destroy.
+struct Log {
+  std::chrono::steady_clock::rep written;  // when the last line came
+  size_t size;
+  char text[1024];
+};
+thread_local Log t_log{0, 0, {}};
+
+using Clock = std::chrono::steady_clock;
+
+bool is_recent(const Log& log) {
+  return Clock::now().time_since_epoch() - Clock::duration(log.written) < kMoment;
+}
+
+// Called by the driver, which allows no call of its own here.
+void on_log(void*, int32_t level, char* message, size_t length) {
+  if (level != kErrorLevel || message == nullptr) return;
+  Log& log = t_log;
+  if (!is_recent(log)) log.size = 0;
+  log.written = Clock::now().time_since_epoch().count();
+  while (length > 0 && (message[length - 1] == '\n' || message[length - 1] == 0)) --length;
+  const size_t separator = log.size == 0 ? 0 : 1;
+  if (length == 0 || log.size + separator + length > sizeof(log.text)) return;
+  if (separator != 0) log.text[log.size++] = '\n';
+  memcpy(log.text + log.size, message, length);
+  log.size += length;
+}
+
+}  // namespace
+
+void listen_to_driver_log(const cuda::DriverFunctions& functions) {
+  void* handle = nullptr;  // never unregistered: the driver lives as long as the process
+  if (functions.cuLogsRegisterCallback != nullptr) functions.cuLogsRegisterCallback(on_log, nullptr, &handle);
+}
+
+std::string take_driver_log(const char* function) {
+  Log& log = t_log;
+  const std::string text(log.text, is_recent(log) ? log.size : 0);
+  log.size = 0;
+  std::string own, lines;
+  bool is_told_apart = false;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const std::string line = text.substr(start, end - start);
+    start = end + 1;
+    const size_t from = line.rfind(kEndOfCall);
+    if (line.compare(0, sizeof(kReturning) - 1, kReturning) != 0 || from == std::string::npos) {
+      lines += (lines.empty() ? "" : "\n    ") + line;
+      continue;
+    }
+    is_told_apart = true;
+    // The name may have a variant behind it: cuMemAlloc_v2.
+    if (line.compare(from + sizeof(kEndOfCall) - 1, strlen(function), function) == 0) own = lines;
+    lines.clear();
+  }
+  return is_told_apart ? own : lines;
+}
+
+}  // namespace weft

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weft._native.Event: a place in a stream's work whose time on the device can be read once it was reached.
+#include "driver/devices/device_program.h"
+#include "driver/library/driver_library.h"
+#include "driver/python/python_module.h"
+#include "python/common.h"
+#include "python/readers/stream.h"
+
+namespace weft {
+namespace {
+
+struct EventObject {
+  PyObject_HEAD cuda::CUevent event;  // owned
+  cuda::CUcontext context;            // where it was made
+};
+
+PyTypeObject* g_type = nullptr;  // one reference, for the life of the process
+
+EventObject* as_event(PyObject* object) { return reinterpret_cast<EventObject*>(object); }
+
+// Both must be of one context: a stream's own, or the current one for the default streams.
+bool enter_stream(cuda::CUstream stream, cuda::CUcontext* context, ContextGuard* guard, DriverError* error) {
+  if (is_stream_handle(stream))
+    return device_of_stream(stream, context, error) >= 0 && guard->enter(*context, error);
+  const cuda::CUresult result = driver().cuCtxGetCurrent(context);
+  return result == cuda::CUDA_SUCCESS || error->cuda(result, "cuCtxGetCurrent", "recording an event");
+}
+
+bool record(EventObject* self, cuda::CUstream stream, DriverError* error) {
+  ContextGuard guard;
+  if (!ensure_driver(error) || !enter_stream(stream, &self->context, &guard, error)) return false;
+  cuda::CUresult result = driver().cuEventCreate(&self->event, 0);
+  if (result != cuda::CUDA_SUCCESS) {
+    self->event = nullptr;
+    return error->cuda(result, "cuEventCreate", "making an event");
+  }
+  result = driver().cuEventRecord(self->event, stream);
+  if (result != cuda::CUDA_SUCCESS) return error->cuda(result, "cuEventRecord", "recording an event");
+  return guard.leave(error);
+}
+
+// record_event(stream): an Event behind what the stream has been given so far.
+PyObject* record_event(PyObject*, PyObject* stream) {
+  TVMFFIAny value{};
+  if (encode_stream(stream, &value) != 0) return nullptr;
+  PyObject* self = g_type->tp_alloc(g_type, 0);
+  if (self == nullptr) return nullptr;
+  DriverError error;
+  if (record(as_event(self), static_cast<cuda::CUstream>(value.v_ptr), &error)) return self;
+  Py_DECREF(self);
+  return set_python_error(error);
+}
+
+// event.nanoseconds_until(later): both have been reached.
+PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
+  if (!PyObject_TypeCheck(later, g_type)) {
+    return PyErr_Format(PyExc_TypeError, "later is a %s, expected an Event", Py_TYPE(later)->tp_name);
+  }
+  DriverError error;
+  ContextGuard guard;
+  if (!ensure_driver(&error) || !guard.enter(as_event(self)->context, &error)) return set_python_error(error);
+  float milliseconds = 0;
+  const cuda::CUresult result =
+      driver().cuEventElapsedTime(&milliseconds, as_event(self)->event, as_event(later)->event);
+  if (result != cuda::CUDA_SUCCESS) {
+    error.cuda(result, "cuEventElapsedTime", "reading the time between two events");
+    return set_python_error(error);
+  }
+  if (!guard.leave(&error)) return set_python_error(error);
+  return PyFloat_FromDouble(static_cast<double>(milliseconds) * 1e6);
+}
+
+void destroy(PyObject* self) {
+  // In a forked child it is the parent's.
+  if (as_event(self)->event != nullptr && driver_is_ready()) {
+    const cuda::CUresult result = driver().cuEventDestroy(as_event(self)->event);
+    if (result != cuda::CUDA_SUCCESS && result != cuda::CUDA_ERROR_DEINITIALIZED &&
+        result != cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      fprintf(stderr, "weft: destroying an event: cuEventDestroy returned %s (%d)\n",
+              result_name(result).c_str(), result);
+  }
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef kMethods[] = {
+    {"nanoseconds_until", nanoseconds_until, METH_O,
+     "nanoseconds_until(later: Event) -> float\n--\n\nTime on the device; both have been reached."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMethodDef kFunctions[] = {
+    {"record_event", record_event, METH_O,
+     "record_event(stream: object) -> Event\n--\n\nAn event behind what the stream has been given so far."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_doc, const_cast<char*>("A place in a stream's work, with its time on the device.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_methods, kMethods},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"weft._native.Event", sizeof(EventObject), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                     kSlots};
+
+}  // namespace
+
+int add_event(PyObject* module) {
+  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  if (g_type == nullptr || PyModule_AddFunctions(module, kFunctions) != 0) return -1;
+  return PyModule_AddObjectRef(module, "Event", reinterpret_cast<PyObject*>(g_type));
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver library seen from Python: which file, whether it is open, what waits to be unloaded.
+#include "driver/devices/devices.h"
+#include "driver/library/driver_library.h"
+#include "driver/library/gil.h"
+#include "driver/python/python_module.h"
+#include "driver/devices/unload_queue.h"
+
+namespace weft {
+namespace {
+
+PyObject* set_library(PyObject*, PyObject* path) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path, &bytes) == 0) return nullptr;
+  const std::string text = PyBytes_AS_STRING(bytes);
+  Py_DECREF(bytes);
+  DriverError error;
+  if (!set_driver_path(text, &error)) return set_python_error(error);
+  Py_RETURN_NONE;
+}
+
+PyObject* open(PyObject*, PyObject*) {
+  DriverError error;
+  bool opened;
+  {
+    WithoutGil released;
+    opened = ensure_driver(&error);
+  }
+  if (!opened) return set_python_error(error);
+  Py_RETURN_NONE;
+}
+
+PyObject* is_open(PyObject*, PyObject*) { return PyBool_FromLong(driver_is_ready()); }
+
+PyObject* version(PyObject*, PyObject*) {
+  DriverError error;
+  if (!ensure_driver(&error)) return set_python_error(error);
+  return PyLong_FromLong(driver_version());
+}
+
+PyObject* count(PyObject*, PyObject*) {
+  DriverError error;
+  if (!ensure_driver(&error)) return set_python_error(error);
+  return PyLong_FromLong(device_count());
+}
+
+PyObject* drain(PyObject*, PyObject*) {
+  int unloaded;
+  {
+    WithoutGil released;
+    unloaded = drain_unload_queue();
+  }
+  return PyLong_FromLong(unloaded);
+}
+
+PyObject* pending(PyObject*, PyObject*) { return PyLong_FromLong(unload_queue_length()); }
+
+PyMethodDef kMethods[] = {
+    {"set_driver_library", set_library, METH_O,
+     "set_driver_library(path: str) -> None\n--\n\n"
+     "The file to open in place of libcuda.so.1 (empty: that one); RuntimeError once another is in use."},
+    {"open_driver", open, METH_NOARGS,
+     "open_driver() -> None\n--\n\nOpens and initialises the CUDA driver; CudaError says why it cannot be "
+     "used."},
+    {"driver_is_open", is_open, METH_NOARGS,
+     "driver_is_open() -> bool\n--\n\nWhether the CUDA driver is open and usable in this process."},
+    {"driver_version", version, METH_NOARGS,
+     "driver_version() -> int\n--\n\nThe newest CUDA that the driver supports: 12040 for 12.4. Opens it."},
+    {"device_count", count, METH_NOARGS,
+     "device_count() -> int\n--\n\nHow many devices the driver sees. Opens it."},
+    {"drain_unloads", drain, METH_NOARGS,
+     "drain_unloads() -> int\n--\n\nUnloads the device code that nobody uses any more; how many pieces."},
+    {"pending_unloads", pending, METH_NOARGS,
+     "pending_unloads() -> int\n--\n\nHow many pieces of device code wait to be unloaded."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_driver_library(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+
+}  // namespace weft

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a direct call is found again by: the types of its arguments without their values, as bytes; and the
+// same facts in a form that Python code can read. Tensors go through the readers of the call itself.
+#include <cstring>
+#include <string>
+
+#include "driver/devices/devices.h"
+#include "driver/library/driver_library.h"
+#include "ffi_library.h"
+#include "module.h"
+#include "python/call/constant_key.h"
+#include "python/values/encode.h"
+#include "python/values/interop.h"
+#include "python/objects/object.h"
+#include "python/readers/readers.h"
+#include "python/tensors/tensor_view.h"
+#include "python/values/value_class.h"
+
+namespace weft {
+namespace {
+
+enum LayoutClass : uint8_t { kContiguous = 0, kInner = 1, kStrided = 2 };
+constexpr const char* kLayoutNames[] = {"contiguous", "inner", "strided"};
+
+struct TensorFacts {
+  DLDataType dtype;
+  uint8_t rank;
+  uint8_t device_type;
+  uint8_t layout;
+  uint8_t aligned;  // 0 when the address is no multiple of the element size
+  uint8_t wide;     // 1 when a dimension needs more than 31 bits
+  uint8_t major;    // compute capability of a GPU, 0 where there is none, or no driver to ask
+  uint8_t minor;
+};
+
+// Dims of one element do not count, and a tensor without elements is contiguous whatever its strides.
+LayoutClass layout_of(const DLTensor& tensor) {
+  bool contiguous = true;
+  bool inner = true;
+  int64_t expected = 1;
+  bool innermost = true;
+  for (int32_t axis = tensor.ndim; axis-- > 0;) {
+    int64_t dim = tensor.shape[axis];
+    if (dim == 0) return kContiguous;
+    if (dim == 1) continue;
+    if (innermost) inner = tensor.strides[axis] == 1;
+    innermost = false;
+    contiguous = contiguous && tensor.strides[axis] == expected;
+    expected *= dim;
+  }
+  return contiguous ? kContiguous : inner ? kInner : kStrided;
+}
+
+TensorFacts facts_of(const DLTensor& tensor) {
+  TensorFacts facts{};
+  facts.dtype = tensor.dtype;
+  facts.rank = static_cast<uint8_t>(tensor.ndim);
+  facts.device_type = static_cast<uint8_t>(tensor.device.device_type);
+  facts.layout = layout_of(tensor);
+  uint64_t bytes = (static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes + 7) / 8;
+  uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  facts.aligned = bytes == 0 || address % bytes == 0;
+  for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
+    if (tensor.shape[axis] > INT32_MAX) facts.wide = 1;
+  }
+  // Code is for one compute capability, as the driver's table of devices has it.
+  if (tensor.device.device_type == kDLCUDA && driver_is_ready()) {
+    const Device* device = device_or_null(tensor.device.device_id);
+    if (WEFT_LIKELY(device != nullptr)) {
+      facts.major = static_cast<uint8_t>(device->major);
+      facts.minor = static_cast<uint8_t>(device->minor);
+    }
+  }
+  return facts;
+}
+
+// A growing text of bytes on the stack, on the heap when a call has very many arguments.
+class Key {
+ public:
+  void add(uint8_t byte) {
+    if (WEFT_LIKELY(size_ < sizeof(inline_))) {
+      inline_[size_++] = static_cast<char>(byte);
+    } else {
+      spill(byte);
+    }
+  }
+  template <typename T>
+  void add_value(const T& value) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+    for (size_t index = 0; index < sizeof(T); ++index) add(bytes[index]);
+  }
+  // What a record's compile-time field holds is part of the key.
+  int add_constant(PyObject* value) {
+    Reference key(constant_key(value));
+    if (!constants_) constants_.reset(PyList_New(0));
+    return key && constants_ ? PyList_Append(constants_.get(), key.get()) : -1;
+  }
+  // The bytes, or (bytes, constants) where there are constants.
+  PyObject* to_object() const {
+    Reference bytes(to_bytes());
+    if (WEFT_LIKELY(!constants_)) return bytes.release();
+    Reference constants(PyList_AsTuple(constants_.get()));
+    return bytes && constants ? PyTuple_Pack(2, bytes.get(), constants.get()) : nullptr;
+  }
+
+ private:
+  PyObject* to_bytes() const {
+    if (WEFT_LIKELY(heap_.empty())) return PyBytes_FromStringAndSize(inline_, static_cast<Py_ssize_t>(size_));
+    return PyBytes_FromStringAndSize(heap_.data(), static_cast<Py_ssize_t>(heap_.size()));
+  }
+  void spill(uint8_t byte) {
+    if (heap_.empty()) heap_.assign(inline_, size_);
+    heap_.push_back(static_cast<char>(byte));
+  }
+  size_t size_ = 0;
+  char inline_[240];
+  std::string heap_;
+  Reference constants_;
+};
+
+// The tensor behind an FFI object, or nullptr without an exception.
+const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
+  TVMFFIObject* handle = nullptr;
+  if (kind == Kind::kTensorView) return describe_tensor_view(object).tensor;
+  if (kind == Kind::kObject) handle = handle_of_object(object);
+  if (kind == Kind::kForeignObject) handle = handle_of_foreign(object);
+  if (handle == nullptr || handle->type_index != kTVMFFITensor) return nullptr;
+  return reinterpret_cast<const DLTensor*>(handle + 1);
+}
+
+// Any tensor argument. Returns 1 when `view` is filled, 0 when the object is no tensor, -1 on an error.
+int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
+  if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
+  const DLTensor* tensor = tensor_of_object(object, entry.kind);
+  if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
+  view->tensor = *tensor;
+  view->read_only = is_object_type(Py_TYPE(object)) && describe_tensor(object).read_only;
+  return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
+}
+
+// Opens the driver where nothing has used it yet, so that a call's key is the same before and after. Where
+// there is none the call will fail, and say why.
+WEFT_COLD int open_driver_for_keys() {
+  Reference module(PyImport_ImportModule("weft.driver.device"));
+  Reference found(module ? PyObject_CallMethod(module.get(), "find_architecture", nullptr) : nullptr);
+  return found ? 0 : -1;
+}
+
+int add_argument(PyObject* object, Scratch& scratch, Key& key);
+
+int add_items(PyObject* items, Scratch& scratch, Key& key) {
+  if (Py_EnterRecursiveCall(" while looking at nested sequences")) return -1;
+  int failed = 0;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(items) && failed == 0; ++index) {
+    failed = add_argument(PyTuple_GET_ITEM(items, index), scratch, key);
+  }
+  Py_LeaveRecursiveCall();
+  return failed;
+}
+
+int add_sequence(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  Reference items(PySequence_Tuple(object));
+  if (!items) return -1;
+  key.add_value(entry.serial);  // a named tuple is not a tuple
+  key.add_value(static_cast<uint32_t>(PyTuple_GET_SIZE(items.get())));
+  return add_items(items.get(), scratch, key);
+}
+
+int add_record(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  key.add_value(entry.serial);
+  Reference constants(field_values(object, entry.constants));
+  Reference items(constants ? field_values(object, entry.fields) : nullptr);
+  if (!items) return -1;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(constants.get()); ++index) {
+    if (key.add_constant(PyTuple_GET_ITEM(constants.get(), index)) != 0) return -1;
+  }
+  return add_items(items.get(), scratch, key);
+}
+
+int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  Reference adapter(Py_NewRef(entry.adapter));
+  Reference adapted(PyObject_CallOneArg(adapter.get(), object));
+  if (!adapted) return -1;
+  key.add_value(entry.serial);
+  if (Py_EnterRecursiveCall(" while adapting an argument")) return -1;
+  int failed = add_argument(adapted.get(), scratch, key);
+  Py_LeaveRecursiveCall();
+  return failed;
+}
+
+int add_argument(PyObject* object, Scratch& scratch, Key& key) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return -1;
+  key.add(static_cast<uint8_t>(entry->kind));
+  switch (entry->kind) {
+    case Kind::kNone:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kStr:
+    case Kind::kBytes:
+    case Kind::kStream:
+    case Kind::kPointer:
+      return 0;
+    case Kind::kNumpyScalar:
+      key.add_value(entry->dtype);
+      return 0;
+    case Kind::kTuple:
+    case Kind::kList:
+    case Kind::kShape:
+      return add_sequence(object, *entry, scratch, key);
+    case Kind::kAdapter:
+      return add_adapted(object, *entry, scratch, key);
+    case Kind::kRecord:
+      return add_record(object, *entry, scratch, key);
+    default:
+      break;
+  }
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found < 0) return -1;
+  if (found == 0) {
+    return refuse(PyExc_TypeError,
+                  "expected a tensor, number, string, stream, None, or a tuple of these, received %s",
+                  Py_TYPE(object)->tp_name);
+  }
+  if (WEFT_UNLIKELY(view.tensor.device.device_type == kDLCUDA && !driver_is_ready())) {
+    if (open_driver_for_keys() != 0) return -1;
+  }
+  key.add_value(facts_of(view.tensor));
+  return 0;
+}
+
+PyObject* argument_key(PyObject*, PyObject* arguments) {
+  if (!PyTuple_Check(arguments)) {
+    PyErr_Format(PyExc_TypeError, "argument_key: expected a tuple, received %s", Py_TYPE(arguments)->tp_name);
+    return nullptr;
+  }
+  Key key;
+  Scratch scratch;
+  for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(arguments); ++index) {
+    if (add_argument(PyTuple_GET_ITEM(arguments, index), scratch, key) != 0) return nullptr;
+  }
+  return key.to_object();
+}
+
+PyTypeObject* g_tensor_info = nullptr;
+
+PyObject* build_tensor_info(const TensorView& view) {
+  const DLTensor& tensor = view.tensor;
+  TensorFacts facts = facts_of(tensor);
+  Reference info(PyStructSequence_New(g_tensor_info));
+  if (!info) return nullptr;
+  PyObject* values[] = {
+      PyLong_FromLong(tensor.dtype.code),
+      PyLong_FromLong(tensor.dtype.bits),
+      PyLong_FromLong(tensor.dtype.lanes),
+      PyLong_FromLong(tensor.device.device_type),
+      PyLong_FromLong(tensor.device.device_id),
+      dims_to_tuple(tensor.shape, tensor.ndim),
+      dims_to_tuple(tensor.strides, tensor.ndim),
+      PyLong_FromVoidPtr(tensor.data),
+      PyLong_FromUnsignedLongLong(tensor.byte_offset),
+      PyBool_FromLong(view.read_only),
+      PyUnicode_FromString(kLayoutNames[facts.layout]),
+      PyBool_FromLong(facts.aligned),
+  };
+  Py_ssize_t index = 0;
+  for (PyObject* value : values) PyStructSequence_SetItem(info.get(), index++, value);
+  return PyErr_Occurred() ? nullptr : info.release();
+}
+
+PyObject* tensor_info(PyObject*, PyObject* object) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return nullptr;
+  Scratch scratch;
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found == 0) Py_RETURN_NONE;
+  return found > 0 ? build_tensor_info(view) : nullptr;
+}
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::kNone:
+      return "none";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kStr:
+      return "str";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kNumpyScalar:
+      return "numpy_scalar";
+    case Kind::kTensor:
+      return "tensor";
+    case Kind::kTuple:
+    case Kind::kShape:
+      return "tuple";
+    case Kind::kList:
+      return "list";
+    case Kind::kFunction:
+      return "function";
+    case Kind::kObject:
+    case Kind::kForeignObject:
+    case Kind::kForeignHolder:
+      return "object";
+    case Kind::kStream:
+      return "stream";
+    case Kind::kAdapter:
+      return "adapter";
+    case Kind::kRecord:
+      return "record";
+    case Kind::kPointer:
+      return "pointer";
+    case Kind::kTensorView:
+    case Kind::kMoved:
+    case Kind::kAny:
+    case Kind::kDict:
+    case Kind::kDataType:
+    case Kind::kDevice:
+    case Kind::kIndex:
+    case Kind::kReal:
+    case Kind::kProtocol:
+    case Kind::kException:
+    case Kind::kCallable:
+    case Kind::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+PyObject* describe(PyObject*, PyObject* object) {
+  const TypeEntry* entry = find_type(object);
+  if (entry == nullptr) return nullptr;
+  if (entry->kind == Kind::kNumpyScalar) {
+    return Py_BuildValue("(s(iii))", kind_name(entry->kind), entry->dtype.code, entry->dtype.bits,
+                         entry->dtype.lanes);
+  }
+  Scratch scratch;
+  TensorView view;
+  int found = view_of(object, *entry, scratch, &view);
+  if (found < 0) return nullptr;
+  if (found > 0) return Py_BuildValue("(sN)", "tensor", build_tensor_info(view));
+  return Py_BuildValue("(sO)", kind_name(entry->kind), Py_None);
+}
+
+PyObject* constant_key_method(PyObject*, PyObject* value) { return constant_key(value); }
+
+PyMethodDef kMethods[] = {
+    {"argument_key", argument_key, METH_O,
+     "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
+     "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
+     "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that "
+     "cannot be an argument. Valid in this\n"
+     "process only. A tuple, with the values of compile-time fields, where records have such."},
+    {"constant_key", constant_key_method, METH_O,
+     "constant_key(value) -> tuple\n--\n\n"
+     "Equal for compile-time values that compile to the same code, and only for these: 1, 1.0 and True\n"
+     "differ, 0.0 and -0.0 too, NaN is itself."},
+    {"tensor_info", tensor_info, METH_O,
+     "tensor_info(value) -> TensorInfo | None\n--\n\n"
+     "Where a tensor's memory is and how it is laid out, strides in elements; None for what is no tensor.\n"
+     "TypeError or ValueError for tensors that no kernel can use."},
+    {"describe", describe, METH_O,
+     "describe(value) -> tuple[str, object]\n--\n\n"
+     "The kind of an argument, and its TensorInfo, its dtype, or None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyStructSequence_Field kFields[] = {
+    {"dtype_code", "DLDataTypeCode"},
+    {"dtype_bits", "bits of one lane"},
+    {"dtype_lanes", "lanes of one element"},
+    {"device_type", "DLDeviceType"},
+    {"device_id", "ordinal"},
+    {"shape", "dims"},
+    {"strides", "in elements"},
+    {"data", "address of the first element, before byte_offset"},
+    {"byte_offset", "added to data"},
+    {"read_only", "whether the producer forbids writing"},
+    {"layout", "'contiguous', 'inner' or 'strided'"},
+    {"aligned", "whether the address is a multiple of the element size"},
+    {nullptr, nullptr},
+};
+PyStructSequence_Desc kTensorInfo = {"weft._native.TensorInfo", "A tensor as a kernel sees it.", kFields, 12};
+
+}  // namespace
+
+int add_argument_keys(PyObject* module) {
+  if (g_tensor_info == nullptr) g_tensor_info = PyStructSequence_NewType(&kTensorInfo);
+  if (g_tensor_info == nullptr) return -1;
+  if (PyModule_AddObjectRef(module, "TensorInfo", reinterpret_cast<PyObject*>(g_tensor_info)) != 0) return -1;
+  return PyModule_AddFunctions(module, kMethods);
+}
+
+}  // namespace weft

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The owning wrapper of FFI objects. What its classes add is written in weft.ffi; here is what must not go
+// wrong: every reference is given back once, by whichever thread drops the wrapper last.
+#include "python/objects/object.h"
+
+#include <structmember.h>
+
+#include "ffi_library.h"
+#include "module.h"
+#include "python/errors/ffi_error.h"
+#include "python/call/function.h"
+#include "python/values/interop.h"
+
+namespace weft {
+namespace {
+
+PyTypeObject* g_type = nullptr;
+
+Object* as_object(PyObject* self) { return reinterpret_cast<Object*>(self); }
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
+  Object* object = as_object(self);
+  if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  if (object->handle != nullptr) ffi().object_dec_ref(object->handle);
+  object->handle = nullptr;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// `borrowed` has no default: whoever makes a wrapper of an address must know whose reference it is.
+PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  static const char* kNames[] = {"handle", "borrowed", nullptr};
+  PyObject* address;
+  int borrowed;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O$p:Object", const_cast<char**>(kNames), &address,
+                                   &borrowed)) {
+    return nullptr;
+  }
+  if (!PyLong_Check(address)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected an address as handle, received %s", type->tp_name,
+                 Py_TYPE(address)->tp_name);
+    return nullptr;
+  }
+  auto* handle = static_cast<TVMFFIObject*>(PyLong_AsVoidPtr(address));
+  if (handle == nullptr) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%s: the handle is null", type->tp_name);
+    return nullptr;
+  }
+  if (PyType_IsSubtype(type, tensor_type()) && handle->type_index != kTVMFFITensor) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a tensor (type index %d), received type index %d",
+                 type->tp_name, kTVMFFITensor, handle->type_index);
+    return nullptr;
+  }
+  if (require_library() != 0) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  if (borrowed) ffi().object_inc_ref(handle);
+  as_object(self)->handle = handle;
+  return self;
+}
+
+PyObject* get_type_index(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : PyLong_FromLong(handle->type_index);
+}
+
+PyObject* get_type_key(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : type_key_of_index(handle->type_index);
+}
+
+PyObject* get_address(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : PyLong_FromVoidPtr(handle);
+}
+
+PyObject* get_is_moved(PyObject* self, void*) { return PyBool_FromLong(as_object(self)->handle == nullptr); }
+
+PyObject* get_reference_count(PyObject* self, void*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  if (handle == nullptr) return nullptr;
+  uint64_t count = __atomic_load_n(&handle->combined_ref_count, __ATOMIC_RELAXED);
+  return PyLong_FromUnsignedLong(static_cast<uint32_t>(count));
+}
+
+PyObject* release(PyObject* self, PyObject*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  if (handle == nullptr) return nullptr;
+  PyObject* address = PyLong_FromVoidPtr(handle);
+  if (address != nullptr) as_object(self)->handle = nullptr;
+  return address;
+}
+
+PyObject* same_as(PyObject* self, PyObject* other) {
+  if (!is_object_type(Py_TYPE(other))) Py_RETURN_FALSE;
+  return PyBool_FromLong(as_object(self)->handle == as_object(other)->handle);
+}
+
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  if ((operation != Py_EQ && operation != Py_NE) || !is_object_type(Py_TYPE(other))) Py_RETURN_NOTIMPLEMENTED;
+  bool same = as_object(self)->handle == as_object(other)->handle;
+  return PyBool_FromLong(same == (operation == Py_EQ));
+}
+
+Py_hash_t hash(PyObject* self) { return _Py_HashPointer(as_object(self)->handle); }
+
+PyObject* repr(PyObject* self) {
+  TVMFFIObject* handle = as_object(self)->handle;
+  if (handle == nullptr) return PyUnicode_FromFormat("<%s, moved from>", Py_TYPE(self)->tp_name);
+  Reference key(type_key_of_index(handle->type_index));
+  return key ? PyUnicode_FromFormat("<weft.ffi object %U at %p>", key.get(), handle) : nullptr;
+}
+
+PyObject* foreign_object(PyObject* self, PyObject*) {
+  TVMFFIObject* handle = handle_of_object(self);
+  return handle == nullptr ? nullptr : to_foreign_object(handle);
+}
+
+PyObject* refuse_pickle(PyObject* self, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "%s is a handle of this process and cannot be pickled or copied",
+               Py_TYPE(self)->tp_name);
+  return nullptr;
+}
+
+PyMethodDef kMethods[] = {
+    {"release", release, METH_NOARGS,
+     "release() -> int\n--\n\n"
+     "Gives the object's reference to the caller, as its address. The wrapper is empty afterwards."},
+    {"same_as", same_as, METH_O, "same_as(other) -> bool\n--\n\nWhether both wrap the same FFI object."},
+    {"__tvm_ffi_object__", foreign_object, METH_NOARGS, "The same object in the tvm_ffi package."},
+    {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef kProperties[] = {
+    {"type_index", get_type_index, nullptr, "The FFI type index.", nullptr},
+    {"type_key", get_type_key, nullptr, "The FFI type's registered name.", nullptr},
+    {"address", get_address, nullptr, "The object's address, borrowed from this wrapper.", nullptr},
+    {"is_moved", get_is_moved, nullptr, "Whether the reference was given away.", nullptr},
+    {"reference_count", get_reference_count, nullptr, "Strong references, for tests and diagnosis.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef kMembers[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Object, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+const char kDoc[] =
+    "Object(handle, *, borrowed)\n--\n\n"
+    "Owns one reference to the FFI object at an address. `borrowed=True` adds a reference of its own,\n"
+    "`borrowed=False` takes over the caller's.";
+
+PyType_Slot kSlots[] = {
+    {Py_tp_doc, const_cast<char*>(kDoc)},
+    {Py_tp_new, reinterpret_cast<void*>(create)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(hash)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_getset, kProperties},
+    {Py_tp_members, kMembers},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"weft._native.Object", sizeof(Object), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
+
+}  // namespace
+
+PyTypeObject* object_type() { return g_type; }
+
+bool is_object_type(PyTypeObject* type) { return PyType_IsSubtype(type, g_type) != 0; }
+
+TVMFFIObject* handle_of_object(PyObject* object) {
+  TVMFFIObject* handle = as_object(object)->handle;
+  if (WEFT_UNLIKELY(handle == nullptr)) {
+    PyErr_Format(PyExc_ValueError, "this %s has been moved from and holds no object",
+                 Py_TYPE(object)->tp_name);
+  }
+  return handle;
+}
+
+PyObject* own_object(TVMFFIObject* handle) {
+  PyTypeObject* type = class_of_index(handle->type_index);
+  PyObject* self = type == nullptr ? nullptr : type->tp_alloc(type, 0);
+  if (self == nullptr) {
+    ffi().object_dec_ref(handle);
+    return nullptr;
+  }
+  as_object(self)->handle = handle;
+  return self;
+}
+
+int add_object(PyObject* module) {
+  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  if (g_type == nullptr) return -1;
+  return PyModule_AddObjectRef(module, "Object", reinterpret_cast<PyObject*>(g_type));
+}
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NumPy scalars: numbers that bring their own dtype.
+#ifndef WEFT_PYTHON_NUMPY_SCALAR_H_
+#define WEFT_PYTHON_NUMPY_SCALAR_H_
+
+#include "python/values/type_table.h"
+
+namespace weft {
+
+// Decides what a subclass of numpy.generic is; leaves Kind::kUnknown for those that are no real number.
+void resolve_numpy_scalar(TypeEntry* entry);
+
+int encode_numpy_scalar(PyObject* object, const TypeEntry& entry, Scratch& scratch, TVMFFIAny* value);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_NUMPY_SCALAR_H_

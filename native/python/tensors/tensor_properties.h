@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Tensor and a TensorView both tell of the memory they stand for: one table of properties.
+#ifndef WEFT_PYTHON_TENSOR_PROPERTIES_H_
+#define WEFT_PYTHON_TENSOR_PROPERTIES_H_
+
+#include "python/common.h"
+#include "python/tensors/dlpack_export.h"
+
+namespace weft {
+
+// A tensor's description, borrowed from its Python object.
+struct TensorDescription {
+  const DLTensor* tensor;  // nullptr with an exception where it is moved from or no longer valid
+  bool read_only;
+};
+
+// Of a Tensor or a TensorView.
+TensorDescription describe_tensor(PyObject* self);
+
+// What an export of either must hold while it is used. 0, or -1 with an exception.
+int keep_tensor(PyObject* self, Keeper* keeper);
+
+extern PyGetSetDef kTensorProperties[];
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_TENSOR_PROPERTIES_H_

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callee that takes an object as a rvalue may change it in place where it holds the only reference. The
+// reference is out of the Python object while the call lasts, so that no other thread can use it; a callee
+// that did not want it leaves it, and the object has it again.
+#include "python/values/moved.h"
+
+#include "ffi_library.h"
+#include "module.h"
+#include "python/objects/object.h"
+
+namespace weft {
+namespace {
+
+struct Moved {
+  PyObject base;
+  PyObject* object;
+};
+
+// The slot that the callee empties, and whose it was.
+struct Slot {
+  TVMFFIObject* handle;
+  Object* object;
+};
+
+PyTypeObject* g_type = nullptr;
+
+PyObject*& object_of(PyObject* self) { return reinterpret_cast<Moved*>(self)->object; }
+
+void dealloc(PyObject* self) {
+  Py_XDECREF(object_of(self));
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  static const char* kNames[] = {"object", nullptr};
+  PyObject* object;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:Moved", const_cast<char**>(kNames), &object)) {
+    return nullptr;
+  }
+  if (!is_object_type(Py_TYPE(object))) {
+    PyErr_Format(PyExc_TypeError, "Moved: expected an FFI object, received %s", Py_TYPE(object)->tp_name);
+    return nullptr;
+  }
+  if (handle_of_object(object) == nullptr) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) object_of(self) = Py_NewRef(object);
+  return self;
+}
+
+void end_move(void* memory) {
+  auto* slot = static_cast<Slot*>(memory);
+  if (slot->handle != nullptr && slot->object->handle == nullptr) {
+    slot->object->handle = slot->handle;
+  } else if (slot->handle != nullptr) {
+    ffi().object_dec_ref(slot->handle);
+  }
+  Py_DECREF(reinterpret_cast<PyObject*>(slot->object));
+}
+
+PyType_Slot kSlots[] = {
+    {Py_tp_doc, const_cast<char*>("Moved(object)\n--\n\nAn object whose reference the callee may take.")},
+    {Py_tp_new, reinterpret_cast<void*>(create)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"weft._native.Moved", sizeof(Moved), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                     kSlots};
+
+}  // namespace
+
+PyTypeObject* moved_type() { return g_type; }
+
+int encode_moved(PyObject* moved, Scratch& scratch, TVMFFIAny* value) {
+  PyObject* object = object_of(moved);
+  TVMFFIObject* handle = handle_of_object(object);
+  auto* slot = handle == nullptr ? nullptr : static_cast<Slot*>(scratch.take(sizeof(Slot)));
+  if (slot == nullptr) return -1;
+  *slot = {handle, reinterpret_cast<Object*>(Py_NewRef(object))};
+  slot->object->handle = nullptr;
+  *value = {kTVMFFIObjectRValueRef, {0}, {0}};
+  value->v_ptr = &slot->handle;
+  return scratch.at_end(end_move, slot);
+}
+
+int add_moved(PyObject* module) {
+  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  if (g_type == nullptr) return -1;
+  return PyModule_AddObjectRef(module, "Moved", reinterpret_cast<PyObject*>(g_type));
+}
+
+}  // namespace weft

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classes are written in Python and imported when the first such value is met. What they ask of the
+// extension is at the end.
+#include "python/values/value_class.h"
+
+#include "ffi_library.h"
+#include "module.h"
+#include "python/tensors/dlpack_export.h"
+#include "python/values/encode.h"
+#include "python/errors/ffi_error.h"
+#include "python/call/function.h"
+#include "python/objects/object.h"
+#include "python/results/result.h"
+#include "python/tensors/tensor_view.h"
+
+namespace weft {
+namespace {
+
+// `module.name`, kept for the life of the process. Borrowed.
+PyObject* value_class(PyObject** cache, const char* module, const char* name) {
+  if (*cache != nullptr) return *cache;
+  Reference imported(PyImport_ImportModule(module));
+  if (imported) *cache = PyObject_GetAttrString(imported.get(), name);
+  return *cache;
+}
+
+PyObject* device_pair(PyObject*, PyObject* object) {
+  TVMFFIAny value;
+  const TypeEntry* entry = require_library() != 0 ? nullptr : find_type(object);
+  if (entry == nullptr) return nullptr;
+  CallFrame frame;
+  bool is_protocol = entry->kind == Kind::kProtocol && entry->protocol == g_names.__dlpack_device__;
+  if (entry->kind == Kind::kDevice ? encode_device(object, &value) != 0
+      : is_protocol ? encode_protocol(object, *entry, 0, frame, &value) != 0
+                    : refuse(PyExc_TypeError, "expected a device or its name, received %R", object) != 0) {
+    return nullptr;
+  }
+  return Py_BuildValue("(ii)", static_cast<int>(value.v_device.device_type), value.v_device.device_id);
+}
+
+// numpy.dtype of a class of NumPy's scalars, such as numpy.float32; nullptr for anything else.
+PyObject* dtype_of_scalar_class(PyObject* object) {
+  if (!PyType_Check(object)) return nullptr;
+  Reference generic(imported_attribute("numpy", "generic"));
+  if (!generic || !PyType_Check(generic.get()) ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object),
+                        reinterpret_cast<PyTypeObject*>(generic.get()))) {
+    return nullptr;
+  }
+  Reference constructor(imported_attribute("numpy", "dtype"));
+  return constructor ? PyObject_CallOneArg(constructor.get(), object) : nullptr;
+}
+
+PyObject* data_type_triple(PyObject*, PyObject* object) {
+  TVMFFIAny value;
+  const TypeEntry* entry = require_library() != 0 ? nullptr : find_type(object);
+  if (entry == nullptr) return nullptr;
+  CallFrame frame;
+  bool is_protocol = entry->kind == Kind::kProtocol && entry->protocol == g_names.__dlpack_data_type__;
+  Reference dtype(dtype_of_scalar_class(object));
+  if (dtype) {
+    if (encode_data_type(dtype.get(), &value) != 0) return nullptr;
+  } else if (PyErr_Occurred()) {
+    return nullptr;
+  } else if (entry->kind == Kind::kStr) {
+    if (encode_data_type_name(object, &value) != 0) return nullptr;
+  } else if (entry->kind == Kind::kDataType) {
+    if (encode_data_type(object, &value) != 0) return nullptr;
+  } else if (!is_protocol) {
+    PyErr_Format(PyExc_TypeError, "expected an element type or its name, received %R", object);
+    return nullptr;
+  } else if (encode_protocol(object, *entry, 0, frame, &value) != 0) {
+    return nullptr;
+  }
+  return Py_BuildValue("(iii)", value.v_dtype.code, value.v_dtype.bits, value.v_dtype.lanes);
+}
+
+PyObject* data_type_name(PyObject*, PyObject* arguments) {
+  unsigned char code, bits;
+  unsigned short lanes;
+  if (!PyArg_ParseTuple(arguments, "bbH:data_type_name", &code, &bits, &lanes)) return nullptr;
+  if (code == kDLComplex && lanes == 1) return PyUnicode_FromFormat("complex%d", static_cast<int>(bits));
+  if (require_library() != 0) return nullptr;
+  DLDataType type{code, bits, lanes};
+  TVMFFIAny text;
+  int failed = ffi().data_type_to_string(&type, &text);
+  return failed == 0 ? result_to_python(text, ResultPolicy()) : raise_ffi_error(failed);
+}
+
+// A tensor's export with another element type of the same size, for libraries that do not know its own.
+PyObject* export_as(PyObject*, PyObject* arguments, PyObject* keywords) {
+  PyObject* source = PyTuple_GET_SIZE(arguments) == 3 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+  bool exports =
+      source != nullptr && (is_object_type(Py_TYPE(source)) || Py_TYPE(source) == tensor_view_type());
+  if (!exports) {
+    PyErr_SetString(PyExc_TypeError, "export_as takes a tensor, a DLPack code and a number of bits");
+    return nullptr;
+  }
+  const DLTensor* tensor = describe_tensor(source).tensor;
+  if (tensor == nullptr) return nullptr;
+  DLTensor changed = *tensor;
+  changed.dtype = {static_cast<uint8_t>(PyLong_AsLong(PyTuple_GET_ITEM(arguments, 1))),
+                   static_cast<uint8_t>(PyLong_AsLong(PyTuple_GET_ITEM(arguments, 2))), 1};
+  if (PyErr_Occurred()) return nullptr;
+  Reference nothing(PyTuple_New(0));
+  ExportOptions options;
+  if (!nothing || parse_export_options(nothing.get(), keywords, changed, &options) != 0) return nullptr;
+  uint64_t flags = describe_tensor(source).read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  Keeper keeper{};
+  if (keep_tensor(source, &keeper) != 0) return nullptr;
+  return export_capsule(changed, flags, options, keeper);
+}
+
+PyMethodDef kMethods[] = {
+    {"device_pair", device_pair, METH_O,
+     "device_pair(device) -> tuple[int, int]\n--\n\nDLDeviceType and index of any library's device."},
+    {"data_type_triple", data_type_triple, METH_O,
+     "data_type_triple(dtype) -> tuple[int, int, int]\n--\n\nCode, bits and lanes of any library's dtype."},
+    {"data_type_name", data_type_name, METH_VARARGS,
+     "data_type_name(code, bits, lanes) -> str\n--\n\nWhat libtvm_ffi calls an element type."},
+    {"export_as", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(export_as)),
+     METH_VARARGS | METH_KEYWORDS,
+     "export_as(tensor, code, bits, **options) -> object\n--\n\n"
+     "A DLPack capsule that says the elements are of another type of the same size."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyObject* dims_to_tuple(const int64_t* dims, Py_ssize_t count) {
+  PyObject* tuple = PyTuple_New(count);
+  for (Py_ssize_t axis = 0; tuple != nullptr && axis < count; ++axis) {
+    PyObject* dim = PyLong_FromLongLong(dims[axis]);
+    if (dim == nullptr) {
+      Py_DECREF(tuple);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple, axis, dim);
+  }
+  return tuple;
+}
+
+PyObject* data_type_to_python(DLDataType type) {
+  static PyObject* cache = nullptr;
+  PyObject* made_by = value_class(&cache, "weft.ffi.data_type", "DataType");
+  if (made_by == nullptr) return nullptr;
+  return PyObject_CallFunction(made_by, "iii", type.code, type.bits, type.lanes);
+}
+
+PyObject* device_to_python(DLDevice device) {
+  static PyObject* cache = nullptr;
+  PyObject* made_by = value_class(&cache, "weft.ffi.device", "Device");
+  if (made_by == nullptr) return nullptr;
+  return PyObject_CallFunction(made_by, "ii", static_cast<int>(device.device_type), device.device_id);
+}
+
+PyObject* shape_to_python(const int64_t* dims, Py_ssize_t count) {
+  static PyObject* cache = nullptr;
+  PyObject* made_by = value_class(&cache, "weft.ffi.shape", "Shape");
+  Reference tuple(made_by == nullptr ? nullptr : dims_to_tuple(dims, count));
+  return tuple ? PyObject_CallOneArg(made_by, tuple.get()) : nullptr;
+}
+
+int add_value_classes(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+
+}  // namespace weft

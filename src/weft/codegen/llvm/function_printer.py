@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One LLVM function as it grows: instructions, basic blocks, SSA names.
+
+In: blocks of operations, each printed by the table of its module printer. Out: the function's text.
+This is what every row of a table works with. Next: integer, floating_point, control_flow, memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.blame import is_of_a_handler
+from weft.codegen.llvm.types import llvm_type
+from weft.codegen.llvm.module_printer import unprintable, unprinted
+from weft.codegen.llvm.names import local_stem
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+    from weft.codegen.llvm.module_printer import ModulePrinter
+    from weft.codegen.operations.tensor_value import TensorValue
+
+
+class FunctionPrinter:
+    """Prints the body of one function, from its entry block on.
+
+    Attributes:
+        module: what the function asks for constants, library functions and metadata.
+        values: LLVM text of each scalar: a name such as `%i.3`, or a constant.
+        tensors: pointer, dims and strides of each tensor.
+        coordinates: where a thread is, as `thread_idx.x` and its like, on targets where loops say so.
+        label: the basic block that the next instruction goes to, without `%`.
+        failure_label: where a kernel goes after a failed assertion; None where there is no such place.
+        exit_label: where a thread of a kernel goes that has returned; None where it takes the way through the
+            end of what it is in.
+
+    Example:
+        a row for `arith.addi` would be::
+
+            def print_add(printer: FunctionPrinter, op: Operation) -> None:
+                lhs, rhs = op.operands
+                printer.define(op.results[0], f"add i32 {printer.value(lhs)}, {printer.value(rhs)}")
+    """
+
+    __slots__ = (
+        "_allocas",
+        "_counter",
+        "_lines",
+        "_location",
+        "_operations",
+        "_scope",
+        "_suffix",
+        "_unplaced",
+        "coordinates",
+        "exit_label",
+        "failure_label",
+        "label",
+        "module",
+        "tensors",
+        "values",
+    )
+
+    def __init__(self, module: ModulePrinter, scope: int | None = None) -> None:
+        self.module = module
+        self.values: dict[SSAValue, str] = {}
+        self.tensors: dict[SSAValue, TensorValue] = {}
+        self.coordinates: dict[str, str] = {}
+        self.label = "entry"
+        self.failure_label: str | None = None
+        self.exit_label: str | None = None
+        self._operations = module.operations
+        self._lines: list[str] = []
+        self._allocas: list[str] = []
+        self._counter = 0
+        self._scope = scope
+        self._location: Attribute | None = None
+        self._unplaced = (
+            module.debug.function_suffix(scope) if module.debug and scope is not None else ""
+        )
+        self._suffix = self._unplaced
+
+    # ---- values
+
+    def value(self, ssa: SSAValue) -> str:
+        """The text of a scalar."""
+        return self.values[ssa]
+
+    def typed(self, ssa: SSAValue) -> str:
+        """A scalar with its type, as an argument of an instruction: `i32 %n`."""
+        return f"{llvm_type(ssa.type)} {self.values[ssa]}"
+
+    def tensor(self, ssa: SSAValue) -> TensorValue:
+        """The parts of a tensor."""
+        return self.tensors[ssa]
+
+    # ---- instructions
+
+    def line(self, instruction: str) -> None:
+        """Adds an instruction without a result."""
+        self._lines.append(f"  {instruction}{self._suffix}")
+
+    def let(self, expression: str, stem: str = "v") -> str:
+        """Adds an instruction and returns the name of its result."""
+        self._counter = number = self._counter + 1
+        name = f"%{stem}.{number}"
+        self._lines.append(f"  {name} = {expression}{self._suffix}")
+        return name
+
+    def define(self, ssa: SSAValue, expression: str) -> None:
+        """Adds the instruction that computes `ssa`."""
+        self._counter = number = self._counter + 1
+        name = f"%{local_stem(ssa)}.{number}"
+        self._lines.append(f"  {name} = {expression}{self._suffix}")
+        self.values[ssa] = name
+
+    def fresh(self, stem: str = "v") -> str:
+        """A new name for a value that an instruction added later will have."""
+        self._counter += 1
+        return f"%{stem}.{self._counter}"
+
+    def reserve(self) -> int:
+        """Keeps a place for instructions that are known later (phis); `fill` puts them there."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, place: int, instructions: list[str]) -> None:
+        """Puts instructions without results or with given names into a reserved place."""
+        self._lines[place] = "\n".join(f"  {text}{self._suffix}" for text in instructions)
+
+    def alloca(self, allocated_type: str, alignment: int, stem: str = "slot") -> str:
+        """Memory on the stack, made once at the function's entry; returns the pointer's name."""
+        self._counter += 1
+        name = f"%{stem}.{self._counter}"
+        self._allocas.append(f"  {name} = alloca {allocated_type}, align {alignment}")
+        return name
+
+    def intrinsic(self, name: str, result_type: str, *arguments: str) -> str:
+        """Calls an LLVM intrinsic overloaded by its result type; arguments have that type too."""
+        suffix = _SUFFIXES.get(result_type, result_type)
+        callee = self.module.intrinsic(name, f".{suffix}")
+        listed = ", ".join(f"{result_type} {argument}" for argument in arguments)
+        return self.let(f"call {result_type} {callee}({listed})")
+
+    def call_library(self, name: str, result_type: str, *arguments: str) -> str:
+        """Calls a function of weft's library; `arguments` carry their types: `float %x`."""
+        callee = self.module.library(name)
+        return self.let(f"call {result_type} {callee}({', '.join(arguments)})")
+
+    # ---- basic blocks
+
+    def new_label(self, stem: str) -> str:
+        """A label that no other block has."""
+        self._counter += 1
+        return f"{stem}.{self._counter}"
+
+    def start(self, label: str) -> None:
+        """Begins a basic block; the one before must have its branch."""
+        self._lines.append(f"{label}:")
+        self.label = label
+
+    def branch(self, label: str) -> None:
+        """Ends the basic block: always goes to `label`."""
+        self._lines.append(f"  br label %{label}{self._suffix}")
+
+    def branch_if(self, condition: str, then_label: str, else_label: str, hint: str = "") -> None:
+        """Ends the basic block: goes one way or the other."""
+        self._lines.append(
+            f"  br i1 {condition}, label %{then_label}, label %{else_label}{hint}{self._suffix}"
+        )
+
+    def phi(self, value_type: str, incoming: list[tuple[str, str]], stem: str = "v") -> str:
+        """A value that depends on where control came from: (value, label) pairs."""
+        listed = ", ".join(f"[ {value}, %{label} ]" for value, label in incoming)
+        return self.let(f"phi {value_type} {listed}", stem)
+
+    # ---- operations
+
+    def place(self, location: Attribute | None) -> None:
+        """Instructions from here on come from `location`; None: from the function as a whole."""
+        debug = self.module.debug
+        self._location = location
+        if debug is None or self._scope is None:
+            return
+        if location is None:
+            self._suffix = self._unplaced
+        else:
+            self._suffix = debug.suffix(location, self._scope, self._unplaced)
+
+    def print_block(self, block: Block) -> None:
+        """Prints every operation of a block; its terminator too if the table has a row for it."""
+        operations = self._operations
+        for operation in block.ops:
+            location = operation.location
+            if location is not self._location:
+                self.place(location)
+            row = operations.get(type(operation))
+            if row is None:
+                raise unprintable(operation, self.module.target)
+            try:
+                row(self, operation)
+            except WeftError:
+                raise
+            except Exception as error:
+                if is_of_a_handler(error):
+                    raise
+                raise unprinted(operation, error) from error
+
+    def print_operation(self, operation: Operation) -> None:
+        """Prints one operation."""
+        if operation.location is not self._location:
+            self.place(operation.location)
+        row = self._operations.get(type(operation))
+        if row is None:
+            raise unprintable(operation, self.module.target)
+        row(self, operation)
+
+    def body(self, prologue: str = "") -> str:
+        """The function's instructions, with its stack memory first; starts with the entry label.
+
+        Args:
+            prologue: lines between the stack memory and everything else.
+        """
+        first = [prologue] if prologue else []
+        return "\n".join(["entry:", *self._allocas, *first, *self._lines])
+
+    def scope_suffix(self) -> str:
+        """What follows a function's attributes: ` !dbg !5`, or nothing."""
+        return f" !dbg !{self._scope}" if self.module.debug and self._scope is not None else ""
+
+
+_SUFFIXES = {"float": "f32", "double": "f64", "ptr": "p0"}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One LLVM module as it grows: functions, constants, library functions, metadata.
+
+In: operations that hold functions (kernels, the host function, the wrapper), printed by table. Out: LLVM text.
+Whatever a function needs besides its own lines is asked for here, and printed once. Next: function_printer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from weft.codegen.llvm.debug_info import DebugInfo
+from weft.codegen.math_library.library import LIBRARY
+from weft.codegen.llvm.names import quoted, utf8
+from weft.dialects.builder import source_location
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.codegen.llvm.target import Target
+
+    OperationPrinter = Callable[[FunctionPrinter, Operation], None]
+    SymbolPrinter = Callable[["ModulePrinter", Any], None]
+
+
+class ModulePrinter:
+    """Collects the text of one LLVM module.
+
+    Attributes:
+        target: the machine that is printed for.
+        operations: printer of each operation class inside a function.
+        symbols: printer of each operation class at the top of a module.
+        debug: locations, or None to leave them out.
+        enable_assertions: whether `cuda.assert` is printed on targets where it is off by default.
+    """
+
+    __slots__ = (
+        "_declarations",
+        "_functions",
+        "_globals",
+        "_library",
+        "_strings",
+        "debug",
+        "enable_assertions",
+        "operations",
+        "symbols",
+        "target",
+    )
+
+    def __init__(
+        self,
+        target: Target,
+        operations: Mapping[type[Operation], OperationPrinter],
+        symbols: Mapping[type[Operation], SymbolPrinter],
+        debug: DebugInfo | None = None,
+        enable_assertions: bool = False,
+    ) -> None:
+        self.target = target
+        self.operations = operations
+        self.symbols = symbols
+        self.debug = debug
+        self.enable_assertions = enable_assertions
+        self._functions: list[str] = []
+        self._globals: list[str] = []
+        self._declarations: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self._library: dict[str, str] = {}
+
+    def print_symbols(self, operations: Iterable[Operation]) -> None:
+        """Prints functions by the table `symbols`."""
+        for operation in operations:
+            printer = self.symbols.get(type(operation))
+            if printer is None:
+                raise unprintable(operation, self.target)
+            printer(self, operation)
+
+    def add_function(self, text: str) -> None:
+        """Adds a whole function; a trailing line break is added."""
+        self._functions.append(text)
+
+    def add_global(self, definition: str, stem: str) -> str:
+        """Adds a global and returns its name, such as `@site.3`; `definition` is what follows ` = `."""
+        name = f"@{stem}.{len(self._globals)}"
+        self._globals.append(f"{name} = {definition}")
+        return name
+
+    def string(self, text: str | bytes) -> str:
+        """The name of a constant that holds the text and a terminating zero; equal texts share one."""
+        data = utf8(text) if isinstance(text, str) else text
+        name = self._strings.get(data)
+        if name is None:
+            body = quoted(data + b"\0")
+            name = self._strings[data] = self.add_global(
+                f"private unnamed_addr constant [{len(data) + 1} x i8] c{body}", "text"
+            )
+        return name
+
+    def declare(self, name: str, signature: str) -> str:
+        """Declares an outside function once; `signature` as in `i32 (ptr, ...)`. Returns `@name`."""
+        result, _, parameters = signature.partition(" ")
+        known = self._declarations.setdefault(name, f"declare {result} @{name}{parameters}")
+        if known != f"declare {result} @{name}{parameters}":
+            raise InternalCompilerError(
+                "CODEGEN_DECLARATION", f"{name} is declared with two types", hint=REPORT_HINT
+            )
+        return f"@{name}"
+
+    def declare_global(self, name: str, definition: str) -> str:
+        """Declares a named global once; `definition` is what follows ` = `. Returns `@name`."""
+        self._declarations.setdefault(name, f"@{name} = {definition}")
+        return f"@{name}"
+
+    def intrinsic(self, name: str, suffix: str = "") -> str:
+        """The name of an LLVM intrinsic that this target selects.
+
+        Raises:
+            InternalCompilerError: if the target does not select it. LLVM would end the process.
+        """
+        if name not in self.target.intrinsics:
+            raise InternalCompilerError(
+                "CODEGEN_INTRINSIC",
+                f"{name} is not selectable on {self.target.name}",
+                hint=REPORT_HINT,
+            )
+        return f"@{name}{suffix}"
+
+    def library(self, name: str) -> str:
+        """The name of a function of weft's own library, such as `exp.f32`, which is then printed too."""
+        if name not in self._library:
+            entry = LIBRARY.get(name)
+            if entry is None:
+                raise InternalCompilerError(
+                    "CODEGEN_LIBRARY", f"weft's library has no {name}", hint=REPORT_HINT
+                )
+            self._library[name] = ""  # stands in while it is made: a function may ask for others
+            self._library[name] = entry(self)
+        return f"@weft.{name}"
+
+    def text(self) -> str:
+        """The whole module."""
+        parts = [
+            f'target datalayout = "{self.target.data_layout}"\n'
+            f'target triple = "{self.target.triple}"\n'
+        ]
+        if self._globals:
+            parts.append("\n".join(self._globals) + "\n")
+        parts += self._functions
+        parts += self._library.values()
+        if self._declarations:
+            parts.append("\n".join(self._declarations.values()) + "\n")
+        if self.debug is not None:
+            parts.append(self.debug.text())
+        return "\n".join(parts)
+
+
+def unprintable(operation: Operation, target: Target) -> InternalCompilerError:
+    """The error for an operation that no table lists."""
+    return InternalCompilerError(
+        "CODEGEN_OPERATION",
+        f"{operation.name} cannot be compiled for {target.name}",
+        hint=REPORT_HINT,
+        location=source_location(operation.location),
+    )
+
+
+def unprinted(operation: Operation, error: Exception) -> InternalCompilerError:
+    """The error for an operation whose row in a table failed."""
+    return InternalCompilerError(
+        "INTERNAL",
+        f"printing {operation.name} as LLVM failed with {type(error).__name__}: {error}",
+        hint=REPORT_HINT,
+        location=source_location(operation.location),
+    )
+
+
+def symbols_of(module: ModuleOp) -> list[Operation]:
+    """The operations at the top of a module."""
+    return list(module.body.block.ops)
+
+
+__all__ = ["ModulePrinter", "symbols_of", "unprintable", "unprinted"]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLVM, through llvmlite: parse, optimise, emit.
+
+In: LLVM text of weft's own printing. Out: object bytes or assembly text. Text that LLVM refuses is a defect of
+weft and reported as such; LLVM ends the process on what it cannot select, so printing has allow-lists.
+Next: object_loader.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+from llvmlite.binding import ModulePassManager
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from weft.codegen.llvm.lock import guard_llvm
+from weft.codegen.llvm.parsed_module import parse_module
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
+
+
+class _PassManager(ModulePassManager):
+    """One that disposes of itself: llvmlite's finds a `_dispose` that does nothing, and keeps 80 kB per run."""
+
+    _dispose = NewPassManager._dispose  # pyright: ignore[reportPrivateUsage]
+
+
+@functools.cache
+def _guard_once() -> None:
+    guard_llvm()
+
+
+@functools.cache
+def initialize(architecture: str) -> None:
+    """Makes LLVM know an architecture: ``"native"`` or ``"nvptx"``; done once per process."""
+    _guard_once()
+    if architecture == "native":
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
+def parse(text: str, stage: str, beside: ModuleRef | None = None) -> ModuleRef:
+    """An LLVM module from its text.
+
+    Args:
+        text: the module.
+        stage: what it is, for the error.
+        beside: a module in whose context it shall live, to be linked with it. By default its types, constants and
+            locations have a context of their own, which goes with it: LLVM's global one would keep them for
+            the life of the process.
+    Raises:
+        InternalCompilerError: with LLVM's words and the line that it means.
+    """
+    try:
+        module = parse_module(text, beside)
+        module.verify()
+        return module
+    except RuntimeError as error:
+        raise InternalCompilerError(
+            "INVALID_LLVM", f"LLVM refuses the {stage}: {error}", hint=REPORT_HINT
+        ) from error
+
+
+def link_text(module: ModuleRef, text: str, stage: str) -> None:
+    """Parses text and moves what it defines into a module; LLVM links within one context only.
+
+    Raises:
+        InternalCompilerError: with LLVM's words and the line that it means.
+    """
+    module.link_in(parse(text, stage, beside=module))
+
+
+def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
+    """LLVM's own pipeline of that level; loops are vectorised where asked.
+
+    Level 0 still inlines weft's library functions.
+    """
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = vectorize
+    options.loop_interleaving = vectorize
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.__class__ = _PassManager
+    manager.run(module, builder)
+
+
+def emit_object(module: ModuleRef, machine: TargetMachine) -> bytes:
+    """Machine code as a relocatable object."""
+    return machine.emit_object(module)
+
+
+def emit_assembly(module: ModuleRef, machine: TargetMachine) -> str:
+    """Machine code as text; PTX, for NVIDIA's targets."""
+    return machine.emit_assembly(module)

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Atomic read-modify-write and compare-and-swap on tensors.
+
+In: cuda.atomic_rmw, cuda.atomic_cas. Out: atomicrmw or cmpxchg with order and syncscope; a compare-and-swap
+loop where a type has no instruction (f16, bf16, 8-bit floats, bool). Next: mathematics.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import i1
+
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, memory_type, size_in_bytes
+from weft.codegen.operations.conversions import from_f32, to_f32
+from weft.codegen.operations.memory import byte_of_bool
+from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Attribute, Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+    AtomicInstruction = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], str]
+    AtomicSwap = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], tuple[str, str]]
+
+_ORDERS: Final = {
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+    "seq_cst": "seq_cst",
+}
+# What a failed compare-and-swap is ordered as: it only read.
+_FAILURE_ORDERS: Final = {
+    "monotonic": "monotonic",
+    "acquire": "acquire",
+    "release": "monotonic",
+    "acq_rel": "acquire",
+    "seq_cst": "seq_cst",
+}
+_INTEGER_KINDS: Final = {
+    "add": "add",
+    "sub": "sub",
+    "max": "max",
+    "min": "min",
+    "umax": "umax",
+    "umin": "umin",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "exchange": "xchg",
+}
+
+
+class AtomicAccess:
+    """One element of a tensor that is accessed atomically.
+
+    Attributes:
+        address: of the element; a name, or a constant expression.
+        pointer_type: the address's type: `ptr addrspace(1)`.
+        scope: ` syncscope("block")` or nothing.
+        order: LLVM's name of the memory order.
+        space: the tensor's address space.
+        scope_name: the operation's scope: `block`, `device` or `system`.
+    """
+
+    __slots__ = (
+        *("_instruction", "_swap", "address", "order", "pointer_type"),
+        *("scope", "scope_name", "space"),
+    )
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        op: Any,
+        tensor: Any,
+        indices: list[Any],
+        instruction: AtomicInstruction,
+        swap: AtomicSwap,
+    ) -> None:
+        value = printer.tensors[tensor]
+        self.space = value.type.space.data
+        if self.space == "local":
+            raise InternalCompilerError(
+                "CODEGEN_ATOMIC", "an atomic access to a thread's own memory", hint=REPORT_HINT
+            )
+        target = printer.module.target
+        self.scope_name = op.properties["scope"].data
+        scope = target.sync_scopes[self.scope_name]
+        self.pointer_type = target.pointer(self.space)
+        self.address = value.address(printer, indices)
+        self.scope = f' syncscope("{scope}")' if scope else ""
+        self.order = _ORDERS[op.properties["order"].data]
+        self._instruction = instruction
+        self._swap = swap
+
+    @property
+    def pointer(self) -> str:
+        """The address with its type, as an operand."""
+        return f"{self.pointer_type} {self.address}"
+
+    def changed(self, address: str = "", order: str = "") -> AtomicAccess:
+        """The same access at another address or with another of LLVM's orders."""
+        other = copy(self)
+        other.address = address or self.address
+        other.order = order or self.order
+        return other
+
+    def modify(self, printer: FunctionPrinter, operation: str, text: str, value: str) -> str:
+        """One read-modify-write, by LLVM's name of the operation; returns the old value."""
+        return self._instruction(printer, self, operation, text, value)
+
+    def swap(self, printer: FunctionPrinter, bits: str, expected: str, new: str) -> tuple[str, str]:
+        """One compare-and-swap of an integer: what was found, and whether it was what was expected."""
+        return self._swap(printer, self, bits, expected, new)
+
+
+def atomic_value(
+    printer: FunctionPrinter, access: AtomicAccess, kind: str, element: Attribute, value: str
+) -> str:
+    """The old element, after the access has combined it with `value`."""
+    text = llvm_type(element)
+    name = FLOAT_NAMES.get(type(element))
+    if kind == "exchange":
+        return _exchange(printer, access, element, value)
+    if text == "i1":
+        return _bool_atomic(printer, access, kind, value)
+    if name is None:
+        return access.modify(printer, _INTEGER_KINDS[kind], text, value)
+    if name in ("f32", "f64") and kind in ("add", "sub"):
+        if kind == "sub":
+            value = printer.let(f"fneg {text} {value}")
+        return access.modify(printer, "fadd", text, value)
+    return compare_and_swap_loop(
+        printer, access, element, lambda old: _combined(printer, kind, name, old, value)
+    )
+
+
+def llvm_instruction(
+    printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
+) -> str:
+    """One `atomicrmw`; returns the old value."""
+    return printer.let(
+        f"atomicrmw {operation} {access.pointer}, {text} {value}{access.scope} {access.order}, "
+        f"align {size_in_bytes(text)}",
+        "old",
+    )
+
+
+def _combined(printer: FunctionPrinter, kind: str, name: str, old: str, value: str) -> str:
+    """What a float kind makes of two values: computed in float where the type is smaller."""
+    small = name not in ("f32", "f64")
+    text = "double" if name == "f64" else "float"
+    if small:
+        old, value = to_f32(printer, old, name), to_f32(printer, value, name)
+    if kind in ("add", "sub"):
+        result = printer.let(f"f{kind} {text} {old}, {value}")
+    elif kind in ("max", "min"):
+        result = printer.intrinsic(f"llvm.{kind}num", text, old, value)
+    else:
+        raise InternalCompilerError(
+            "CODEGEN_ATOMIC", f"atomic {kind} of {name} elements", hint=REPORT_HINT
+        )
+    return from_f32(printer, result, name) if small else result
+
+
+def compare_and_swap_loop(
+    printer: FunctionPrinter,
+    access: AtomicAccess,
+    element: Attribute,
+    combine: Callable[[str], str],
+) -> str:
+    """Repeats until nobody else wrote between reading and writing; returns the old value."""
+    text = memory_type(element)
+    bits = f"i{8 * size_in_bytes(text)}"
+    first = printer.let(
+        f"load atomic {bits}, {access.pointer}{access.scope} monotonic, align {size_in_bytes(text)}"
+    )
+    entry, loop, end = printer.label, printer.new_label("retry"), printer.new_label("swapped")
+    printer.branch(loop)
+    printer.start(loop)
+    place, expected = printer.reserve(), printer.fresh("expected")
+    old = expected if bits == text else printer.let(f"bitcast {bits} {expected} to {text}", "old")
+    new = combine(old)
+    new_bits = new if bits == text else printer.let(f"bitcast {text} {new} to {bits}")
+    found, done = access.swap(printer, bits, expected, new_bits)
+    latch = printer.label
+    printer.branch_if(done, end, loop)
+    printer.fill(place, [f"{expected} = phi {bits} [ {first}, %{entry} ], [ {found}, %{latch} ]"])
+    printer.start(end)
+    return old
+
+
+def llvm_swap(
+    printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
+) -> tuple[str, str]:
+    """One `cmpxchg`."""
+    pair = printer.let(
+        f"cmpxchg {access.pointer}, {bits} {expected}, {bits} {new}{access.scope} {access.order} "
+        f"{_FAILURE_ORDERS[access.order]}, align {int(bits[1:]) // 8}"
+    )
+    found = printer.let(f"extractvalue {{ {bits}, i1 }} {pair}, 0", "found")
+    return found, printer.let(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
+
+
+def _exchange(
+    printer: FunctionPrinter, access: AtomicAccess, element: Attribute, value: str
+) -> str:
+    bits, stored = _as_bits(printer, element, value)
+    old = access.modify(printer, "xchg", bits, stored)
+    return _from_bits(printer, element, old)
+
+
+def _as_bits(printer: FunctionPrinter, element: Attribute, value: str) -> tuple[str, str]:
+    """A value as the integer that lies in memory."""
+    text = llvm_type(element)
+    if text == "i1":
+        return "i8", byte_of_bool(printer, value)
+    bits = f"i{8 * size_in_bytes(text)}"
+    return bits, value if bits == text else printer.let(f"bitcast {text} {value} to {bits}")
+
+
+def _from_bits(printer: FunctionPrinter, element: Attribute, bits: str) -> str:
+    text = llvm_type(element)
+    if text == "i1":
+        return printer.let(f"icmp ne i8 {bits}, 0")
+    integer = f"i{8 * size_in_bytes(text)}"
+    return bits if integer == text else printer.let(f"bitcast {integer} {bits} to {text}")
+
+
+def _bool_atomic(printer: FunctionPrinter, access: AtomicAccess, kind: str, value: str) -> str:
+    """and, or, xor of bools, whose bytes are 0, 1, or (where others wrote them) anything that is not 0."""
+    if kind == "or":
+        old = access.modify(printer, "or", "i8", byte_of_bool(printer, value))
+    elif kind == "and":
+        old = access.modify(printer, "and", "i8", printer.let(f"sext i1 {value} to i8"))
+    elif kind == "xor":
+
+        def flipped(byte: str) -> str:
+            is_set = printer.let(f"icmp ne i8 {byte}, 0")
+            return byte_of_bool(printer, printer.let(f"xor i1 {is_set}, {value}"))
+
+        old = compare_and_swap_loop(printer, access, i1, flipped)
+    else:
+        raise InternalCompilerError(
+            "CODEGEN_ATOMIC", f"atomic {kind} of bool elements", hint=REPORT_HINT
+        )
+    return printer.let(f"icmp ne i8 {old}, 0")
+
+
+def _swap_bool(printer: FunctionPrinter, access: AtomicAccess, expected: str, value: str) -> str:
+    """Compares truth, not bytes; where it differs, the byte is written back as it was."""
+    new = byte_of_bool(printer, value)
+
+    def chosen(byte: str) -> str:
+        is_set = printer.let(f"icmp ne i8 {byte}, 0")
+        differs = printer.let(f"xor i1 {is_set}, {expected}")
+        return printer.let(f"select i1 {differs}, i8 {byte}, i8 {new}")
+
+    return printer.let(f"icmp ne i8 {compare_and_swap_loop(printer, access, i1, chosen)}, 0")
+
+
+def atomic_rows(
+    instruction: AtomicInstruction = llvm_instruction,
+    special: Callable[[FunctionPrinter, AtomicAccess, str, Attribute, str], str] = atomic_value,
+    swap: AtomicSwap = llvm_swap,
+) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
+    """The rows of both operations.
+
+    Args:
+        instruction: prints one read-modify-write of an integer or float.
+        special: prints an access of any kind and type; `atomic_value`, or what falls back on it.
+        swap: prints one compare-and-swap of an integer.
+    """
+
+    def print_modify(printer: FunctionPrinter, op: Any) -> None:
+        operand, tensor, *indices = op.operands
+        access = AtomicAccess(printer, op, tensor, indices, instruction, swap)
+        kind = op.properties["kind"].data
+        printer.values[op.results[0]] = special(
+            printer, access, kind, operand.type, printer.values[operand]
+        )
+
+    def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:
+        """Compares bits, so a NaN equals itself and 0.0 is not -0.0."""
+        expected, value, tensor, *indices = op.operands
+        access = AtomicAccess(printer, op, tensor, indices, instruction, swap)
+        element = expected.type
+        if llvm_type(element) == "i1":
+            printer.values[op.results[0]] = _swap_bool(
+                printer, access, printer.values[expected], printer.values[value]
+            )
+            return
+        bits, wanted = _as_bits(printer, element, printer.values[expected])
+        _, new = _as_bits(printer, element, printer.values[value])
+        found, _ = access.swap(printer, bits, wanted, new)
+        printer.values[op.results[0]] = _from_bits(printer, element, found)
+
+    return {AtomicRmwOp: print_modify, AtomicCasOp: print_compare_and_swap}
+
+
+ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows()

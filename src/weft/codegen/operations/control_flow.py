@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structured control flow as basic blocks with phis.
+
+In: scf.if, scf.for, scf.while. Out: branches; no value goes through memory. A condition that is known while
+printing takes one side only. Next: memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import scf
+
+from weft.codegen.llvm.names import local_stem
+from weft.codegen.llvm.types import llvm_type
+from weft.dialects.cuda.kernel import EXIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Block, Operation, Region, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+def print_if(printer: FunctionPrinter, op: Operation) -> None:
+    """`scf.if`, with or without results, with or without an else."""
+    condition = printer.values[op.operands[0]]
+    then_region, else_region = op.regions
+    if condition in ("true", "false"):
+        _print_taken(printer, op, then_region if condition == "true" else else_region)
+        return
+    location = op.location
+    then_label, end_label = printer.new_label("then"), printer.new_label("endif")
+    has_else = bool(else_region.blocks) and (
+        bool(op.results)
+        or else_region.block.first_op is not else_region.block.last_op
+        or _leaves(printer, else_region)
+    )
+    else_label = printer.new_label("else") if has_else else end_label
+    printer.branch_if(condition, then_label, else_label)
+    arms = [_print_arm(printer, then_region, then_label, end_label)]
+    if has_else:
+        arms.append(_print_arm(printer, else_region, else_label, end_label))
+    printer.place(location)
+    printer.start(end_label)
+    for index, result in enumerate(op.results):
+        incoming = [(values[index], last) for values, last in arms if last is not None]
+        texts = dict.fromkeys(text for text, _ in incoming) or {"poison": None}
+        if len(texts) == 1:
+            printer.values[result] = next(iter(texts))
+        else:
+            stem = local_stem(result)
+            printer.values[result] = printer.phi(llvm_type(result.type), incoming, stem)
+
+
+def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> None:
+    """The side of an `scf.if` that is known to be taken, without a branch."""
+    if not region.blocks:
+        return
+    printer.print_block(region.block)
+    values = _yielded(printer, region.block)
+    if _leaves(printer, region):
+        assert printer.exit_label is not None
+        printer.branch(printer.exit_label)
+        printer.start(printer.new_label("left"))
+    _assign(printer, op.results, values)
+
+
+def _print_arm(
+    printer: FunctionPrinter, region: Region, label: str, end_label: str
+) -> tuple[list[str], str | None]:
+    """Prints one side; returns what it yields and the label of its last basic block.
+
+    The label is None for a side that does not get to the end, since the thread has left.
+    """
+    printer.start(label)
+    printer.print_block(region.block)
+    values = _yielded(printer, region.block)
+    if _leaves(printer, region):
+        assert printer.exit_label is not None
+        printer.branch(printer.exit_label)
+        return values, None
+    last = printer.label
+    printer.branch(end_label)
+    return values, last
+
+
+def _leaves(printer: FunctionPrinter, region: Region) -> bool:
+    """Whether a thread at the end of a region has returned, and there is a place where it may go at once.
+
+    On a GPU it must not come to where the lanes of its warp meet again: they may wait there at a barrier
+    that only waits for threads that have not left.
+    """
+    if printer.exit_label is None or not region.blocks:
+        return False
+    last = region.block.last_op
+    return isinstance(last, scf.YieldOp) and EXIT in last.attributes
+
+
+def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:
+    last = block.last_op
+    return [printer.values[v] for v in last.operands] if isinstance(last, scf.YieldOp) else []
+
+
+def _assign(printer: FunctionPrinter, results: Sequence[SSAValue], values: list[str]) -> None:
+    for result, value in zip(results, values, strict=True):
+        printer.values[result] = value
+
+
+class _LoopHeader:
+    """The phis at a loop's head, whose second values are known only after the body."""
+
+    __slots__ = ("entry_label", "initial", "label", "names", "place", "printer", "types")
+
+    def __init__(
+        self, printer: FunctionPrinter, arguments: Sequence[SSAValue], initial: list[str]
+    ) -> None:
+        self.printer = printer
+        self.types = [llvm_type(argument.type) for argument in arguments]
+        self.initial = initial
+        self.entry_label = printer.label
+        self.label = printer.new_label("loop")
+        self.names = [printer.fresh(local_stem(argument)) for argument in arguments]
+        printer.branch(self.label)
+        printer.start(self.label)
+        self.place = printer.reserve()
+        _assign(printer, arguments, self.names)
+
+    def following(self, next_values: list[str]) -> list[str]:
+        """The next values of all variables, those that the header keeps for itself too."""
+        return next_values
+
+    def jump(self, following: list[str], condition: str = "", otherwise: str = "") -> None:
+        """Ends the current block with the jump back, if there is a condition where it holds.
+
+        Args:
+            following: the next iteration's values.
+            condition: an i1, or nothing.
+            otherwise: the label where control goes instead.
+        """
+        latch = self.printer.label
+        if condition:
+            self.printer.branch_if(condition, self.label, otherwise)
+        else:
+            self.printer.branch(self.label)
+        self.printer.fill(
+            self.place,
+            [
+                f"{name} = phi {kind} [ {first}, %{self.entry_label} ], [ {value}, %{latch} ]"
+                for name, kind, first, value in zip(
+                    self.names, self.types, self.initial, following, strict=True
+                )
+            ],
+        )
+
+
+class _Trips:
+    """How a `scf.for` counts: by its induction variable, or, for steps other than 1, by a hidden counter.
+
+    Counting trips keeps the loop right where the last step would pass the largest integer.
+    """
+
+    __slots__ = ("body", "counted", "limit", "predicate", "printer", "starts", "step", "text")
+
+    def __init__(self, printer: FunctionPrinter, op: scf.ForOp) -> None:
+        lower, upper, step, *initial = op.operands
+        self.printer = printer
+        self.body = op.regions[0].block
+        self.text = llvm_type(self.body.args[0].type)
+        first, last, self.step = (printer.values[bound] for bound in (lower, upper, step))
+        self.starts = [first, *(printer.values[value] for value in initial)]
+        self.counted = self.step != "1"
+        self.predicate = "ult" if self.counted else "slt"
+        self.limit = last
+        if self.counted:
+            self.limit = _trip_count(printer, self.text, first, last, self.step)
+
+    def header(self, starts: list[str], counter: str = "0") -> _LoopHeader:
+        """A loop's head, whose variables begin with `starts`, and the hidden counter with `counter`."""
+        if self.counted:
+            return _CountedHeader(self.printer, self.text, self.body.args, starts, counter)
+        return _LoopHeader(self.printer, self.body.args, starts)
+
+    def counter(self, header: _LoopHeader) -> str:
+        """What is compared with the limit."""
+        if isinstance(header, _CountedHeader):
+            return header.counter
+        return self.printer.values[self.body.args[0]]
+
+    def enter(self, header: _LoopHeader) -> str:
+        """Goes on where the counter is below the limit; returns the label of what is behind the loop."""
+        printer = self.printer
+        body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
+        counter = self.counter(header)
+        condition = printer.let(f"icmp {self.predicate} {self.text} {counter}, {self.limit}")
+        printer.branch_if(condition, body_label, end_label)
+        printer.start(body_label)
+        return end_label
+
+    def next_values(self) -> list[str]:
+        """The variables of the next iteration."""
+        flags = "" if self.counted else " nsw"
+        induction = self.printer.values[self.body.args[0]]
+        following = self.printer.let(f"add{flags} {self.text} {induction}, {self.step}")
+        return [following, *_yielded(self.printer, self.body)]
+
+
+def print_for(
+    printer: FunctionPrinter,
+    op: scf.ForOp,
+    before_jump: Callable[[FunctionPrinter], None] | None = None,
+) -> None:
+    """`scf.for`: signed, with a positive step, exact up to the largest integer.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        before_jump: prints what a target does each time before it begins another iteration.
+    """
+    location = op.location
+    trips = _Trips(printer, op)
+    header = trips.header(trips.starts)
+    end_label = trips.enter(header)
+    printer.print_block(trips.body)
+    printer.place(location)
+    following = header.following(trips.next_values())
+    if before_jump is not None:
+        before_jump(printer)
+    header.jump(following)
+    printer.start(end_label)
+    _assign(printer, op.results, [printer.values[value] for value in trips.body.args[1:]])
+
+
+def print_for_in_strips(
+    printer: FunctionPrinter,
+    op: scf.ForOp,
+    most: int,
+    after_strip: Callable[[FunctionPrinter, str, str], None],
+    before_next: Callable[[FunctionPrinter], None],
+) -> None:
+    """`scf.for` as a loop over strips of iterations, each a plain loop that LLVM may vectorise.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        most: iterations of a strip.
+        after_strip: prints what is done after each strip, given the type and the number of its iterations.
+        before_next: prints what is done besides, before another strip begins.
+    """
+    location = op.location
+    trips = _Trips(printer, op)
+    text = trips.text
+    first = "0" if trips.counted else trips.starts[0]
+    some = printer.let(f"icmp {trips.predicate} {text} {first}, {trips.limit}")
+    begin_label, end_label = printer.new_label("begin"), printer.new_label("endloop")
+    entry_label = printer.label
+    printer.branch_if(some, begin_label, end_label)
+    printer.start(begin_label)
+    strips = trips.header(trips.starts)
+    first = trips.counter(strips)
+    # What is left is positive, as an unsigned number.
+    rest = printer.let(f"sub {text} {trips.limit}, {first}", "rest")
+    is_last = printer.let(f"icmp ule {text} {rest}, {most}", "last")
+    count = printer.let(f"select i1 {is_last}, {text} {rest}, {text} {most}", "count")
+    flags = "nuw" if trips.counted else "nsw"
+    limit = printer.let(f"add {flags} {text} {first}, {count}", "strip")
+    header = trips.header([printer.values[value] for value in trips.body.args], first)
+    printer.print_block(trips.body)
+    printer.place(location)
+    following = header.following(trips.next_values())
+    reached = following[-1] if trips.counted else following[0]
+    behind_label = printer.new_label("behind")
+    more = printer.let(f"icmp {trips.predicate} {text} {reached}, {limit}")
+    header.jump(following, more, behind_label)
+    printer.start(behind_label)
+    after_strip(printer, text, count)
+    last_label, next_label = printer.label, printer.new_label("next")
+    printer.branch_if(is_last, end_label, next_label)
+    printer.start(next_label)
+    before_next(printer)
+    strips.jump(following)
+    printer.start(end_label)
+    for result, start, value in zip(op.results, trips.starts[1:], following[1:], strict=False):
+        incoming = [(start, entry_label), (value, last_label)]
+        printer.values[result] = printer.phi(llvm_type(result.type), incoming, local_stem(result))
+
+
+class _CountedHeader(_LoopHeader):
+    """A loop header with a hidden counter of trips from 0 up."""
+
+    __slots__ = ("counter", "counter_type")
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        counter_type: str,
+        arguments: Sequence[SSAValue],
+        initial: list[str],
+        first: str,
+    ) -> None:
+        super().__init__(printer, arguments, initial)
+        self.counter = printer.fresh("trip")
+        self.counter_type = counter_type
+        self.names.append(self.counter)
+        self.types.append(counter_type)
+        self.initial.append(first)
+
+    def following(self, next_values: list[str]) -> list[str]:
+        """As for any loop, and the counter's step."""
+        counter = self.printer.let(f"add nuw {self.counter_type} {self.counter}, 1")
+        return [*next_values, counter]
+
+
+def _trip_count(printer: FunctionPrinter, text: str, lower: str, upper: str, step: str) -> str:
+    """Trips of a loop, as an unsigned integer."""
+    runs = printer.let(f"icmp slt {text} {lower}, {upper}")
+    distance = printer.let(f"sub {text} {upper}, {lower}")
+    last = printer.let(f"sub {text} {distance}, 1")
+    # A step of zero never ends in Python either (it raises); here it runs once instead of trapping.
+    safe = step
+    if step.startswith("%"):
+        is_zero = printer.let(f"icmp eq {text} {step}, 0")
+        safe = printer.let(f"select i1 {is_zero}, {text} -1, {text} {step}")
+    whole = printer.let(f"udiv {text} {last}, {safe}")
+    count = printer.let(f"add {text} {whole}, 1")
+    return printer.let(f"select i1 {runs}, {text} {count}, {text} 0", "trips")
+
+
+def print_while(
+    printer: FunctionPrinter,
+    op: Operation,
+    before_jump: Callable[[FunctionPrinter], None] | None = None,
+) -> None:
+    """`scf.while`: the first region computes the condition, the second is the body.
+
+    Args:
+        printer: of the function.
+        op: the loop.
+        before_jump: prints what a target does each time before it begins another round.
+    """
+    before, after = (region.block for region in op.regions)
+    location = op.location
+    header = _LoopHeader(printer, before.args, [printer.values[value] for value in op.operands])
+    printer.print_block(before)
+    condition, *passed = list(before.last_op.operands if before.last_op else ())
+    values = [printer.values[value] for value in passed]
+    body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
+    printer.branch_if(printer.values[condition], body_label, end_label)
+    printer.start(body_label)
+    _assign(printer, after.args, values)
+    printer.print_block(after)
+    following = _yielded(printer, after)
+    printer.place(location)
+    if before_jump is not None:
+        before_jump(printer)
+    header.jump(following)
+    printer.start(end_label)
+    _assign(printer, op.results, values)
+
+
+def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
+    """A terminator that the operation around it reads."""
+
+
+CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    scf.IfOp: print_if,
+    scf.ForOp: print_for,
+    scf.WhileOp: print_while,
+    scf.YieldOp: print_nothing,
+    scf.ConditionOp: print_nothing,
+}

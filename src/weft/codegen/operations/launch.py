@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launches on every target share: the `weft_launch` structure and the parameter buffer.
+
+In: cuda.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
+backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from weft.codegen import runtime_abi as abi
+from weft.codegen.llvm.types import llvm_type
+from weft.codegen.operations.kernel_parameters import (
+    DIM,
+    POINTER,
+    SCALAR,
+    KernelParameter,
+    kernel_parameters,
+    parameter_bytes,
+)
+from weft.codegen.operations.memory import byte_of_bool
+from weft.codegen.operations.tensor_value import TensorValue, widened
+from weft.codegen.runtime_abi import call_row, table_of_frame
+from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+from weft.dialects.cuda.types import TensorType, array_bytes
+from weft.errors import REPORT_HINT, InternalCompilerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import BlockArgument, Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+def kernels_of(module: ModuleOp) -> list[KernelOp]:
+    """The kernels of a module in order; a kernel's place is its number in `launch_cuda`."""
+    return [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+
+
+def launched_kernel(op: LaunchExOp) -> tuple[int, KernelOp]:
+    """The kernel that a launch names, with its number."""
+    top: Operation | None = op
+    while top is not None and not isinstance(top, ModuleOp):
+        top = top.parent_op()
+    name = op.kernel.string_value()
+    for index, kernel in enumerate(kernels_of(top) if top is not None else []):
+        if kernel.sym_name.data == name:
+            return index, kernel
+    raise InternalCompilerError(
+        "CODEGEN_LAUNCH", f"the module has no kernel {name}", hint=REPORT_HINT
+    )
+
+
+def print_launch_structure(
+    printer: FunctionPrinter, op: LaunchExOp, attributes: str, attribute_count: int
+) -> str:
+    """Fills a `weft_launch` on the stack and returns its name.
+
+    Its shared memory is what the launch asks for, behind the kernel's own arrays.
+
+    Args:
+        printer: of the host function.
+        op: the launch.
+        attributes: a constant that holds the launch attributes, or ``"null"``.
+        attribute_count: how many.
+    """
+    launch = printer.alloca(f"[{abi.LAUNCH_BYTES} x i8]", 8, "launch")
+    for index, value in enumerate([*op.grid, *op.block]):
+        _store(printer, "i64", printer.values[value], launch, abi.LAUNCH_GRID + 8 * index)
+    shared = _shared_memory_bytes(printer, op)
+    _store(printer, "i64", shared, launch, abi.LAUNCH_SHARED_MEMORY)
+    _store(printer, "ptr", attributes, launch, abi.LAUNCH_ATTRIBUTES)
+    _store(printer, "i64", str(attribute_count), launch, abi.LAUNCH_ATTRIBUTE_COUNT)
+    name = printer.module.string(op.kernel.string_value())
+    _store(printer, "ptr", name, launch, abi.LAUNCH_KERNEL_NAME)
+    return launch
+
+
+def _shared_memory_bytes(printer: FunctionPrinter, op: LaunchExOp) -> str:
+    _, kernel = launched_kernel(op)
+    own, extra = kernel.shared_memory_bytes, op.shared_memory_bytes
+    if extra is None:
+        return str(own)
+    asked = printer.values[extra]
+    if not own:
+        return asked
+    # What is negative must stay so, for the launch to refuse it; a sum that wraps is negative too.
+    total = printer.let(f"add i64 {asked}, {own}")
+    negative = printer.let(f"icmp slt i64 {asked}, 0")
+    return printer.let(f"select i1 {negative}, i64 {asked}, i64 {total}", "shared")
+
+
+def print_parameter_buffer(
+    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp, scratch: Sequence[str] = ()
+) -> tuple[str, tuple[KernelParameter, ...]]:
+    """Stores a launch's arguments as the kernel's parameters; returns the buffer's name and its layout.
+
+    Args:
+        printer: of the host function.
+        op: the launch.
+        kernel: what is launched.
+        scratch: pointers for the kernel's `scratch_arguments`, where it has any.
+    """
+    parameters = kernel_parameters(kernel)
+    size = max(parameter_bytes(parameters), 1)
+    buffer = printer.alloca(f"[{size} x i8]", 8, "parameters")
+    own: dict[SSAValue, str | TensorValue] = dict(
+        zip(kernel.scratch_arguments, scratch, strict=True)
+    )
+    if kernel.profile_argument is not None:
+        own[kernel.profile_argument] = _print_profile_memory(
+            printer, op, kernel.profile_argument, _print_words_needed(printer, op, kernel)
+        )
+    given = iter(op.args)
+    arguments = [own.get(one) or next(given) for one in kernel.body.block.args]
+    for parameter in parameters:
+        operand = arguments[parameter.argument]
+        text = operand if isinstance(operand, str) else _argument_text(printer, parameter, operand)
+        _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes)
+    return buffer, parameters
+
+
+def _argument_text(
+    printer: FunctionPrinter, parameter: KernelParameter, operand: SSAValue | TensorValue
+) -> str:
+    """What a launch passes for one parameter."""
+    if parameter.part == SCALAR:
+        assert not isinstance(operand, TensorValue)
+        text = printer.values[operand]
+        return byte_of_bool(printer, text) if llvm_type(operand.type) == "i1" else text
+    tensor = operand if isinstance(operand, TensorValue) else printer.tensors[operand]
+    if parameter.part == POINTER:
+        return tensor.pointer
+    if parameter.part == DIM:
+        return tensor.dim(parameter.dimension)
+    return tensor.stride(printer, parameter.dimension)
+
+
+def _print_profile_memory(
+    printer: FunctionPrinter, op: LaunchExOp, argument: BlockArgument, needed: str
+) -> TensorValue:
+    """Asks the runtime, at every launch, for memory that this launch records into."""
+    kind = argument.type
+    assert isinstance(kind, TensorType)
+    slots = printer.alloca("[2 x i64]", 8, "profile")
+    words_slot = printer.let(f"getelementptr i8, ptr {slots}, i64 8")
+    printer.line(f"store i64 {needed}, ptr {words_slot}")
+    code = call_row(
+        printer,
+        table_of_frame(printer),
+        "launch_memory",
+        "ptr %frame",
+        f"ptr {_stream_text(printer, op)}",
+        f"ptr {printer.module.string(_host_name(op))}",
+        f"ptr {printer.module.string(op.kernel.string_value())}",
+        f"ptr {slots}",
+        f"ptr {words_slot}",
+    )
+    print_return_on_failure(printer, code)
+    pointer = printer.let(f"load ptr, ptr {slots}, align 8", "records")
+    words = printer.let(f"load i64, ptr {words_slot}, align 8", "words")
+    return TensorValue(kind, pointer, [widened(printer, words, 64, kind.dim_bits.data)])
+
+
+def _print_words_needed(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp) -> str:
+    """How many words hold all records of a launch; "0" where only the run can tell.
+
+    What a grid that no device takes makes of it is refused with the launch, after the memory was given.
+    """
+    if not kernel.profile_words:
+        return "0"
+    before, block, start, stop, step = kernel.profile_words
+    blocks = "1"
+    for size in op.grid:
+        blocks = printer.let(f"mul i64 {blocks}, {printer.values[size]}")
+    is_inside = printer.let(f"icmp ult i64 {blocks}, {stop}")
+    end = printer.let(f"select i1 {is_inside}, i64 {blocks}, i64 {stop}")
+    span = printer.let(f"sub i64 {end}, {start}")
+    none = printer.let(f"icmp slt i64 {span}, 0")
+    span = printer.let(f"select i1 {none}, i64 0, i64 {span}")
+    count = printer.let(f"add i64 {span}, {step - 1}")
+    count = printer.let(f"udiv i64 {count}, {step}")
+    records = printer.let(f"mul i64 {count}, {block}")
+    return printer.let(f"add i64 {records}, {before}", "needed")
+
+
+def _host_name(op: LaunchExOp) -> str:
+    """The host function that a launch stands in."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return "" if parent is None else parent.sym_name.data
+
+
+def _stream_text(printer: FunctionPrinter, op: LaunchExOp) -> str:
+    """The launch's own stream, else the call's."""
+    if op.stream is not None:
+        return printer.values[op.stream]
+    slot = printer.let(f"getelementptr i8, ptr %frame, i64 {abi.FRAME_STREAM}")
+    return printer.let(f"load ptr, ptr {slot}, align 8", "stream")
+
+
+def scratch_bytes(kernel: KernelOp) -> list[int]:
+    """Bytes per block of each of a kernel's scratch arrays; 0 for one that nothing uses."""
+    return [
+        array_bytes(argument.type.dims[1:], argument.type.element_type)  # pyright: ignore
+        if argument.first_use
+        else 0
+        for argument in kernel.scratch_arguments
+    ]
+
+
+def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:
+    """Leaves the host function with -1 when a launch failed; its error is already set."""
+    failed = printer.let(f"icmp ne i32 {code}, 0")
+    failed_label, next_label = printer.new_label("failed"), printer.new_label("launched")
+    printer.branch_if(failed, failed_label, next_label)
+    printer.start(failed_label)
+    printer.line("ret i32 -1")
+    printer.start(next_label)
+
+
+def _store(printer: FunctionPrinter, kind: str, text: str, base: str, offset: int) -> None:
+    pointer = base if offset == 0 else printer.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+    printer.line(f"store {kind} {text}, ptr {pointer}")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing tensors: addresses, loads, stores, dims, local arrays.
+
+In: cuda.load, cuda.store, cuda.dim, cuda.stride, cuda.alloca. Out: LLVM memory instructions, aligned to the
+element. Nothing is ever marked noalias or invariant: users' tensors may overlap. Next: atomics.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.llvm.names import local_stem
+from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.operations.tensor_value import TensorValue
+from weft.dialects.cuda.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.cuda.types import TensorType
+
+
+def print_load(printer: FunctionPrinter, op: Operation) -> None:
+    """`cuda.load`; a bool is any nonzero byte."""
+    tensor, *indices = op.operands
+    value = printer.tensors[tensor]
+    address = value.address(printer, indices)
+    element = memory_type(value.type.element_type)
+    pointer = printer.module.target.pointer(value.type.space.data)
+    result = op.results[0]
+    text = f"load {element}, {pointer} {address}, align {size_in_bytes(element)}"
+    if is_bool(value.type):
+        byte = printer.let(text)
+        printer.define(result, f"icmp ne i8 {byte}, 0")
+    else:
+        printer.define(result, text)
+
+
+def print_store(printer: FunctionPrinter, op: Operation) -> None:
+    """`cuda.store`; a bool is written as the byte 0 or 1."""
+    stored, tensor, *indices = op.operands
+    value = printer.tensors[tensor]
+    text = printer.values[stored]
+    address = value.address(printer, indices)
+    element = memory_type(value.type.element_type)
+    if is_bool(value.type):
+        text = byte_of_bool(printer, text)
+    pointer = printer.module.target.pointer(value.type.space.data)
+    printer.line(f"store {element} {text}, {pointer} {address}, align {size_in_bytes(element)}")
+
+
+def byte_of_bool(printer: FunctionPrinter, text: str) -> str:
+    """A bool as the byte that stands for it in memory."""
+    if text in ("true", "false"):
+        return "1" if text == "true" else "0"
+    return printer.let(f"zext i1 {text} to i8")
+
+
+def is_bool(tensor_type: TensorType) -> bool:
+    """Whether the elements are bools, a byte each in memory."""
+    width = getattr(tensor_type.element_type, "width", None)
+    return width is not None and width.data == 1
+
+
+def print_dim(printer: FunctionPrinter, op: Any) -> None:
+    """`cuda.dim`: a parameter or a constant; prints nothing."""
+    dimension = op.properties["dimension"].value.data
+    printer.values[op.results[0]] = printer.tensors[op.operands[0]].dim(dimension)
+
+
+def print_stride(printer: FunctionPrinter, op: Any) -> None:
+    """`cuda.stride`: a parameter, or the product of the dims that follow."""
+    tensor = printer.tensors[op.operands[0]]
+    dimension = op.properties["dimension"].value.data
+    printer.values[op.results[0]] = tensor.stride(printer, dimension)
+
+
+def print_alloca(printer: FunctionPrinter, op: Operation) -> None:
+    """`cuda.alloca`: stack memory of the thread, aligned for vector accesses."""
+    result = op.results[0]
+    tensor_type: TensorType = result.type  # pyright: ignore[reportAssignmentType]
+    element = memory_type(tensor_type.element_type)
+    count = max(math.prod(tensor_type.dims), 1)
+    alignment = 16 if count * size_in_bytes(element) >= 16 else size_in_bytes(element)
+    pointer = printer.alloca(f"[{count} x {element}]", alignment, local_stem(result, "local"))
+    printer.tensors[result] = TensorValue(tensor_type, pointer)
+
+
+MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    LoadOp: print_load,
+    StoreOp: print_store,
+    DimOp: print_dim,
+    StrideOp: print_stride,
+    AllocaOp: print_alloca,
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of tensors, and several elements in one access.
+
+In: cuda.view, cuda.load_vector, cuda.store_vector. Out: an address with the view's dims and strides, LLVM vectors,
+aligned to their size. Next: atomics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.operations.memory import byte_of_bool, is_bool
+from weft.codegen.operations.tensor_value import TensorValue
+from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
+    """`cuda.view`: an address; strides only where the layout class does not say them."""
+    source = printer.tensors[op.source]
+    view = op.result_type
+    pointer = source.address(printer, list(op.starts))
+    dims = [
+        printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
+        for number, dim in enumerate(view.dims)
+    ]
+    last = view.rank - 1
+    strides = [
+        None
+        if view.layout.data == "contiguous" or (view.layout.data == "inner" and number == last)
+        else _scaled(printer, source.stride(printer, dimension), step)
+        for number, (dimension, step) in enumerate(op.dimensions)
+    ]
+    printer.tensors[op.result] = TensorValue(view, pointer, dims, strides)
+
+
+def _scaled(printer: FunctionPrinter, stride: str, step: int) -> str:
+    if step == 1:
+        return stride
+    return printer.let(f"mul nsw i64 {stride}, {step}")
+
+
+def _vector_place(
+    printer: FunctionPrinter, tensor: SSAValue, indices: Sequence[SSAValue], count: int
+) -> tuple[str, str, int]:
+    """The element's type in memory, the address with its type, and the alignment in bytes."""
+    value = printer.tensors[tensor]
+    element = memory_type(value.type.element_type)
+    pointer = printer.module.target.pointer(value.type.space.data)
+    address = value.address(printer, indices)
+    return element, f"{pointer} {address}", count * size_in_bytes(element)
+
+
+def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
+    """`cuda.load_vector`: one load, and its elements."""
+    count = len(op.elements)
+    element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
+    whole = f"<{count} x {element}>"
+    vector = printer.let(f"load {whole}, {place}, align {alignment}", "vector")
+    for lane, result in enumerate(op.elements):
+        text = f"extractelement {whole} {vector}, i32 {lane}"
+        if is_bool(printer.tensors[op.tensor].type):
+            byte = printer.let(text)
+            text = f"icmp ne i8 {byte}, 0"
+        printer.define(result, text)
+
+
+def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
+    """`cuda.store_vector`: the elements put together, and one store."""
+    count = len(op.elements)
+    element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
+    whole = f"<{count} x {element}>"
+    vector = "poison"
+    for lane, part in enumerate(op.elements):
+        text = printer.values[part]
+        if is_bool(printer.tensors[op.tensor].type):
+            text = byte_of_bool(printer, text)
+        vector = printer.let(
+            f"insertelement {whole} {vector}, {element} {text}, i32 {lane}", "vector"
+        )
+    printer.line(f"store {whole} {vector}, {place}, align {alignment}")
+
+
+VIEWS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ViewOp: print_view,
+    LoadVectorOp: print_load_vector,
+    StoreVectorOp: print_store_vector,
+}

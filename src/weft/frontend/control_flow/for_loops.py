@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`for`: over a `range` at run time, as `scf.for` or, with exits, `scf.while`; over anything else unrolled.
+
+In: the statement. Out: operations, and the variables as the loop leaves them. Next: while_loops.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Region
+
+from weft.dialects.printed_names import name_value
+from weft.frontend.context import HOST
+from weft.frontend.control_flow import ranges
+from weft.frontend.control_flow.branches import Fork, discard
+from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
+from weft.frontend.control_flow.loop import Loop, live_flag
+from weft.frontend.expressions.items import Items
+from weft.frontend.source.names import ACTIVE, LIVE, LOOPING
+from weft.language.control import StagedRange, make_range
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.frontend.control_flow.ranges import Course
+    from weft.frontend.source.names import Names
+    from weft.frontend.statements import Statements
+
+
+def trace_for(statements: Statements, node: ast.For, live_after: Names) -> Loop:
+    """The rounds of a `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
+    found = _range_of(statements, node.iter)
+    loop = Loop(statements, node, live_after)
+    if isinstance(found, StagedRange):
+        _staged_for(loop, _course(loop, found))
+        return loop
+    if isinstance(found, range):
+        if found:
+            staged = StagedRange(found.start, found.stop, found.step)
+            _staged_for(loop, _course(loop, staged), always_runs=True)
+            return loop
+        value: Any = ()
+    else:
+        value = statements.expressions.evaluate(node.iter)
+    items = Items(statements.frame, value, node.iter)
+    loop.enter()
+    _unroll(loop, items)
+    return loop
+
+
+def _course(loop: Loop, found: StagedRange) -> Course:
+    builder = loop.frame.mark(loop.node)
+    return ranges.course(builder, found, on_host=loop.frame.context.role == HOST)
+
+
+def _range_of(statements: Statements, node: ast.expr) -> range | StagedRange | None:
+    """The range that a loop runs over, if it is written as one; a variable may hold a staged one too."""
+    expressions = statements.expressions
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if expressions.evaluate(node.func) is builtins.range:
+            arguments = expressions.items(node.args)
+            return make_range(statements.frame.mark(node), *arguments)
+    elif isinstance(node, ast.Name):
+        value = expressions.evaluate(node)
+        return value if isinstance(value, StagedRange) else None
+    return None
+
+
+def _unroll(loop: Loop, items: Items) -> bool:
+    """One round after the other; behind a round that may have been the last, the others are guarded.
+
+    Returns:
+        Whether there was a round.
+    """
+    assert isinstance(loop.node, ast.For)
+    scope = loop.frame.scope
+    has_round = False
+    for item in items:
+        has_round = True
+        loop.statements.store(loop.node.target, item)
+        loop.round()
+        looping = scope.values[LOOPING]
+        if looping is False:
+            return True
+        if isinstance(looping, Scalar):
+            _guard_rounds(loop, looping, items)
+            return True
+    scope.values[LIVE] = True
+    return has_round
+
+
+def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
+    frame = loop.frame
+    frame.mark(loop.node)
+    fork = Fork(frame, looping)
+
+    def going() -> bool:
+        frame.scope.values[LOOPING] = frame.scope.values[LIVE] = True
+        frame.scope.values[ACTIVE] = True
+        items.adopt()
+        # Asking for an item may have emitted something although there was none.
+        return _unroll(loop, items) or frame.builder.block.last_op is not None
+
+    def ended() -> None:
+        values = frame.scope.values
+        values[LIVE] = values[LOOPING] = False
+        active = values[ACTIVE]
+        if isinstance(active, Scalar) and active.ssa is looping.ssa:
+            values[ACTIVE] = False
+
+    if not fork.trace(0, going):
+        # There was no other round.
+        frame.scope.values[LIVE] = True
+        return
+    fork.trace(1, ended)
+    fork.finish(loop.body_live)
+
+
+def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> None:
+    loop.enter()
+    carried = Carried(loop.frame, loop.node, loop.candidates(), always_runs=always_runs)
+    emit = _emit_while_range if loop.exits.leave_loop else _emit_for
+    for _ in range(MOST_ROUNDS):
+        operation = emit(loop, course, carried)
+        if operation is not None:
+            break
+    else:
+        raise carried.unstable()
+    carried.remember()
+    results = operation.results
+    loop.finish(carried, results[len(results) - len(carried.types()) :])
+
+
+def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
+    """The loop as `scf.for`; None if the variables' types were not yet the right ones."""
+    builder = loop.frame.mark(loop.node)
+    block = Block(arg_types=[course.type, *carried.types()])
+    counter, *arguments = block.args
+    values, places = loop.trace_in(
+        block, lambda: _round_of(loop, course, carried, counter, arguments)
+    )
+    if carried.update(values, places):
+        discard(block)
+        return None
+    block.add_op(scf.YieldOp(*carried.last_values(builder, values)))
+    bounds = course.lower, course.upper, course.step
+    firsts = carried.first_values(builder)
+    builder = loop.frame.mark(loop.node)
+    return builder.emit(scf.ForOp(*bounds, firsts, Region(block)))
+
+
+def _round_of(
+    loop: Loop,
+    course: Course,
+    carried: Carried,
+    counter: SSAValue,
+    arguments: Sequence[SSAValue],
+) -> None:
+    assert isinstance(loop.node, ast.For)
+    loop.bind(carried, arguments)
+    target = loop.node.target
+    name_value(counter, target.id if isinstance(target, ast.Name) else "index")
+    loop.statements.store(target, course.variable(loop.frame.mark(loop.node), counter))
+    loop.round()
+
+
+def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation | None:
+    """The loop as `scf.while`, since a break or return may end it early."""
+    frame = loop.frame
+    own = len(course.state_types)
+    types = [*course.state_types, *carried.types()]
+    before, after = Block(arg_types=types), Block(arg_types=types)
+    builder = frame.mark(loop.node)
+    with builder.at(before):
+        goes_on = course.goes_on(builder, before.args)
+        flag = live_flag(carried, before.args[own:])
+        if isinstance(flag, Scalar):
+            goes_on = builder.emit(arith.AndIOp(flag.ssa, goes_on)).result
+        before.add_op(scf.ConditionOp(goes_on, *before.args))
+    counter, arguments = after.args[0], after.args[own:]
+    values, places = loop.trace_in(
+        after, lambda: _round_of(loop, course, carried, counter, arguments)
+    )
+    if carried.update(values, places):
+        discard(before, after)
+        return None
+    builder = frame.mark(loop.node)
+    with builder.at(after):
+        following = course.following(builder, after.args)
+    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, values)))
+    firsts = [*course.first(builder), *carried.first_values(builder)]
+    return builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The course of a loop over a `range`: any step becomes a counter that goes up.
+
+In: a `StagedRange`. Out: `Course`: bounds and a positive step, and the variable's value for a counter. Flipping all
+bits reverses the order, and flipping the sign's makes unsigned order signed; neither can overflow. Next: loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i1
+
+from weft.dialects.cuda.debug import AssertOp
+from weft.dialects.cuda.grid import BlockDimOp, GridDimOp
+from weft.errors import TypeMismatchError
+from weft.language.ir_types import ir_type
+from weft.language.numbers.convert import to_common
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.dialects.builder import Builder
+    from weft.language.control import StagedRange
+    from weft.types.dtype import DType
+
+
+class Course:
+    """How a loop counts.
+
+    Attributes:
+        lower, upper: of the counter, which goes up in signed order.
+        step: of the counter; positive as an unsigned number.
+        dtype: of counter and variable, i32, i64 or u64.
+    """
+
+    __slots__ = ("_flipped", "_may_pass_the_limit", "dtype", "lower", "step", "upper")
+
+    def __init__(
+        self,
+        dtype: DType,
+        lower: SSAValue,
+        upper: SSAValue,
+        step: SSAValue,
+        flipped: SSAValue | None,
+        *,
+        may_pass_the_limit: bool,
+    ) -> None:
+        self.dtype = dtype
+        self.lower = lower
+        self.upper = upper
+        self.step = step
+        # The bits in which variable and counter differ.
+        self._flipped = flipped
+        # Whether the last round's counter plus the step may be more than the type's largest integer.
+        self._may_pass_the_limit = may_pass_the_limit
+
+    @property
+    def type(self) -> Attribute:
+        """The counter's type in the IR."""
+        return ir_type(self.dtype)
+
+    def variable(self, builder: Builder, counter: SSAValue) -> Scalar:
+        """The loop's variable where the counter has this value."""
+        return Scalar(_flip(builder, counter, self._flipped), self.dtype)
+
+    @property
+    def state_types(self) -> list[Attribute]:
+        """What a loop that may be left early carries: the counter, and where it may pass the limit whether it runs."""
+        return [self.type, i1] if self._may_pass_the_limit else [self.type]
+
+    def first(self, builder: Builder) -> list[SSAValue]:
+        """What the first round begins with."""
+        if not self._may_pass_the_limit:
+            return [self.lower]
+        return [self.lower, builder.emit(arith.CmpiOp(self.lower, self.upper, "slt")).result]
+
+    def goes_on(self, builder: Builder, state: Sequence[SSAValue]) -> SSAValue:
+        """Whether a round follows, as an i1."""
+        if self._may_pass_the_limit:
+            return state[1]
+        return builder.emit(arith.CmpiOp(state[0], self.upper, "slt")).result
+
+    def following(self, builder: Builder, state: Sequence[SSAValue]) -> list[SSAValue]:
+        """What the next round begins with."""
+        counter = state[0]
+        if not self._may_pass_the_limit:
+            flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+            return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result]
+        # A round ran, so what is left is positive, as an unsigned number.
+        left = builder.emit(arith.SubiOp(self.upper, counter)).result
+        more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
+        return [builder.emit(arith.AddiOp(counter, self.step)).result, more]
+
+
+def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> Course:
+    """The course of a range; a signed step that is only known at run time may have either sign.
+
+    Raises:
+        TypeMismatchError: for a step in a host function that is only known at run time and may be 0, since nothing
+            can assert there that it is not.
+    """
+    if isinstance(staged.step, int):
+        return _constant_course(builder, staged, staged.step)
+    dtype = staged.dtype
+    start, stop, typed = (end.ssa for end in staged.bounds(builder))
+    sign = None if dtype.is_signed else builder.constant(ir_type(dtype), dtype.maximum // 2 + 1)
+    if _is_positive(typed):
+        lower, upper = (_flip(builder, end, sign) for end in (start, stop))
+        return Course(dtype, lower, upper, typed, sign, may_pass_the_limit=True)
+    if on_host:
+        raise TypeMismatchError(
+            "HOST_STEP",
+            "the step of a range in a host function must be known at compile time",
+            hint="count with a step of 1 and multiply, or make it a weft.Constexpr[int] parameter",
+        )
+    zero = builder.constant(ir_type(dtype), 0)
+    builder.emit(
+        AssertOp(builder.emit(arith.CmpiOp(typed, zero, "ne")).result, "range: the step is 0")
+    )
+    flipped, step_up = sign, typed
+    if dtype.is_signed:
+        goes_down = builder.emit(arith.CmpiOp(typed, zero, "slt")).result
+        negated = builder.emit(arith.SubiOp(zero, typed)).result
+        step_up = builder.emit(arith.SelectOp(goes_down, negated, typed)).result
+        ones = builder.constant(ir_type(dtype), -1)
+        flipped = builder.emit(arith.SelectOp(goes_down, ones, zero)).result
+    lower, upper = (_flip(builder, end, flipped) for end in (start, stop))
+    # A step of 0, where assertions are off, makes the loop empty rather than endless.
+    is_zero = builder.emit(arith.CmpiOp(typed, zero, "eq")).result
+    upper = builder.emit(arith.SelectOp(is_zero, lower, upper)).result
+    return Course(dtype, lower, upper, step_up, flipped, may_pass_the_limit=True)
+
+
+def _constant_course(builder: Builder, staged: StagedRange, step: int) -> Course:
+    dtype = staged.dtype
+    ends = (to_common(builder, end, dtype).ssa for end in (staged.start, staged.stop))
+    bits = 0 if dtype.is_signed else dtype.maximum // 2 + 1
+    bits = ~bits if step < 0 else bits
+    flipped = builder.constant(ir_type(dtype), bits) if bits else None
+    lower, upper = (_flip(builder, end, flipped) for end in ends)
+    last = _constant(upper)
+    most = (1 << (dtype.bits - 1)) - 1
+    size = abs(step)
+    may_pass = size != 1 and (last is None or size > most or last + size - 1 > most)
+    step_up = builder.constant(ir_type(dtype), size)
+    return Course(dtype, lower, upper, step_up, flipped, may_pass_the_limit=may_pass)
+
+
+def _flip(builder: Builder, value: SSAValue, bits: SSAValue | None) -> SSAValue:
+    if bits is None:
+        return value
+    known, mask = _constant(value), _constant(bits)
+    if known is not None and mask is not None:
+        return builder.constant(value.type, known ^ mask)
+    return builder.emit(arith.XOrIOp(value, bits)).result
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def _is_positive(value: SSAValue) -> bool:
+    """Whether a step is surely above 0: a size of the grid, or a product of such sizes."""
+    known, owner = _constant(value), value.owner
+    if known is not None:
+        return known > 0
+    if isinstance(owner, BlockDimOp | GridDimOp):
+        return True
+    if isinstance(owner, arith.MuliOp):
+        return _is_positive(owner.lhs) and _is_positive(owner.rhs)
+    if isinstance(owner, arith.ExtSIOp):
+        return _is_positive(owner.input)
+    return False

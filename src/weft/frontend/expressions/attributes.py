@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`value.name` and `value[index]`: of tensors, of containers, of modules and other Python objects.
+
+In: a value and a name or an index. Out: a value; loads of elements where the value is a tensor. Next: calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+import operator
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
+from weft.frontend.context import HOST, BoundMethod, FrontendCallable
+from weft.frontend.expressions import constants, methods
+from weft.frontend.scope import resolved
+from weft.frontend.source.staging import holds_kernel_object
+from weft.frontend.state.reachable import is_fixed
+from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
+from weft.language import LANGUAGE, LanguageName, hint_for
+from weft.language.functions import BoundFunction, KernelFunction
+from weft.language.memory import access, views
+from weft.language.values import StagedNamespace, Tensor, describe, is_staged
+
+if TYPE_CHECKING:
+    from weft.frontend.context import Frame
+    from weft.frontend.expressions.expression import Expressions
+
+_FACTS: Final = {"shape": access.dim, "strides": access.stride}
+_ABSENT: Final = object()
+_MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
+
+
+def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
+    """``value.attr``.
+
+    Raises:
+        NameResolutionError: if there is no such attribute.
+    """
+    return read(frame, value, frame.source.mangled(node.attr), node)
+
+
+def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
+    """The attribute `name` of a value; what is emitted comes from `node`.
+
+    Raises:
+        NameResolutionError: if there is no such attribute.
+    """
+    if is_staged(value):
+        return access.attribute(frame.mark(node), value, name)
+    value = resolved(value)  # weft.thread_idx may come as a default, or out of a container
+    if isinstance(value, StagedNamespace):
+        refuse_on_host(frame, value)
+        return access.attribute(frame.mark(node), value, name)
+    if isinstance(value, LanguageName):
+        return _of_namespace(value, name)
+    if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
+        return _of_container(frame, value, name)
+    run = constants.python if _is_stored(value, name) else frame.context.state.run
+    found = run(f"'.{name}'", _python_attribute, value, name)
+    _capture(frame, value, name, found, node)
+    return resolved(found)
+
+
+def _is_computed(value: Any, name: str) -> bool:
+    """Whether an attribute is a method or a property of a user's class."""
+    if isinstance(value, FrontendCallable):
+        return False
+    described = inspect.getattr_static(cast("Any", type(value)), name, None)
+    return isinstance(described, FunctionType | property)
+
+
+def _is_stored(value: Any, name: str) -> bool:
+    """Whether an attribute is only looked up, so that no code of a user's runs."""
+    kind = cast("type[Any]", type(value))
+    if is_fixed(value) or isinstance(value, type):
+        return True
+    found: Any = inspect.getattr_static(kind, name, _ABSENT)
+    if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
+        return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
+    return not isinstance(found, property) and not isinstance(
+        getattr(cast("Any", type(found)), "__get__", None), FunctionType
+    )
+
+
+def _python_attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name)
+    except AttributeError as error:
+        raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
+
+
+def _of_namespace(namespace: LanguageName, name: str) -> Any:
+    """``weft.math.exp``."""
+    try:
+        return resolved(getattr(namespace, name))
+    except AttributeError:
+        known = [row for row in LANGUAGE if row.startswith(f"{namespace.name}.")]
+        hint = hint_for(name, near=known)
+        if isinstance(getattr(math, name, None), float):
+            hint = f"write math.{name}, of Python's own math"
+        raise NameResolutionError(
+            "UNKNOWN_NAME", f"weft.{namespace.name}.{name} is no operation", hint=hint
+        ) from None
+
+
+def refuse_on_host(frame: Frame, value: Any) -> None:
+    """Raises if a host function uses what only a thread of a kernel has.
+
+    Raises:
+        UnavailableError: naming the operation.
+    """
+    if frame.context.role == HOST and not value.on_host:
+        raise UnavailableError(
+            "HOST_OPERATION",
+            f"{value!r} needs a thread of a kernel; this is a host function",
+            hint="move it into a kernel, and launch that",
+        )
+
+
+def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
+    """Notes the read where a later call could find another value."""
+    is_module = isinstance(value, ModuleType)
+    if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
+        return
+    own: Any = getattr(value, "__dict__", ())
+    if not is_module and (is_frozen_dataclass(value) or name not in own):
+        return
+    frame.context.session.captures.read_attribute(value, name, found, ast.unparse(node))
+
+
+def _of_container(frame: Frame, value: Any, name: str) -> Any:
+    """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
+    described = inspect.getattr_static(cast("Any", type(value)), name, None)
+    if isinstance(described, property) and isinstance(described.fget, FunctionType):
+        return frame.context.session.inline(frame, described.fget, (value,), {})
+    if isinstance(described, FunctionType) and not is_mover(value, name):
+        return BoundMethod(described, value)
+    found = getattr(value, name, _ABSENT)
+    if found is _ABSENT:
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE", f"{constants.kind(value)} has no attribute {name!r}"
+        )
+    return found
+
+
+def is_mover(value: Any, name: str) -> bool:
+    """Whether a method of a container only moves its items about, so that Python itself may run it."""
+    return name in _MOVERS and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
+
+
+def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
+    """``value[index]``."""
+    frame = visitor.frame
+    if isinstance(node.value, ast.Attribute) and node.value.attr in _FACTS:
+        value = visitor.evaluate(node.value.value)
+        if isinstance(value, Tensor) and not value.type.is_pointer:
+            return _tensor_fact(visitor, value, node, node.value.attr)
+        value = attribute(frame, value, node.value)
+    else:
+        value = visitor.evaluate(node.value)
+    if isinstance(value, KernelFunction):
+        return _configured(visitor, value, node)
+    if isinstance(value, BoundFunction):
+        return functools.partial(_configured(visitor, value.function, node), value.owner)
+    index = visitor.evaluate(node.slice)
+    if type(value) not in PLAIN:
+        frame.mark(node)
+        found = methods.call(frame, value, "__getitem__", index)
+        if found is not methods.NONE:
+            return found
+    if isinstance(value, Tensor):
+        if not views.is_part(value, index):
+            refuse_elements(frame, value)
+        return views.subscript(frame.mark(node), value, index)
+    return item(frame, value, index)
+
+
+def refuse_elements(frame: Frame, tensor: Tensor) -> None:
+    """Raises if a host function touches an element.
+
+    Raises:
+        UnavailableError: naming the tensor.
+    """
+    if frame.context.role == HOST:
+        raise UnavailableError(
+            "HOST_ELEMENT",
+            f"a host function cannot read or write elements of '{tensor.name}'",
+            hint="do it in a kernel; host functions compute with scalars and shapes",
+        )
+
+
+def _tensor_fact(visitor: Expressions, tensor: Tensor, node: ast.Subscript, name: str) -> Any:
+    index = visitor.evaluate(node.slice)
+    builder = visitor.frame.mark(node)
+    if isinstance(index, int) and not isinstance(index, bool):
+        # One dimension alone, where the whole tuple would emit operations for all.
+        return _FACTS[name](builder, tensor, index)
+    return item(visitor.frame, access.attribute(builder, tensor, name), index)
+
+
+def item(frame: Frame, value: Any, index: Any) -> Any:
+    """``value[index]`` of a compile-time container.
+
+    Raises:
+        TypeMismatchError: for an index that is only known at run time.
+    """
+    if contains_staged(index):
+        raise TypeMismatchError(
+            "INDEX_STAGED",
+            f"{constants.kind(value)} is indexed by {describe(index)}, which is only known at run time",
+            hint="pass it to the kernel as a tensor, unroll with weft.static_range, or use a weft.local array",
+        )
+    if is_staged(value):
+        raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
+    return resolved(frame.context.state.ask("the index", operator.getitem, value, index))
+
+
+def _configured(visitor: Expressions, kernel: KernelFunction, node: ast.Subscript) -> Any:
+    launcher = visitor.frame.context.launcher
+    if launcher is None:
+        raise UnavailableError(
+            "LAUNCH_IN_KERNEL",
+            f"kernel '{kernel.function.__name__}' cannot be launched from a kernel",
+            hint="launch it in the host function; share code through a plain function",
+        )
+    return launcher.configure(visitor.frame, kernel, visitor.evaluate(node.slice))

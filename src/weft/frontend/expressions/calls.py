@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call is: an operation of the language, a conversion, a builtin, a helper to inline, or Python itself.
+
+In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so it is handed
+in by the session. Next: inlining.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+import inspect
+from collections.abc import ItemsView, ValuesView
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.errors import CompileError, TypeMismatchError, UnavailableError
+from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.expressions import constants, folds, lookups, methods
+from weft.frontend.expressions.attributes import is_mover, refuse_on_host
+from weft.frontend.expressions.items import Items
+from weft.frontend.scope import resolved
+from weft.frontend.source.refusals import call_hint, refused_call
+from weft.frontend.source.staging import needs_tracing
+from weft.frontend.state.reachable import is_iterator
+from weft.frontend.structure import contains_staged
+from weft.language import LANGUAGE
+from weft.language.builtins import BUILTINS
+from weft.language.functions import BoundFunction, HostFunction, KernelFunction
+from weft.language.numbers.convert import convert
+from weft.language.operation import Operation
+from weft.language.values import Scalar, is_staged
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    import ast
+
+    from weft.frontend.context import Frame
+    from weft.frontend.expressions.expression import Expressions
+
+# Builtins that only move items about, so that items may be staged.
+_CONTAINER_BUILTINS: Final = frozenset(
+    (tuple, list, dict, enumerate, zip, reversed, slice, callable, id, iter, next)
+)
+# Builtins that leave an iterator as it is, or take one item of it.
+_LEAVING: Final = frozenset(
+    (iter, next, print, isinstance, issubclass, callable, id, hasattr, getattr, repr, hash, format)
+)
+_METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
+    builtins.len: "__len__",
+    builtins.abs: "__abs__",
+    builtins.int: "__int__",
+    builtins.float: "__float__",
+    builtins.round: "__round__",
+}
+_CACHED: Final = type(functools.lru_cache(print))
+_MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
+
+
+def call(visitor: Expressions, node: ast.Call) -> Any:
+    """The value of a call."""
+    frame = visitor.frame
+    callee = visitor.evaluate(node.func)
+    arguments = visitor.items(node.args)
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = visitor.evaluate(keyword.value)
+        if keyword.arg is None:
+            constants.python("**", keywords.update, value)
+        else:
+            keywords[keyword.arg] = value
+    frame.mark(node)
+    return call_value(visitor, node, callee, arguments, keywords)
+
+
+def call_value(
+    visitor: Expressions, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """The value of calling a compile-time object.
+
+    Raises:
+        TypeMismatchError: for what cannot be called with staged arguments.
+    """
+    frame = visitor.frame
+    callee = resolved(
+        callee
+    )  # a name of the language may come as an argument, or out of a container
+    if isinstance(callee, Operation):
+        refuse_on_host(frame, callee)
+        return callee.emit(frame.builder, *arguments, **keywords)
+    if isinstance(callee, DType):
+        return _converted(frame, callee, arguments, keywords)
+    if isinstance(callee, BoundFunction):
+        given = [callee.owner, *arguments]
+        return call_value(visitor, node, callee.function, given, keywords)
+    if isinstance(callee, FrontendCallable):
+        return callee.call(frame, arguments, keywords)
+    if isinstance(callee, KernelFunction):
+        return _kernel(frame, callee, arguments, keywords)
+    if isinstance(callee, HostFunction):
+        return frame.context.session.inline(frame, callee.function, arguments, keywords)
+    if isinstance(callee, LocalFunction):
+        return frame.context.session.inline(frame, callee, arguments, keywords)
+    if isinstance(callee, BoundMethod):
+        return frame.context.session.inline(
+            frame, callee.function, (callee.owner, *arguments), keywords
+        )
+    if isinstance(callee, functools.partial):
+        return call_value(
+            visitor,
+            node,
+            callee.func,
+            [*callee.args, *arguments],
+            {**callee.keywords, **keywords},
+        )
+    refused = refused_call(callee, arguments)
+    if refused is not None:
+        raise refused
+    staged = contains_staged(arguments) or contains_staged(keywords)
+    callee = _without_cache(callee, arguments, keywords)
+    special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
+    if special is not None and (staged or special.always or any(map(is_iterator, arguments))):
+        return special.emit(visitor, node, arguments, keywords)
+    if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
+        return _python_function(frame, callee, arguments, keywords)
+    own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
+    staged = staged or contains_staged(callee)
+    if isinstance(own_call, FunctionType) and needs_tracing(own_call, callee, arguments, keywords):
+        return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
+    return _other(visitor, node, callee, arguments, keywords, staged)
+
+
+def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """The function under `functools.cache` where it is inlined: nothing is run, so nothing is cached."""
+    function = callee.__wrapped__ if isinstance(callee, _CACHED) else None
+    if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
+        return function
+    return cast("Any", callee)
+
+
+def _converted(
+    frame: Frame, dtype: DType, arguments: list[Any], keywords: dict[str, Any]
+) -> Scalar:
+    if len(arguments) != 1 or keywords:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"weft.{dtype} converts one value, got {len(arguments) + len(keywords)}",
+            hint=f"write weft.{dtype}(x)",
+        )
+    return convert(frame.builder, arguments[0], dtype)
+
+
+def _kernel(
+    frame: Frame, kernel: KernelFunction, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    launcher = frame.context.launcher
+    if launcher is None:
+        raise UnavailableError(
+            "LAUNCH_IN_KERNEL",
+            f"kernel '{kernel.function.__name__}' cannot be called from a kernel",
+            hint="launch it in the host function; share code through a plain function",
+        )
+    return launcher.call_kernel(frame, kernel, arguments, keywords)
+
+
+def _python_function(
+    frame: Frame,
+    callee: FunctionType | MethodType,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+) -> Any:
+    """A function written in Python: inlined where it computes with what is the kernel's, else run."""
+    function = callee
+    if isinstance(callee, MethodType):
+        function = callee.__func__
+        if isinstance(function, FunctionType):
+            arguments = [callee.__self__, *arguments]
+    if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
+        return frame.context.session.inline(frame, function, arguments, keywords)
+    try:
+        run = frame.context.state.run
+        value = run(f"{callee.__name__}()", function, *arguments, **keywords)
+    except RecursionError as error:
+        raise CompileError(
+            "RECURSION",
+            f"'{callee.__name__}' calls itself without end",
+            hint="this part runs in Python when the function is compiled",
+        ) from error
+    if isinstance(function, FunctionType):
+        frame.context.session.captures.read_function(function)
+    return value
+
+
+def _other(
+    visitor: Expressions,
+    node: ast.AST,
+    callee: Any,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    staged: bool,
+) -> Any:
+    """Builtins, classes, and everything else that Python can call."""
+    frame = visitor.frame
+    if is_staged(callee) or not callable(callee):
+        raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
+    operation = _builtin(callee)
+    if _takes_all_items(callee) and any(map(_is_expanded, arguments)):
+        arguments = [
+            tuple(Items(frame, value, node)) if _is_expanded(value) else value
+            for value in arguments
+        ]
+        staged = contains_staged(arguments) or contains_staged(keywords)
+    if isinstance(callee, BuiltinMethodType) and not keywords:
+        owner = callee.__self__
+        lookup = lookups.find(owner, callee.__name__, len(arguments))
+        if lookup is not None and (staged or contains_staged(owner)):
+            return lookup(visitor, node, owner, arguments)
+    if staged and len(arguments) == 1 and not keywords and not is_staged(arguments[0]):
+        found = _of_class(visitor, node, callee, arguments[0])
+        if found is not methods.NONE:
+            return found
+    if callee is builtins.print or (operation is not None and staged):
+        assert operation is not None
+        emit = operation.emit
+        return constants.python(f"{operation.name}()", emit, frame.builder, *arguments, **keywords)
+    name = getattr(callee, "__name__", repr(callee))
+    is_asked = callee in (iter, next) and any(map(is_staged, arguments))
+    if not staged or (_takes_staged(callee) and not is_asked):
+        is_method = not isinstance(getattr(callee, "__self__", builtins), ModuleType)
+        what = f".{name}()" if is_method else f"{name}()"
+        return frame.context.state.run(what, callee, *arguments, **keywords)
+    ours = f"math.{name}"
+    known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
+    hint = call_hint(callee) or "only functions written in Python are compiled; write one"
+    if isinstance(callee, type) and not call_hint(callee):
+        hint = "make it a NamedTuple or a @dataclass(frozen=True), which may hold run-time values"
+    raise TypeMismatchError(
+        "CALL_STAGED",
+        f"{name} cannot be called with values that are only known at run time",
+        hint=f"use weft.{ours}" if known else hint,
+    )
+
+
+def _of_class(visitor: Expressions, node: ast.AST, callee: Any, value: Any) -> Any:
+    """A builtin that asks a method of its argument's class, such as ``abs(x)`` `__abs__`."""
+    if callee is builtins.bool:
+        return visitor.truth_of(value, node)
+    names = _METHODS_OF_BUILTINS.get(callee) if _is_hashable(callee) else None
+    return methods.call(visitor.frame, value, names) if names else methods.NONE
+
+
+def _builtin(callee: Any) -> Operation[...] | None:
+    return BUILTINS.get(callee) if _is_hashable(callee) else None
+
+
+def _takes_all_items(callee: Any) -> bool:
+    """Whether a function of Python's in C asks an iterator for all that it has."""
+    if isinstance(callee, type):
+        return callee in (tuple, list, set, frozenset, dict)
+    if not isinstance(callee, BuiltinFunctionType) or callee in _LEAVING:
+        return False
+    return callee.__module__ in ("builtins", "math") or callee.__name__ == "join"
+
+
+def _is_expanded(value: Any) -> bool:
+    return is_iterator(value) or isinstance(value, ValuesView | ItemsView)
+
+
+def _is_hashable(callee: Any) -> bool:
+    return (
+        not contains_staged(callee)
+        and getattr(cast("Any", type(callee)), "__hash__", None) is not None
+    )
+
+
+def _moves(callee: FunctionType | MethodType) -> bool:
+    """Whether a function of Python's library only moves items from one container to another."""
+    if isinstance(callee, MethodType):
+        owner = callee.__self__
+        return is_mover(owner, callee.__name__)
+    return callee in _MOVING_FUNCTIONS
+
+
+def _takes_staged(callee: Any) -> bool:
+    """Whether a call only moves its arguments into a container, or about in one."""
+    if isinstance(callee, FunctionType | MethodType):
+        return _moves(callee)
+    if isinstance(callee, type):
+        kind = cast("type[Any]", callee)
+        return kind in _CONTAINER_BUILTINS or issubclass(kind, tuple) or _is_frozen_class(kind)
+    if isinstance(callee, BuiltinMethodType):
+        if isinstance(callee.__self__, list | dict | set | tuple):
+            return True
+        owner = callee.__self__
+        return callee in _CONTAINER_BUILTINS or (
+            isinstance(owner, type) and issubclass(owner, tuple)
+        )
+    return False
+
+
+def _is_frozen_class(kind: type) -> bool:
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions: one method per kind of `ast.expr`.
+
+In: a node and the frame that it is evaluated in. Out: a Python object where everything is known at compile
+time, else a staged value. Next: calls, short_circuit.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
+from weft.frontend.context import LocalFunction
+from weft.frontend.expressions import (
+    attributes,
+    calls,
+    comparisons,
+    comprehensions,
+    constants,
+    methods,
+    short_circuit,
+)
+from weft.frontend.source.refusals import refusal
+from weft.frontend.structure import PLAIN, contains_staged
+from weft.language.numbers.operators import binary, logical_not, truth, unary
+from weft.language.values import Scalar, describe, is_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.frontend.context import Frame
+
+_BINARY: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.MatMult: "@",
+}
+_UNARY: Final[dict[type[ast.unaryop], str]] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+
+
+class Expressions:
+    """Evaluates expressions of one frame.
+
+    Args:
+        frame: whose variables and location are used.
+    """
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression.
+
+        Raises:
+            WeftError: with the place of the innermost expression that cannot be compiled.
+        """
+        method = _METHODS.get(type(node))
+        try:
+            if method is None:
+                raise refusal(node)
+            return method(self, node)
+        except WeftError as error:
+            if error.location is None:
+                error.location = self.frame.locate(node)
+            raise
+        except Exception:
+            self.frame.note_failure(node)
+            raise
+
+    def condition(self, node: ast.expr) -> bool | Scalar:
+        """What ``if node:`` asks: a Python bool where it is known, else a staged ``bool_``."""
+        if isinstance(node, ast.BoolOp):
+            return short_circuit.boolean_condition(self, node)
+        return self.truth_of(self.evaluate(node), node)
+
+    def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:
+        """Whether a value counts as true.
+
+        Raises:
+            TypeMismatchError: for a tensor, whose elements are known at run time only.
+        """
+        if isinstance(value, Scalar):
+            return truth(self.frame.mark(node), value)
+        if is_staged(value):
+            raise TypeMismatchError(
+                "TYPE_NOT_A_NUMBER",
+                f"{describe(value)} is neither true nor false",
+                hint="test an element, or a dimension such as a.shape[0]",
+                location=self.frame.locate(node),
+            )
+        for name in ("__bool__", "__len__") if type(value) not in PLAIN else ():
+            self.frame.mark(node)
+            found = methods.call(self.frame, value, name)
+            if found is not methods.NONE:
+                return self.truth_of(found, node)
+        return self.frame.context.state.ask("bool", bool, value)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        scope, name = self.frame.scope, node.id
+        if name not in scope.local_names:
+            name = self.frame.source.mangled(name)
+        return scope.lookup(name)
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        """A sum of a thousand terms leans to the left, so it is walked and not descended."""
+        spine = [node]
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        value = self.evaluate(spine[-1].left)
+        for inner in reversed(spine):
+            try:
+                value = self.operate(inner, type(inner.op), value, self.evaluate(inner.right))
+            except WeftError as error:
+                if error.location is None:
+                    error.location = self.frame.locate(inner)
+                raise
+        return value
+
+    def operate(
+        self,
+        node: ast.AST,
+        operator: type[ast.operator],
+        left: Any,
+        right: Any,
+        *,
+        in_place: bool = False,
+    ) -> Any:
+        """``left operator right``; the operation comes from `node`."""
+        if type(left) not in PLAIN or type(right) not in PLAIN:
+            self.frame.mark(node)
+            sign = _BINARY[operator]
+            found = methods.binary(self.frame, sign, left, right, in_place=in_place)
+            if found is not methods.NONE:
+                return found
+        if isinstance(left, Scalar) or isinstance(right, Scalar):
+            return binary(self.frame.mark(node), _BINARY[operator], left, right)
+        if is_staged(left) or is_staged(right):
+            return binary(self.frame.mark(node), _BINARY[operator], left, right)
+        ask = self.frame.context.state.ask
+        sign = _BINARY[operator]
+        if in_place and isinstance(left, list | dict | set):
+            return constants.in_place(self.frame.context.state, sign, left, right)
+        return self._container(constants.binary(ask, sign, left, right), left, right)
+
+    def _container(self, result: Any, *sources: Any) -> Any:
+        """A list, dict or set that Python has just made is the program's own, and may be changed."""
+        is_new = type(result) in (list, dict, set) and all(result is not part for part in sources)
+        return self.frame.context.state.note(result) if is_new else result
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            value = self.truth_of(self.evaluate(node.operand), node.operand)
+            return logical_not(self.frame.mark(node), value) if is_staged(value) else not value
+        value = self.evaluate(node.operand)
+        operator = _UNARY[type(node.op)]
+        if type(value) not in PLAIN:
+            self.frame.mark(node)
+            found = methods.unary(self.frame, operator, value)
+            if found is not methods.NONE:
+                return found
+        if is_staged(value):
+            return unary(self.frame.mark(node), operator, value)
+        return constants.unary(self.frame.context.state.ask, operator, value)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        return comparisons.comparison(self, node)
+
+    def equal(self, node: ast.AST, left: Any, right: Any) -> Any:
+        """``left == right``, where the operation comes from `node`."""
+        return comparisons.compare_one(self, node, ast.Eq(), left, right)
+
+    def _bool(self, node: ast.BoolOp) -> Any:
+        return short_circuit.boolean(self, node)
+
+    def _conditional(self, node: ast.IfExp) -> Any:
+        return short_circuit.conditional(self, node)
+
+    def _call(self, node: ast.Call) -> Any:
+        return calls.call(self, node)
+
+    def call_value(
+        self, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """The value of calling a compile-time object at `node`."""
+        return calls.call_value(self, node, callee, arguments, keywords)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        return attributes.attribute(self.frame, self.evaluate(node.value), node)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        value = attributes.subscript(self, node)
+        return self._container(value) if isinstance(node.slice, ast.Slice) else value
+
+    def _slice(self, node: ast.Slice) -> slice:
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else self.evaluate(part) for part in parts))
+
+    def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The values of a list of expressions, ``*x`` spread out."""
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found.extend(comprehensions.iterate(self.frame, self.evaluate(node.value), node))
+            else:
+                found.append(self.evaluate(node))
+        return found
+
+    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self.items(node.elts))
+
+    def _list(self, node: ast.List) -> list[Any]:
+        return self.frame.context.state.note(self.items(node.elts))
+
+    def _set(self, node: ast.Set) -> Any:
+        items = self.items(node.elts)
+        constants.refuse_staged(items, "a set")
+        return self.frame.context.state.note(constants.python("the set", set, items))
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                constants.python("**", found.update, self.evaluate(value))
+                continue
+            label = self.evaluate(key)
+            constants.refuse_staged(label, "a key")
+            constants.python("the key", found.__setitem__, label, self.evaluate(value))
+        return self.frame.context.state.note(found)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> Any:
+        return comprehensions.comprehension(self, node)
+
+    def _lambda(self, node: ast.Lambda) -> LocalFunction:
+        return self.local_function(node)
+
+    def local_function(self, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
+        """What a nested `def` or a lambda evaluates to."""
+        arguments = node.args
+        defaults = tuple(self.evaluate(default) for default in arguments.defaults)
+        keyword_defaults = {
+            argument.arg: self.evaluate(default)
+            for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if default is not None
+        }
+        return LocalFunction(node, self.frame, defaults, keyword_defaults)
+
+    def _walrus(self, node: ast.NamedExpr) -> Any:
+        value = self.evaluate(node.value)
+        self.frame.scope.assign(node.target.id, value, self.frame.locate(node))
+        return value
+
+    def _formatted(self, node: ast.JoinedStr) -> str:
+        return "".join(str(self.evaluate(part)) for part in node.values)
+
+    def _formatted_value(self, node: ast.FormattedValue) -> str:
+        value = self.evaluate(node.value)
+        if contains_staged(value):
+            raise UnsupportedSyntaxError(
+                "FORMAT_STAGED",
+                f"an f-string is made at compile time, where {describe(value)} is not known",
+                hint='write weft.printf("%f", value), with %d for integers',
+            )
+        specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
+        conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+        if conversion is not None:
+            value = self.frame.context.state.ask("the f-string", conversion, value)
+        return self.frame.context.state.ask("the f-string", format, value, specification)
+
+    def _starred(self, node: ast.Starred) -> Any:
+        raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")
+
+
+# pyright: reportPrivateUsage=false
+_METHODS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Any]]] = {
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.BinOp: Expressions._binary,
+    ast.UnaryOp: Expressions._unary,
+    ast.Compare: Expressions._compare,
+    ast.BoolOp: Expressions._bool,
+    ast.IfExp: Expressions._conditional,
+    ast.Call: Expressions._call,
+    ast.Attribute: Expressions._attribute,
+    ast.Subscript: Expressions._subscript,
+    ast.Slice: Expressions._slice,
+    ast.Tuple: Expressions._tuple,
+    ast.List: Expressions._list,
+    ast.Set: Expressions._set,
+    ast.Dict: Expressions._dict,
+    ast.ListComp: Expressions._comprehension,
+    ast.SetComp: Expressions._comprehension,
+    ast.GeneratorExp: Expressions._comprehension,
+    ast.DictComp: Expressions._comprehension,
+    ast.Lambda: Expressions._lambda,
+    ast.NamedExpr: Expressions._walrus,
+    ast.JoinedStr: Expressions._formatted,
+    ast.FormattedValue: Expressions._formatted_value,
+    ast.Starred: Expressions._starred,
+}

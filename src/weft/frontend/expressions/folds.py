@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python's own that run over the items of a compile-time sequence: sum, any, map, reduce and so on.
+
+In: their arguments, of which some are staged or are functions to inline. Out: the value. Next: calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import operator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.errors import NameResolutionError, TypeMismatchError
+from weft.frontend.expressions import attributes, comparisons, constants, short_circuit
+from weft.frontend.expressions.items import Items, Lazy
+from weft.frontend.structure import contains_staged
+from weft.language.builtins import max_, min_
+from weft.language.memory.access import attribute_names
+from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from weft.frontend.expressions.expression import Expressions
+    from weft.language.operation import Operation
+
+    Emit = Callable[[Expressions, ast.AST, list[Any], dict[str, Any]], Any]
+
+
+_NONE: Final = object()
+
+
+class Fold:
+    """One of these functions.
+
+    Attributes:
+        emit: what a call gives.
+        always: also where no argument is staged, since a function among them may be one to inline.
+    """
+
+    __slots__ = ("always", "emit")
+
+    def __init__(self, emit: Emit, *, always: bool = False) -> None:
+        self.emit = emit
+        self.always = always
+
+
+def _sum(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    items, start = _arguments("sum", given, keywords, ("start", 0))
+    total: Any = start
+    for item in Items(visitor.frame, items, node):
+        total = visitor.operate(node, ast.Add, total, item)
+    return total
+
+
+def _arguments(
+    name: str, given: list[Any], keywords: dict[str, Any], extra: tuple[str, Any]
+) -> tuple[Any, Any]:
+    """One sequence and an argument with a default, which may be named."""
+    label, default = extra
+    if not 1 <= len(given) <= 2 or keywords.keys() - {label} or (keywords and len(given) == 2):
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS", f"{name}() takes a sequence and {label}", hint=f"write {name}(items)"
+        )
+    return given[0], given[1] if len(given) == 2 else keywords.get(label, default)
+
+
+def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
+    """The items of one sequence, or the arguments; Python's own keywords are for constants."""
+    name = operation.name
+
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        if len(given) == 1 and isinstance(given[0], Scalar):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of one number; it takes two or more, or a sequence",
+                hint=f"write {name}(x, y)",
+            )
+        frame = visitor.frame
+        items = list(Items(frame, given[0], node)) if len(given) == 1 else given
+        if keywords and (contains_staged(items) or contains_staged(keywords)):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of run-time values takes no {' or '.join(keywords)}",
+                hint="write a loop with an if",
+            )
+        if keywords or not items:
+            given = [tuple(items)] if len(given) == 1 else given
+            return frame.context.state.run(f"{name}()", function, *given, **keywords)
+        return constants.python(f"{name}()", operation.emit, frame.mark(node), tuple(items))
+
+    return emit
+
+
+def _truth(*, is_and: bool) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        name = "all" if is_and else "any"
+        _only(name, given, keywords, 1)
+        items = Items(visitor.frame, given[0], node)
+        value: Any = is_and
+        for item in items:
+            holds = visitor.truth_of(item, node)
+            value = (short_circuit.both if is_and else short_circuit.either)(
+                visitor, node, value, holds
+            )
+            if isinstance(value, bool) and value is not is_and:
+                break
+        if isinstance(value, Scalar):
+            items.leave()
+        return value
+
+    return emit
+
+
+def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> None:
+    if len(given) != count or keywords:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"{name}() takes {count} arguments by place, got {len(given) + len(keywords)}",
+        )
+
+
+def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """An iterator that calls the function when a value is asked for."""
+    if len(given) < 2 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
+    function, *sequences = given
+    frame = visitor.frame
+    columns = [Items(frame, items, node) for items in sequences]
+
+    def values() -> Iterator[Any]:
+        for row in zip(*columns, strict=False):
+            frame.mark(node)
+            yield visitor.call_value(node, function, list(row), {})
+
+    return Lazy(frame, "map", columns, values())
+
+
+def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """An iterator over the items that a function holds for; which ones is decided at compile time."""
+    _only("filter", given, keywords, 2)
+    function = given[0]
+    frame = visitor.frame
+    items = Items(frame, given[1], node)
+
+    def kept() -> Iterator[Any]:
+        for item in items:
+            frame.mark(node)
+            found = item if function is None else visitor.call_value(node, function, [item], {})
+            holds = visitor.truth_of(found, node)
+            constants.refuse_staged(holds, "what filter() keeps")
+            if holds:
+                yield item
+
+    return Lazy(frame, "filter", [items], kept())
+
+
+def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() takes a function, a sequence, a start")
+    function = given[0]
+    items = Items(visitor.frame, given[1], node)
+    value = given[2] if len(given) == 3 else next(items, _NONE)
+    if value is _NONE:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() of an empty sequence needs a start")
+    for item in items:
+        value = visitor.call_value(node, function, [value, item], {})
+    return value
+
+
+def _isinstance(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """A staged number counts as Python's number of its kind."""
+    _only("isinstance", given, keywords, 2)
+    return visitor.frame.context.state.ask("isinstance()", is_instance, *given)
+
+
+def _type(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    _only("type", given, keywords, 1)
+    if is_staged(given[0]):
+        hint = "use x.dtype" if isinstance(given[0], Scalar) else "use isinstance"
+        raise TypeMismatchError("CALL_STAGED", "type() of a run-time value is no class", hint=hint)
+    return cast("Any", type(given[0]))
+
+
+def _getattr(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "getattr() takes a value, a name, a default")
+    constants.refuse_staged(given[1], "the name of an attribute")
+    if len(given) == 3 and not _has(visitor, node, given[0], given[1]):
+        return given[2]
+    return attributes.read(visitor.frame, given[0], given[1], node)
+
+
+def _hasattr(
+    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    _only("hasattr", given, keywords, 2)
+    constants.refuse_staged(given[1], "the name of an attribute")
+    return _has(visitor, node, given[0], given[1])
+
+
+def _has(visitor: Expressions, node: ast.AST, value: Any, name: Any) -> bool:
+    """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
+    if not is_staged(value) and not isinstance(value, StagedNamespace):
+        return bool(visitor.frame.context.state.ask("hasattr()", hasattr, value, name))
+    if isinstance(value, Tensor):
+        return name in attribute_names(value)
+    try:
+        attributes.read(visitor.frame, value, name, node)
+    except NameResolutionError:
+        return False
+    return True
+
+
+def _operator(kind: type[ast.operator]) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        _only("an operator", given, keywords, 2)
+        return visitor.operate(node, kind, given[0], given[1])
+
+    return emit
+
+
+def _comparison(kind: type[ast.cmpop]) -> Emit:
+    def emit(
+        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        _only("a comparison", given, keywords, 2)
+        return comparisons.compare_one(visitor, node, kind(), given[0], given[1])
+
+    return emit
+
+
+# pyright: reportUnknownMemberType=false
+# The operator module's functions have no types.
+# Callee → what it means here.
+FOLDS: Final[dict[Any, Fold]] = {
+    builtins.sum: Fold(_sum),
+    builtins.min: Fold(_extreme(min_, builtins.min), always=True),
+    builtins.max: Fold(_extreme(max_, builtins.max), always=True),
+    builtins.any: Fold(_truth(is_and=False)),
+    builtins.all: Fold(_truth(is_and=True)),
+    builtins.map: Fold(_map, always=True),
+    builtins.filter: Fold(_filter, always=True),
+    functools.reduce: Fold(_reduce, always=True),
+    builtins.isinstance: Fold(_isinstance),
+    builtins.type: Fold(_type),
+    builtins.getattr: Fold(_getattr, always=True),
+    builtins.hasattr: Fold(_hasattr, always=True),
+    operator.add: Fold(_operator(ast.Add)),
+    operator.sub: Fold(_operator(ast.Sub)),
+    operator.mul: Fold(_operator(ast.Mult)),
+    operator.truediv: Fold(_operator(ast.Div)),
+    operator.floordiv: Fold(_operator(ast.FloorDiv)),
+    operator.mod: Fold(_operator(ast.Mod)),
+    operator.and_: Fold(_operator(ast.BitAnd)),
+    operator.or_: Fold(_operator(ast.BitOr)),
+    operator.xor: Fold(_operator(ast.BitXor)),
+    operator.eq: Fold(_comparison(ast.Eq)),
+    operator.ne: Fold(_comparison(ast.NotEq)),
+    operator.lt: Fold(_comparison(ast.Lt)),
+    operator.le: Fold(_comparison(ast.LtE)),
+    operator.gt: Fold(_comparison(ast.Gt)),
+    operator.ge: Fold(_comparison(ast.GtE)),
+}

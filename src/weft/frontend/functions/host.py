@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only host functions do: launch kernels.
+
+In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `cuda.launch_ex`, checked as
+far as sizes are known. Next: results.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
+
+from weft.dialects.cuda.kernel import UNIT, LaunchExOp, integer_attribute
+from weft.driver.launch_attributes import LaunchAttribute
+from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.frontend.context import FrontendCallable, Launcher
+from weft.frontend.functions.kernels import launch_missing
+from weft.frontend.structure import contains_staged
+from weft.language.numbers.convert import convert
+from weft.language.values import Scalar, Stream, describe
+from weft.types.dtype import i64 as i64_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.frontend.context import Frame
+    from weft.frontend.functions.kernels import KernelTable, TracedKernel
+    from weft.language.functions import KernelFunction
+
+_AXES: Final = "xyz"
+_MOST_THREADS: Final = 1024
+# CUDA's limits of each dimension, the same on every architecture.
+_BLOCK_LIMITS: Final = (1024, 1024, 64)
+_GRID_LIMITS: Final = ((1 << 31) - 1, 65535, 65535)
+_MOST_CLUSTER_BLOCKS: Final = 16
+_ATTRIBUTE_BYTES: Final = 64
+_PARAMETERS: Final = {
+    "grid": None,
+    "block": None,
+    "cluster": None,
+    "shared_memory_bytes": 0,
+    "stream": None,
+    "cooperative": False,
+    "programmatic": False,
+    "attributes": (),
+}
+
+
+class KernelLauncher(Launcher):
+    """Launches kernels of one trace.
+
+    Args:
+        table: the trace's kernels.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: KernelTable) -> None:
+        self._table = table
+
+    def call_kernel(
+        self,
+        frame: Frame,
+        kernel: KernelFunction,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> PendingLaunch:
+        """``kernel(arguments)``."""
+        traced, values = self._table.find(frame, kernel, arguments, keywords)
+        return PendingLaunch(traced, values)
+
+    def configure(self, frame: Frame, kernel: KernelFunction, configuration: Any) -> Configured:
+        """``kernel[grid, block]``.
+
+        Raises:
+            TypeMismatchError: if the brackets do not hold two things.
+        """
+        if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
+            raise TypeMismatchError(
+                "LAUNCH_CONFIGURATION",
+                f"{kernel.function.__name__}[...] takes a grid and a block",
+                hint=f"write {kernel.function.__name__}[grid, block](...)",
+            )
+        grid, block = configuration  # pyright: ignore[reportUnknownVariableType]
+        return Configured(self, kernel, grid, block)
+
+
+class Configured(FrontendCallable):
+    """``kernel[grid, block]``, to be called with the kernel's arguments."""
+
+    __slots__ = ("_block", "_grid", "_kernel", "_launcher")
+
+    def __init__(
+        self, launcher: KernelLauncher, kernel: KernelFunction, grid: Any, block: Any
+    ) -> None:
+        self._launcher = launcher
+        self._kernel = kernel
+        self._grid = grid
+        self._block = block
+
+    def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Launches the kernel on these arguments."""
+        pending = self._launcher.call_kernel(frame, self._kernel, arguments, keywords)
+        emit_launch(frame, pending, {"grid": self._grid, "block": self._block})
+
+    def check_used(self) -> None:
+        """Raises, since brackets alone launch nothing."""
+        name = self._kernel.function.__name__
+        raise CompileError(
+            "LAUNCH_MISSING",
+            f"{name}[...] alone does nothing",
+            hint=f"write {name}[grid, block](...)",
+        )
+
+
+class PendingLaunch(FrontendCallable):
+    """``kernel(args)``, of which ``.launch(...)`` makes a launch.
+
+    Attributes:
+        kernel: what is launched.
+        values: its arguments.
+    """
+
+    __slots__ = ("kernel", "values")
+
+    def __init__(self, kernel: TracedKernel, values: list[SSAValue]) -> None:
+        self.kernel = kernel
+        self.values = values
+
+    @property
+    def launch(self) -> LaunchMethod:
+        """``kernel(args).launch``, to be called with grid and block."""
+        return LaunchMethod(self)
+
+    def check_used(self) -> None:
+        """Raises, since the call of a kernel alone launches nothing."""
+        raise launch_missing(self.kernel.function)
+
+
+class LaunchMethod(FrontendCallable):
+    """``kernel(args).launch``."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: PendingLaunch) -> None:
+        self._pending = pending
+
+    def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Emits the launch.
+
+        Raises:
+            TypeMismatchError: for an unknown argument, or a missing grid or block.
+        """
+        names = list(_PARAMETERS)
+        if len(arguments) > 2:
+            raise _usage("grid and block may be given by position, the others by name")
+        given = dict(zip(names, arguments, strict=False))
+        for name, value in keywords.items():
+            if name not in _PARAMETERS:
+                raise _usage(f"launch has no argument '{name}'")
+            if name in given:
+                raise _usage(f"launch got '{name}' twice")
+            given[name] = value
+        for name in ("grid", "block"):
+            if name not in given:
+                raise _usage(f"launch misses '{name}'")
+        emit_launch(frame, self._pending, given)
+
+    def check_used(self) -> None:
+        """Raises, since the method alone launches nothing."""
+        self._pending.check_used()
+
+
+def _usage(text: str) -> TypeMismatchError:
+    return TypeMismatchError(
+        "LAUNCH_ARGUMENTS", text, hint=f"launch({', '.join(f'{name}=' for name in _PARAMETERS)})"
+    )
+
+
+def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) -> None:
+    """Checks a launch's configuration as far as it is known, and emits it.
+
+    Raises:
+        ValueRangeError: for a size that no device takes.
+        TypeMismatchError: for a size that is no integer, and other wrong types.
+    """
+    options: dict[str, Any] = {**_PARAMETERS, **given}
+    for name in ("grid", "block", "cluster", "shared_memory_bytes"):
+        options[name] = _plain(options[name])
+    kernel = pending.kernel
+    grid = _sizes("grid", options["grid"], _GRID_LIMITS)
+    block = _sizes("block", options["block"], _BLOCK_LIMITS)
+    kernel.blocks.add(_check_block(kernel, block))
+    stream = options["stream"]
+    if stream is not None and not isinstance(stream, Stream):
+        raise TypeMismatchError(
+            "LAUNCH_STREAM",
+            f"stream is a weft.Stream parameter of the host function, got {describe(stream)}",
+            hint="annotate a parameter with weft.Stream and pass it on",
+        )
+    cluster = _cluster(kernel, options["cluster"])
+    attributes = _flags(kernel, options, cluster)
+    _check_grid(kernel, grid, cluster)
+    builder = frame.builder
+    shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
+    builder.emit(
+        LaunchExOp(
+            kernel.symbol,
+            [_operand(frame, size) for size in grid],
+            [_operand(frame, size) for size in block],
+            pending.values,
+            shared,
+            None if stream is None else stream.ssa,
+            attributes,
+        )
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A size, or several, with NumPy's integers as Python's."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else value
+
+
+def _sizes(what: str, value: Any, limits: tuple[int, ...]) -> list[int | Scalar]:
+    """One to three sizes, padded with 1."""
+    parts: list[Any] = list(value) if isinstance(value, tuple | list) else [value]  # pyright: ignore[reportUnknownArgumentType]
+    if not 1 <= len(parts) <= 3:
+        raise ValueRangeError(
+            "LAUNCH_DIMENSIONS",
+            f"{what} has {len(parts)} dimensions; expected 1 to 3",
+            hint=f"{what}=(x, y, z), where y and z may be left out",
+        )
+    # A grid of no blocks launches nothing, whether it is known when compiling or when calling.
+    least = 0 if what == "grid" else 1
+    for axis, part in enumerate(parts):
+        _check_size(f"{what}.{_AXES[axis]}", part, least, limits[axis])
+    return [*parts, 1, 1][:3]
+
+
+def _check_size(name: str, size: Any, least: int, limit: int) -> None:
+    if isinstance(size, Scalar):
+        if not size.dtype.is_integer:
+            raise TypeMismatchError(
+                "LAUNCH_SIZE",
+                f"{name} is {size.dtype}; expected an integer",
+                hint="use weft.ceil_div",
+            )
+        return
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise TypeMismatchError(
+            "LAUNCH_SIZE",
+            f"{name} is {describe(size)}; expected an integer",
+            hint="use weft.ceil_div or // where / gave a float",
+        )
+    if not least <= size <= limit:
+        raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected {least} to {limit}")
+
+
+def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, ...] | None:
+    """The block if it is constant.
+
+    Raises:
+        ValueRangeError: if it has more threads than a block may have, or than the kernel allows.
+    """
+    sizes = [size for size in block if isinstance(size, int)]
+    if len(sizes) < 3:
+        return None
+    threads = sizes[0] * sizes[1] * sizes[2]
+    allowed = kernel.function.max_threads or _MOST_THREADS
+    if threads > allowed:
+        declared = kernel.function.max_threads is not None
+        who = (
+            f"'{kernel.function.function.__name__}' is declared with max_threads="
+            if declared
+            else ""
+        )
+        raise ValueRangeError(
+            "LAUNCH_BLOCK_TOO_LARGE",
+            f"block has {threads} threads ({' x '.join(map(str, sizes))}); "
+            + (f"{who}{allowed}" if declared else f"at most {allowed} are allowed"),
+            hint="use a smaller block and a larger grid",
+        )
+    return tuple(sizes)
+
+
+def _check_grid(
+    kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: tuple[int, ...] | None
+) -> None:
+    """What is constant of a grid must be whole clusters, and no more blocks than the kernel is made for.
+
+    Raises:
+        ValueRangeError: with both.
+    """
+    known = [blocks for blocks in grid if isinstance(blocks, int)]
+    if len(known) == len(grid):
+        for check in kernel.launch_checks:
+            check(math.prod(known))
+    for axis, blocks, size in zip(_AXES, grid, cluster or (), strict=False):
+        if isinstance(blocks, int) and blocks % size:
+            raise ValueRangeError(
+                "LAUNCH_CLUSTER",
+                f"grid.{axis} is {blocks}; expected a multiple of {size}, the blocks of a cluster along {axis}",
+                hint="grid counts blocks, not clusters: round it up, and let the blocks beyond the end do nothing",
+            )
+
+
+def _flags(
+    kernel: TracedKernel, options: Mapping[str, Any], cluster: tuple[int, ...] | None
+) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {}
+    for name in ("cooperative", "programmatic"):
+        value = options[name]
+        if not isinstance(value, bool):
+            raise TypeMismatchError(
+                "LAUNCH_FLAG",
+                f"{name} is True or False, known at compile time; got {describe(value)}",
+            )
+        if value:
+            found[f"weft.{name}"] = UNIT
+    if kernel.waits_for_grid and not options["cooperative"]:
+        name = kernel.function.function.__name__
+        raise CompileError(
+            "LAUNCH_NOT_COOPERATIVE",
+            f"'{name}' calls weft.sync_grid, and this launch is not cooperative",
+            hint=f"write {name}(...).launch(grid=..., block=..., cooperative=True)",
+        )
+    if cluster is not None:
+        found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in cluster])
+    others = _own_attributes(options["attributes"])
+    if others:
+        found["weft.launch_attributes"] = ArrayAttr(others)
+    return found
+
+
+def _own_attributes(value: Any) -> list[Attribute]:
+    """Objects of `weft.driver.launch_attributes` as data: the driver's number and 64 bytes."""
+    received = describe(value)
+    is_sequence: bool = type(value) in (tuple, list)
+    items: list[Any] = list(value) if is_sequence else [value]
+    if not all(isinstance(item, LaunchAttribute) for item in items):
+        raise TypeMismatchError(
+            "LAUNCH_ATTRIBUTES",
+            f"attributes is {received}; expected a tuple of launch attributes, known at compile time",
+            hint="make them outside the host function, such as "
+            "weft.driver.launch_attributes.Priority(-1)",
+        )
+    return [_attribute_row(item) for item in items]
+
+
+def _attribute_row(attribute: LaunchAttribute) -> Attribute:
+    value = attribute.pack().ljust(_ATTRIBUTE_BYTES, b"\0")
+    return DictionaryAttr({"id": integer_attribute(attribute.id), "value": StringAttr(value.hex())})
+
+
+def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
+    declared = kernel.function.cluster
+    if value is None:
+        return declared
+    sizes = _sizes("cluster", value, (_MOST_CLUSTER_BLOCKS,) * 3)
+    if contains_staged(sizes):
+        raise TypeMismatchError(
+            "LAUNCH_CLUSTER",
+            "cluster must be known at compile time",
+            hint="use a literal, a global or a weft.Constexpr parameter",
+        )
+    constant = tuple(size for size in sizes if isinstance(size, int))
+    if constant[0] * constant[1] * constant[2] > _MOST_CLUSTER_BLOCKS:
+        raise ValueRangeError(
+            "LAUNCH_CLUSTER", f"cluster {constant} has more than {_MOST_CLUSTER_BLOCKS} blocks"
+        )
+    if declared is not None and declared != constant:
+        raise ValueRangeError(
+            "LAUNCH_CLUSTER",
+            f"cluster is {constant}; '{kernel.function.function.__name__}' is declared with {declared}",
+        )
+    return constant
+
+
+def _shared_bytes(frame: Frame, kernel: TracedKernel, value: Any) -> SSAValue | None:
+    if isinstance(value, Scalar) and value.dtype.is_integer:
+        return _operand(frame, value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeMismatchError(
+            "LAUNCH_SHARED_MEMORY", f"shared_memory_bytes is an integer, got {describe(value)}"
+        )
+    if value < 0:
+        raise ValueRangeError(
+            "LAUNCH_SHARED_MEMORY", f"shared_memory_bytes is {value}; expected 0 or more"
+        )
+    if value < kernel.dynamic_bytes:
+        raise ValueRangeError(
+            "LAUNCH_SHARED_MEMORY",
+            f"shared_memory_bytes is {value}, but the dynamic_shared arrays of "
+            f"'{kernel.function.function.__name__}' end at byte {kernel.dynamic_bytes}",
+            hint=f"write shared_memory_bytes={kernel.dynamic_bytes}",
+        )
+    return _operand(frame, value) if value else None
+
+
+def _operand(frame: Frame, size: int | Scalar) -> SSAValue:
+    if isinstance(size, Scalar):
+        return convert(frame.builder, size, i64_dtype).ssa
+    return frame.builder.constant(i64, size)

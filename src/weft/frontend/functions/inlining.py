@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of Python functions from compiled code: the callee's statements are traced in place.
+
+In: a function and its arguments. Out: what it returns, and its operations, each with the chain of calls.
+Next: statements.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from weft.arguments.base import MISSING
+from weft.errors import TypeMismatchError
+from weft.frontend.context import Frame, LocalFunction
+from weft.frontend.statements import Statements
+from weft.frontend.structure import contains_staged
+from weft.language.numbers.convert import materialize
+from weft.language.values import Scalar
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FunctionType
+
+    from weft.frontend.source.text import FunctionNode, FunctionSource
+
+
+def inline(
+    caller: Frame,
+    function: FunctionType | LocalFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Any:
+    """The value of ``function(*arguments, **keywords)``; its operations are emitted where the caller is.
+
+    Raises:
+        TypeMismatchError: for arguments that do not fit the parameters.
+        CompileError: for recursion that does not end at compile time.
+    """
+    context = caller.context
+    place = context.builder.location
+    if isinstance(function, LocalFunction):
+        outer, node, source = function.frame, function.node, function.frame.source
+        defaults, keyword_defaults = function.defaults, function.keyword_defaults
+        annotations: dict[str, object] = {}
+        key: object = node
+    else:
+        source = context.session.source(function)
+        outer, node = None, source.tree
+        defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+        annotations = {p.name: p.annotation for p in _declared(source)}
+        key = function.__code__
+    name = getattr(node, "name", "lambda")
+    values = bind_arguments(name, node.args, arguments, keywords, defaults, keyword_defaults)
+    frame = Frame(
+        context,
+        source,
+        local_names(source, node),
+        name,
+        caller=place,
+        parent=function.scope if isinstance(function, LocalFunction) else None,
+        is_foreign=outer is not None and outer.context is not context,
+    )
+    caller.enter_call(key, name)
+    try:
+        for parameter, value in values.items():
+            frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
+        return Statements(frame).function_body(node)
+    finally:
+        caller.leave_call()
+        context.builder.location = place
+
+
+def _declared(source: FunctionSource) -> Sequence[Any]:
+    arguments = source.tree.args
+    if arguments.vararg is not None or arguments.kwarg is not None:
+        return ()  # a helper may take any number; only its annotations are not looked at then
+    return source.parameters
+
+
+def local_names(source: FunctionSource, node: FunctionNode) -> frozenset[str]:
+    """Every name that a function binds somewhere: its parameters and what it assigns."""
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+    return source.analysis.assigned(body) | frozenset(names)
+
+
+def _typed(frame: Frame, value: Any, annotation: object) -> Any:
+    """An argument as its parameter's annotation asks: ``x: weft.f32`` takes an f32, or what becomes one."""
+    if isinstance(annotation, DType) and not (
+        contains_staged(value) and not isinstance(value, Scalar)
+    ):
+        return materialize(frame.builder, value, annotation)
+    return value
+
+
+def bind_arguments(
+    name: str,
+    parameters: ast.arguments,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    defaults: Sequence[Any],
+    keyword_defaults: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Parameter → value, by Python's rules.
+
+    Raises:
+        TypeMismatchError: in Python's words, for a wrong count or an unknown or missing parameter.
+    """
+    positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    keyword_only = [a.arg for a in parameters.kwonlyargs]
+    values = dict(zip(positional, arguments, strict=False))
+    extra = tuple(arguments[len(positional) :])
+    if extra and parameters.vararg is None:
+        raise _misfit(
+            f"{name}() takes {len(positional)} positional arguments but {len(arguments)} were given"
+        )
+    named = {*positional[len(parameters.posonlyargs) :], *keyword_only}
+    rest: dict[str, Any] = {}
+    for key, value in keywords.items():
+        if key in values and key in named:
+            raise _misfit(f"{name}() got multiple values for argument '{key}'")
+        if key in named:
+            values[key] = value
+        elif parameters.kwarg is not None:
+            rest[key] = value
+        else:
+            raise _misfit(f"{name}() got an unexpected keyword argument '{key}'")
+    first_default = len(positional) - len(defaults)
+    for index, parameter in enumerate(positional):
+        if parameter not in values and index >= first_default:
+            values[parameter] = defaults[index - first_default]
+    for parameter in keyword_only:
+        values.setdefault(parameter, keyword_defaults.get(parameter, MISSING))
+    missing = [p for p in (*positional, *keyword_only) if values.get(p, MISSING) is MISSING]
+    if missing:
+        raise _misfit(f"{name}() misses the argument {' and '.join(repr(p) for p in missing)}")
+    if parameters.vararg is not None:
+        values[parameters.vararg.arg] = extra
+    if parameters.kwarg is not None:
+        values[parameters.kwarg.arg] = rest
+    return values
+
+
+def _misfit(text: str) -> TypeMismatchError:
+    return TypeMismatchError("CALL_ARGUMENTS", text)

@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of one trace: each is traced once per kinds of its arguments and values of its constants.
+
+In: a kernel function and the values that a launch passes. Out: a `cuda.kernel`, its symbol, and what it takes
+at run time. Next: host.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+)
+from xdsl.ir import Block, Region
+
+from weft._native import constant_key
+from weft.arguments.base import MISSING
+from weft.arguments.constant import ConstantAnnotation, Constexpr
+from weft.arguments.pointer import PointerSpec
+from weft.arguments.tensor_spec import Tensor as TensorAnnotation
+from weft.arguments.tensor_spec import TensorSpec, tensor_text
+from weft.dialects.builder import Builder
+from weft.dialects.cuda.barrier import GridBarrierOp
+from weft.dialects.cuda.kernel import (
+    PROFILE_ARGUMENT,
+    PROFILE_NAME,
+    PROFILE_WORDS,
+    SCRATCH_ARGUMENTS,
+    SCRATCH_NAME,
+    KernelOp,
+    LaunchExOp,
+    ReturnOp,
+    integer_attribute,
+)
+from weft.dialects.cuda.shared import DynamicSharedOp
+from weft.dialects.cuda.types import array_bytes
+from weft.dialects.printed_names import name_value
+from weft.dialects.walk import walk
+from weft.errors import CompileError, TypeMismatchError
+from weft.frontend.context import KERNEL, Context, Frame
+from weft.frontend.functions.entry import tidy_entry
+from weft.frontend.functions.inlining import bind_arguments, local_names
+from weft.frontend.functions.written import written_tensors
+from weft.frontend.statements import Statements
+from weft.frontend.structure import flatten, rebuild
+from weft.language.numbers.convert import constant, materialize
+from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+    from weft.arguments.base import DeclaredParameter
+    from weft.frontend.context import Session
+    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.structure import Shape
+    from weft.language.functions import KernelFunction
+    from weft.location import SourceLocation
+
+_UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+class _Argument:
+    """One leaf of a parameter: a tensor or scalar that is passed, or a value built in.
+
+    Attributes:
+        name: the parameter, with the path to the leaf inside a container.
+        value: what the host function passes.
+        is_passed: whether it is an argument of the kernel.
+    """
+
+    __slots__ = ("is_passed", "name", "value")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+        self.is_passed = isinstance(value, Scalar | Tensor)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the kernel's code depends on."""
+        value = self.value
+        if isinstance(value, Tensor):
+            return ("tensor", value.type, value.dtype)
+        if isinstance(value, Scalar):
+            return ("scalar", value.dtype)
+        return constant_key(value)
+
+
+class _Constant:
+    """A constant for a parameter that is annotated with an element type: it keeps that type inside."""
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value: Any, dtype: DType) -> None:
+        self.value = value
+        self.dtype = dtype
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Constant)
+            and self.dtype is other.dtype
+            and constant_key(self.value) == constant_key(other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, constant_key(self.value)))
+
+
+def _dynamic_bytes(operation: Operation) -> int:
+    """Where an array of `dynamic_shared` ends, in bytes of the launch's own; 0 where that is not known."""
+    if not isinstance(operation, DynamicSharedOp) or operation.dims:
+        return 0
+    start = operation.offset.owner
+    if not isinstance(start, arith.ConstantOp) or not isinstance(start.value, IntegerAttr):
+        return 0
+    array = operation.result.type
+    return start.value.value.data + array_bytes(array.dims, array.element_type)
+
+
+class TracedKernel:
+    """A kernel in the module.
+
+    Attributes:
+        symbol: its name there.
+        function: what it was traced from.
+        operation: the `cuda.kernel`.
+        written: indices of the arguments that it may write through.
+        blocks: the constant block of each launch; None for one that is not constant.
+        launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
+        place: where the host function first calls it.
+        waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
+        dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
+    """
+
+    __slots__ = (
+        *("blocks", "dynamic_bytes", "function", "launch_checks", "operation", "place"),
+        *("symbol", "waits_for_grid", "written"),
+    )
+
+    def __init__(
+        self,
+        symbol: str,
+        function: KernelFunction,
+        operation: KernelOp,
+        written: frozenset[int],
+        place: SourceLocation,
+    ) -> None:
+        self.place = place
+        self.symbol = symbol
+        self.function = function
+        self.operation = operation
+        self.written = written
+        self.blocks: set[tuple[int, ...] | None] = set()
+        self.launch_checks: list[Callable[[int], None]] = []
+        self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in walk(operation))
+        self.dynamic_bytes = max(map(_dynamic_bytes, walk(operation)), default=0)
+
+    def finish(self) -> None:
+        """Once all launches are known: a block size that all of them have becomes part of the kernel.
+
+        Raises:
+            CompileError: if there is no launch.
+        """
+        if not self.blocks:
+            raise launch_missing(self.function, self.place)
+        if len(self.blocks) == 1 and (block := next(iter(self.blocks))) is not None:
+            sizes = ArrayAttr([integer_attribute(size) for size in block])
+            self.operation.attributes["weft.block_size"] = sizes
+
+
+def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
+    """The error for a kernel that is called and not launched."""
+    name = kernel.function.__name__
+    return CompileError(
+        "LAUNCH_MISSING",
+        f"{name}(...) alone launches nothing",
+        hint=f"write {name}(...).launch(grid=..., block=...)",
+        location=place,
+    )
+
+
+class KernelTable:
+    """The kernels of a module under construction.
+
+    Args:
+        session: the trace.
+    """
+
+    __slots__ = ("_by_key", "_session", "_symbols", "kernels")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._by_key: dict[tuple[Any, ...], TracedKernel] = {}
+        self._symbols: set[str] = set()
+        self.kernels: list[TracedKernel] = []
+
+    def find(
+        self,
+        caller: Frame,
+        kernel: KernelFunction,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> tuple[TracedKernel, list[SSAValue]]:
+        """The kernel for these values, and what a launch passes to it.
+
+        Raises:
+            CompileError: if the values do not fit the parameters, or the kernel cannot be compiled for them.
+        """
+        source = self._session.source(kernel)
+        function = kernel.function
+        declared = {parameter.name: parameter for parameter in source.parameters}
+        values = bind_arguments(
+            source.name,
+            source.tree.args,
+            arguments,
+            keywords,
+            function.__defaults__ or (),
+            function.__kwdefaults__ or {},
+        )
+        leaves: list[_Argument] = []
+        shapes: dict[str, Shape | None] = {}
+        for name, value in values.items():
+            checked = _checked(caller, source, declared[name], value)
+            found: list[Any] = []
+            shapes[name] = flatten(checked, found)
+            leaves += _arguments(source, name, found)
+        key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
+        traced = self._by_key.get(key)
+        if traced is None:
+            traced = self._by_key[key] = self._trace(
+                kernel, source, shapes, leaves, caller.builder.location
+            )
+            self.kernels.append(traced)
+        return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
+
+    def finish(self, host: Block) -> None:
+        """Once the host function is whole: drops kernels that it does not launch, and names the rest anew.
+
+        A loop of the host function is traced again when the types that it carries are known; what it launched
+        at first may be a kernel for a constant, and nobody launches that in the end.
+
+        Raises:
+            CompileError: if a kernel is called and not launched.
+        """
+        launches = [op for op in walk(host) if isinstance(op, LaunchExOp)]
+        launched = {op.kernel.string_value() for op in launches}
+        self.kernels = [k for k in self.kernels if k.symbol in launched or not k.blocks]
+        self._symbols.clear()
+        symbols: dict[str, str] = {}
+        for kernel in self.kernels:
+            kernel.finish()
+            source = self._session.source(kernel.function)
+            symbols[kernel.symbol] = self._symbol(source.name)
+            kernel.symbol = symbols[kernel.symbol]
+            kernel.operation.sym_name = StringAttr(kernel.symbol)
+        for op in launches:
+            op.kernel = SymbolRefAttr(symbols[op.kernel.string_value()])
+
+    def host_symbol(self, name: str) -> str:
+        """The host function's symbol: its name, unless a kernel has that, whose name profilers show."""
+        return self._symbol(f"{name}_host" if name in self._symbols else name)
+
+    def _trace(
+        self,
+        kernel: KernelFunction,
+        source: FunctionSource,
+        shapes: dict[str, Shape | None],
+        leaves: Sequence[_Argument],
+        place: SourceLocation,
+    ) -> TracedKernel:
+        passed = [leaf for leaf in leaves if leaf.is_passed]
+        block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
+        builder = Builder(block, self._session.target)
+        context = Context(self._session, builder, KERNEL)
+        frame = Frame(
+            context, source, local_names(source, source.tree), source.name, returns_value=False
+        )
+        builder.location = frame.locate(source.tree)
+        arguments = iter(block.args)
+        inside = iter([_inside(builder, leaf, arguments) for leaf in leaves])
+        for name, shape in shapes.items():
+            frame.scope.assign(name, rebuild(shape, inside), builder.location)
+        Statements(frame).function_body(source.tree)
+        builder.location = frame.locate(source.tree)
+        builder.run_endings(source.name)
+        builder.emit(ReturnOp())
+        tidy_entry(block)
+        operation = KernelOp(
+            self._symbol(source.name),
+            Region(block),
+            [*(leaf.name for leaf in passed), *builder.hidden_arguments],
+            _attributes(kernel),
+        )
+        _mark_hidden(operation, len(passed), list(builder.hidden_arguments))
+        if builder.profile_words:
+            sizes = [IntegerAttr(words, 64) for words in builder.profile_words]
+            operation.attributes[PROFILE_WORDS] = ArrayAttr(sizes)
+        operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
+        written = frozenset(index for index in written_tensors(operation) if index < len(passed))
+        traced = TracedKernel(operation.sym_name.data, kernel, operation, written, place)
+        traced.launch_checks += builder.launch_checks
+        return traced
+
+    def _symbol(self, name: str) -> str:
+        """A readable symbol that the module does not have yet."""
+        stem = _UNPRINTABLE.sub("_", name)
+        symbol, number = stem, 0
+        while symbol in self._symbols:
+            number += 1
+            symbol = f"{stem}_{number}"
+        self._symbols.add(symbol)
+        return symbol
+
+
+def _mark_hidden(kernel: KernelOp, passed: int, names: Sequence[str]) -> None:
+    """Says which arguments behind those that are passed a launch allocates itself."""
+    scratch: list[Attribute] = []
+    for place, name in enumerate(names, passed):
+        if name == PROFILE_NAME:
+            kernel.attributes[PROFILE_ARGUMENT] = integer_attribute(place)
+        elif name.startswith(SCRATCH_NAME):
+            scratch.append(integer_attribute(place))
+    if scratch:
+        kernel.attributes[SCRATCH_ARGUMENTS] = ArrayAttr(scratch)
+
+
+def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
+    """What a leaf is inside the kernel."""
+    value = leaf.value
+    if isinstance(value, _Constant):
+        return constant(builder, value.value, value.dtype)
+    if not leaf.is_passed:
+        return value
+    argument = next(arguments)
+    name_value(argument, leaf.name.replace(".", "_"))
+    if isinstance(value, Tensor):
+        return Tensor(argument, value.dtype, leaf.name)
+    return Scalar(argument, value.dtype)
+
+
+def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Argument]:
+    found: list[_Argument] = []
+    for index, leaf in enumerate(leaves):
+        path = name if len(leaves) == 1 else f"{name}.{index}"
+        if isinstance(leaf, Stream):
+            raise TypeMismatchError(
+                "KERNEL_ARGUMENT",
+                f"kernel '{source.name}' takes no stream as '{path}'",
+                hint="give the stream to launch(stream=...)",
+            )
+        if not isinstance(leaf, Scalar | Tensor):
+            try:
+                hash(leaf)
+            except TypeError:
+                raise TypeMismatchError(
+                    "KERNEL_ARGUMENT",
+                    f"kernel '{source.name}' cannot take {describe(leaf)} as '{path}'",
+                    hint="pass tensors, numbers, tuples of these, or hashable compile-time values",
+                ) from None
+        found.append(_Argument(path, leaf))
+    return found
+
+
+def _checked(
+    caller: Frame, source: FunctionSource, parameter: DeclaredParameter, value: Any
+) -> Any:
+    """The value as the parameter's annotation asks.
+
+    Raises:
+        TypeMismatchError: if it is something else.
+    """
+    annotation = parameter.annotation
+    if annotation is MISSING:
+        return value
+    where = f"kernel '{source.name}': argument '{parameter.name}'"
+    if isinstance(annotation, DType):
+        if isinstance(value, bool | int | float):
+            return _Constant(materialize_constant(caller, value, annotation, where), annotation)
+        if isinstance(value, Scalar):
+            return _materialized(caller, value, annotation, where)
+        raise _misfit(where, str(annotation), value)
+    if annotation is TensorAnnotation or isinstance(annotation, TensorSpec):
+        if not isinstance(value, Tensor) or value.type.is_pointer:
+            raise _misfit(where, "a tensor", value)
+        if isinstance(annotation, TensorSpec):
+            _check_tensor(where, annotation, value)
+    if isinstance(annotation, PointerSpec):
+        is_pointer = isinstance(value, Tensor) and value.type.is_pointer
+        if not is_pointer or value.dtype is not annotation.dtype:
+            raise _misfit(where, str(annotation), value)
+    if annotation is Constexpr or isinstance(annotation, ConstantAnnotation):
+        leaves: list[Any] = []
+        flatten(value, leaves)
+        if any(isinstance(leaf, Scalar | Tensor | Stream) for leaf in leaves):
+            raise _misfit(where, "a value known at compile time", value)
+        expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
+        if isinstance(expected, type) and not isinstance(value, expected):
+            raise _misfit(where, f"a compile-time {expected.__name__}", value)
+    return value
+
+
+def materialize_constant(caller: Frame, value: Any, dtype: DType, where: str) -> Any:
+    """The constant, if `dtype` holds it."""
+    _materialized(caller, value, dtype, where)
+    return value
+
+
+def _materialized(caller: Frame, value: Any, dtype: DType, where: str) -> Scalar:
+    try:
+        return materialize(caller.builder, value, dtype)
+    except TypeMismatchError as error:
+        raise TypeMismatchError(error.code, f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _misfit(where: str, expected: str, value: Any) -> TypeMismatchError:
+    return TypeMismatchError("KERNEL_ARGUMENT", f"{where} is {expected}, got {describe(value)}")
+
+
+def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
+    """Checks what can be known now of a tensor: type, rank, static dims, layout class."""
+    dims = tensor.type.dims
+    layout = tensor.type.layout.data
+    fits = expected.dtype in (None, tensor.dtype)
+    if expected.dims is not None:
+        fits = fits and len(expected.dims) == len(dims)
+        pairs = zip(expected.dims, dims, strict=False)
+        fits = fits and all(not isinstance(dim, int) or dim == given for dim, given in pairs)
+    if expected.layout is not None:
+        order = ("contiguous", "inner", "strided")
+        fits = fits and order.index(layout) <= order.index(expected.layout)
+    if not fits:
+        given = f"Tensor[{tensor.dtype}, {shape_text(tensor)}" + (
+            "]" if layout == "contiguous" else f", {layout}]"
+        )
+        raise TypeMismatchError(
+            "KERNEL_ARGUMENT", f"{where} is {tensor_text(expected)}, got {given}"
+        )
+
+
+def _attributes(kernel: KernelFunction) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {}
+    for name, value in (
+        ("weft.max_threads", kernel.max_threads),
+        ("weft.min_blocks", kernel.min_blocks),
+        ("weft.max_registers", kernel.max_registers),
+    ):
+        if value is not None:
+            found[name] = integer_attribute(value)
+    if kernel.cluster is not None:
+        found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in kernel.cluster])
+    return found

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of a user's function: found, parsed, and described.
+
+In: a Python function from a file, a notebook, the prompt, or `exec` with a linecache entry. Out: `FunctionSource`
+with its syntax tree, globals, closure and parameters. Next: names.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.arguments.base import MISSING, DeclaredParameter
+from weft.blame import is_of_a_handler
+from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
+from weft.frontend.source.names import NameAnalysis
+from weft.frontend.source.unsaved_text import find_unsaved
+from weft.language.functions import BoundFunction, StagedFunction
+from weft.language.source_text import SourceTexts, may_have_changed, read_text
+from weft.location import SourceLocation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import CellType
+
+
+FunctionNode = ast.FunctionDef | ast.Lambda
+
+_GENERATOR_FLAGS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
+_LAMBDA: Final = "<lambda>"
+_NO_SOURCE_HINT: Final = (
+    "write the function in a file, a notebook cell or at the prompt; for text made at run time, add an entry "
+    "to linecache.cache before exec"
+)
+
+
+class FunctionSource:
+    """A Python function as the front end sees it.
+
+    Attributes:
+        name: of the function; ``lambda`` for a lambda.
+        function: the Python function itself.
+        file: as Python knows it (``co_filename``).
+        first_line: where the function begins, from 1; the first decorator's line.
+        texts: of the function's file and of those that it has reached.
+        lines: of the file, as they were when the function was decorated.
+        text: the lines of the function.
+        tree: the `def` or `lambda` node. Its lines count from `line_offset`.
+        line_offset: what to add to a node's line to get the file's.
+        globals: the function's module's namespace.
+        closure: name → cell of each free variable.
+        analysis: what the function's statements assign and read.
+        private_class: name of the class around it, which Python puts into names such as ``__x``; else "".
+    """
+
+    __slots__ = (
+        "_parameters",
+        "analysis",
+        "closure",
+        "file",
+        "first_line",
+        "function",
+        "globals",
+        "line_offset",
+        "lines",
+        "lines_are_ascii",
+        "name",
+        "private_class",
+        "text",
+        "texts",
+        "tree",
+    )
+
+    def __init__(self, found: _Found, text: str, tree: FunctionNode, line_offset: int) -> None:
+        function, code = found.function, found.code
+        self.function = function
+        self.texts = found.texts
+        self.lines: Sequence[str] = found.lines
+        self.name = "lambda" if code.co_name == _LAMBDA else code.co_name
+        self.file = code.co_filename
+        self.first_line = code.co_firstlineno
+        self.text = text
+        self.tree = tree
+        self.line_offset = line_offset
+        self.lines_are_ascii = text.isascii()
+        self.globals: dict[str, Any] = function.__globals__
+        cells: tuple[CellType, ...] = function.__closure__ or ()
+        self.closure = dict(zip(code.co_freevars, cells, strict=True))
+        self.analysis = NameAnalysis(has_walrus=":=" in text)
+        self.private_class = _class_around(function.__qualname__)
+        self._parameters: tuple[DeclaredParameter, ...] | None = None
+
+    def mangled(self, name: str) -> str:
+        """A name as Python knows it: one that begins with two underscores is private to its class."""
+        if not self.private_class or not name.startswith("__") or name.endswith("__"):
+            return name
+        return f"_{self.private_class}{name}"
+
+    def __repr__(self) -> str:
+        return f"FunctionSource({self.name} at {self.file}:{self.first_line})"
+
+    @property
+    def parameters(self) -> tuple[DeclaredParameter, ...]:
+        """The declared parameters, with annotations as objects, also under ``from __future__ import annotations``.
+
+        Raises:
+            UnsupportedSyntaxError: for ``*args`` and ``**kwargs``.
+            NameResolutionError: for an annotation that cannot be evaluated.
+        """
+        if self._parameters is None:
+            self._parameters = tuple(self._declared())
+        return self._parameters
+
+    def _declared(self) -> Iterator[DeclaredParameter]:
+        arguments = self.tree.args
+        for starred in (arguments.vararg, arguments.kwarg):
+            if starred is not None:
+                raise UnsupportedSyntaxError(
+                    "STARRED_PARAMETER",
+                    f"'{starred.arg}' takes any number of arguments; a compiled function has a fixed list",
+                    hint="name each parameter, or pass a tuple",
+                    location=self.locate(starred),
+                )
+        function = self.function
+        defaults = function.__defaults__ or ()
+        positional = [*arguments.posonlyargs, *arguments.args]
+        first_default = len(positional) - len(defaults)
+        for index, argument in enumerate(positional):
+            default = defaults[index - first_default] if index >= first_default else MISSING
+            positional_only = index < len(arguments.posonlyargs)
+            yield DeclaredParameter(
+                argument.arg, self._annotation(argument), default, positional_only=positional_only
+            )
+        keyword_defaults = function.__kwdefaults__ or {}
+        for argument in arguments.kwonlyargs:
+            default = keyword_defaults.get(argument.arg, MISSING)
+            yield DeclaredParameter(argument.arg, self._annotation(argument), default, True)
+
+    def _annotation(self, argument: ast.arg) -> object:
+        annotation: object = MISSING
+        try:
+            # Python 3.14 evaluates annotations here, not where the function is defined.
+            annotation = self.function.__annotations__.get(argument.arg, MISSING)
+            if not isinstance(annotation, str):
+                return annotation
+            return eval(annotation, self.globals, self._closure_values())
+        except Exception as error:
+            if is_of_a_handler(error):
+                raise
+            text = ast.unparse(argument.annotation) if argument.annotation else ""
+            raise NameResolutionError(
+                "ANNOTATION_UNRESOLVED",
+                f"the annotation of '{argument.arg}', {text}, cannot be evaluated: {error}",
+                hint="annotations are evaluated when the function is compiled, in the function's module",
+                location=self.locate(argument),
+            ) from error
+
+    def _closure_values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, cell in self.closure.items():
+            try:
+                values[name] = cell.cell_contents
+            except ValueError:
+                continue  # a variable that is not assigned yet
+        return values
+
+    def locate(
+        self, node: ast.AST, function: str | None = None, caller: SourceLocation | None = None
+    ) -> SourceLocation:
+        """Where a node of this function stands."""
+        line: int = getattr(node, "lineno", 1)
+        column: int = getattr(node, "col_offset", 0)
+        end_line: int = getattr(node, "end_lineno", None) or line
+        end_column: int = getattr(node, "end_col_offset", None) or column + 1
+        if not self.lines_are_ascii:
+            column = self._characters(line, column)
+            end_column = self._characters(end_line, end_column)
+        return SourceLocation(
+            self.file,
+            line + self.line_offset,
+            column,
+            end_line + self.line_offset,
+            end_column,
+            self.name if function is None else function,
+            caller,
+            self.lines,
+        )
+
+    def _characters(self, line: int, column: int) -> int:
+        """A column that counts bytes of UTF-8, as ast does, in characters."""
+        text = self.lines[line + self.line_offset - 1]
+        return len(text.encode()[:column].decode(errors="replace"))
+
+
+class _Found:
+    """A function with the text that it was compiled from.
+
+    Attributes:
+        function: as it runs.
+        code: its code as that text gives it; its lines are the text's.
+        lines: the text.
+        texts: where texts are remembered.
+    """
+
+    __slots__ = ("code", "function", "lines", "texts")
+
+    def __init__(
+        self, function: FunctionType, code: CodeType, lines: Sequence[str], texts: SourceTexts
+    ) -> None:
+        self.function = function
+        self.code = code
+        self.lines = lines
+        self.texts = texts
+
+
+def read_source(function: object, texts: SourceTexts | None = None) -> FunctionSource:
+    """Finds and parses the text of a function.
+
+    Args:
+        function: a plain Python function, a method, or what a decorator of weft made of one, which has its text.
+        texts: where to look for another function's text first, and to remember it.
+    Raises:
+        UnsupportedSyntaxError: for a generator, a coroutine, or a lambda that cannot be told from another.
+        CompileError: if there is no text, or it no longer belongs to the function.
+    """
+    plain = plain_function(function)
+    if plain is None:
+        raise CompileError(
+            "SOURCE_NOT_A_FUNCTION",
+            f"expected a Python function, got {type(function).__name__} {function!r}",
+            hint="functions written in C, and classes, have no source to compile",
+        )
+    own = _texts_of(function)
+    found = _find(plain, own or texts or SourceTexts(None))
+    if texts is not None and own is not None:
+        texts.suggest(own.of(plain.__code__.co_filename, plain.__globals__))
+    if len(found.lines) < found.code.co_firstlineno:
+        raise CompileError(
+            "SOURCE_MISSING",
+            f"the source of '{plain.__name__}' cannot be found in {found.code.co_filename!r}",
+            hint=_NO_SOURCE_HINT,
+        )
+    find = _find_lambda if found.code.co_name == _LAMBDA else _find_def
+    source = find(found)
+    if found.code.co_flags & _GENERATOR_FLAGS:
+        raise _generator_error(source)
+    return source
+
+
+def _find(function: FunctionType, texts: SourceTexts) -> _Found:
+    """The text that a function was compiled from: as it is remembered, as it is now, or moved to other lines."""
+    code, module_globals = function.__code__, function.__globals__
+    file = code.co_filename
+    known = texts.of(file, module_globals)
+    if not known.lines:
+        return _Found(function, code, find_unsaved(code), texts)
+    if not may_have_changed(file) or known.has(code):
+        return _Found(function, code, known.lines, texts)
+    now = read_text(file, module_globals)
+    moved = code if now.has(code) else now.moved(code)
+    if moved is None:
+        raise _changed(function)
+    texts.learn(now)
+    return _Found(function, moved, now.lines, texts)
+
+
+def _texts_of(function: object) -> SourceTexts | None:
+    if isinstance(function, BoundFunction):
+        function = function.function
+    return function.texts if isinstance(function, StagedFunction) else None
+
+
+def _class_around(qualified_name: str) -> str:
+    """The innermost class that a function is defined in, without leading underscores."""
+    for part in reversed(qualified_name.split(".<locals>.")):
+        names = part.split(".")
+        if len(names) > 1:
+            return names[-2].lstrip("_")
+    return ""
+
+
+def plain_function(function: object) -> FunctionType | None:
+    """The Python function inside a method or a decorated function; None if there is none."""
+    if isinstance(function, BoundFunction):
+        function = function.function
+    if isinstance(function, StagedFunction):
+        function = function.function
+    if isinstance(function, MethodType):
+        function = function.__func__
+    return function if isinstance(function, FunctionType) else None
+
+
+def _find_def(found: _Found) -> FunctionSource:
+    code, lines = found.code, found.lines
+    start = code.co_firstlineno - 1
+    for end in _block_ends(lines, start):
+        text = "".join(lines[start:end])
+        indented = text[:1] in (" ", "\t")
+        try:
+            module = ast.parse("if 1:\n" + text if indented else text)
+        except SyntaxError:
+            continue  # the end was inside a string or a bracket
+        # The extra line keeps columns as they are in the file, where dedenting would break strings.
+        body = cast("ast.If", module.body[0]).body if indented else module.body
+        node = body[0] if body else None
+        offset = start - 1 if indented else start
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(
+            node, code, offset
+        ):
+            return FunctionSource(found, text, cast("ast.FunctionDef", node), offset)
+        break
+    raise _changed(found.function)
+
+
+def _changed(function: FunctionType) -> CompileError:
+    code = function.__code__
+    return CompileError(
+        "SOURCE_CHANGED",
+        f"line {code.co_firstlineno} of {code.co_filename!r} no longer defines '{function.__name__}'",
+        hint="the file was edited after it was imported; import it again",
+    )
+
+
+def _block_ends(lines: Sequence[str], start: int) -> Iterator[int]:
+    """Lines where the definition that begins at `start` may end: the first ones that are not deeper."""
+    margin = _indentation(lines[start])
+    in_body = False
+    for index in range(start, len(lines)):
+        line = lines[index]
+        stripped = line.lstrip()
+        if not stripped or stripped[0] == "#":
+            continue
+        if _indentation(line) > margin:
+            in_body = True
+        elif in_body:
+            yield index
+        elif ":" in stripped and stripped.startswith(("def ", "async ")):
+            in_body = True
+    yield len(lines)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _matches(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, code: CodeType, line_offset: int
+) -> bool:
+    """Whether a definition is the one that the code was made from: its place, name and parameters."""
+    first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+    if first + line_offset != code.co_firstlineno:
+        return False
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    count = code.co_argcount + code.co_kwonlyargcount
+    # Inside a class Python mangles names that begin with two underscores.
+    declared = [name.rpartition("__")[2] for name in names]
+    compiled = [name.rpartition("__")[2] for name in code.co_varnames[:count]]
+    return node.name == code.co_name and declared == compiled
+
+
+def _find_lambda(found: _Found) -> FunctionSource:
+    code = found.code
+    text = "".join(found.lines)
+    try:
+        module = ast.parse(text)
+    except SyntaxError as error:
+        raise CompileError(
+            "SOURCE_CHANGED",
+            f"{code.co_filename!r} cannot be parsed: {error}",
+            hint="the file was edited after it was imported; import it again",
+        ) from error
+    nodes = [n for n in ast.walk(module) if isinstance(n, ast.Lambda)]
+    nodes = [n for n in nodes if n.lineno == code.co_firstlineno]
+    if len(nodes) > 1:
+        nodes = _with_same_body(nodes, code)
+    if len(nodes) == 1:
+        return FunctionSource(found, text, nodes[0], 0)
+    raise UnsupportedSyntaxError(
+        "LAMBDA_AMBIGUOUS",
+        f"{len(nodes) or 'no'} lambdas on line {code.co_firstlineno} fit this one",
+        hint="give it a name with def, or a line of its own",
+        location=SourceLocation(code.co_filename, code.co_firstlineno),
+    )
+
+
+def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]:
+    """Those lambdas in whose body all of the code's instructions stand."""
+    # Instructions that belong to no place, such as the first one, have no columns.
+    places = {(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[1] and p[3]}
+    found: list[ast.Lambda] = []
+    for node in nodes:
+        body = node.body
+        first = (body.lineno, body.col_offset)
+        last = (body.end_lineno or body.lineno, body.end_col_offset or body.col_offset)
+        if places and all(first <= place <= last for place in places):
+            found.append(node)
+    return found or nodes
+
+
+def _generator_error(source: FunctionSource) -> UnsupportedSyntaxError:
+    kinds = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    node = next((n for n in ast.walk(source.tree) if isinstance(n, kinds)), source.tree)
+    return UnsupportedSyntaxError(
+        "GENERATOR",
+        f"'{source.name}' is a generator or a coroutine; kernels and host functions run to their end",
+        hint="return a tuple, or store the values in a tensor",
+        location=source.locate(node),
+    )

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile-time state: what of it traced code may change where, and every change that Python makes for it.
+
+A change happens while the function is compiled: once, whatever a run-time condition says and however often a
+run-time loop runs. So what was made outside of the staged region that is being traced may not change in it; nor
+may, anywhere, a container or an iterator that the traced code did not make itself.
+
+In: what is to be run by Python, and the objects that it gets. Out: its value, or the refusal. Next: calls.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.errors import UnsupportedSyntaxError
+from weft.frontend.expressions import constants
+from weft.frontend.state.reachable import (
+    Held,
+    Reach,
+    is_fixed,
+    is_inert,
+    is_iterator,
+    is_plain_iterator,
+    iterators,
+)
+from weft.frontend.structure import children
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CONTAINERS: Final = (list, dict, set, deque)
+_CACHED: Final = type(functools.lru_cache(print))
+
+
+class _Made:
+    """An object that traced code made, in which region, and before or after which others."""
+
+    __slots__ = ("item", "number", "region")
+
+    def __init__(self, item: object, region: object, number: int) -> None:
+        self.item = item  # alive, so that its id stays its own
+        self.region = region
+        self.number = number
+
+
+class _Trial:
+    """Rounds that are traced and may have to be taken back: what they changed that was there before."""
+
+    __slots__ = ("changed", "started")
+
+    def __init__(self, started: int) -> None:
+        self.started = started
+        self.changed: list[tuple[Held, str]] = []
+
+
+class State:
+    """The compile-time state of one function of the IR.
+
+    Args:
+        program: name of the module that is compiled, whose package's globals are looked at.
+
+    Attributes:
+        regions: the regions of staged control flow that are being traced, outermost first.
+    """
+
+    __slots__ = ("_made", "_program", "_trials", "regions")
+
+    def __init__(self, program: str) -> None:
+        self.regions: list[object] = []
+        self._program = program
+        self._made: dict[int, _Made] = {}
+        self._trials: list[_Trial] = []
+
+    @property
+    def region(self) -> object:
+        """The innermost region; None outside of run-time control flow."""
+        return self.regions[-1] if self.regions else None
+
+    def note(self, item: Any) -> Any:
+        """Remembers that an object was made here, so that it may be changed here, and returns it."""
+        self._made[id(item)] = _Made(item, self.region, len(self._made))
+        return item
+
+    def forget(self, value: Any) -> None:
+        """From now on containers may not be changed, as only the running kernel knows who else has them."""
+        self._made.pop(id(value), None)
+        _, items = children(value) or ((), ())
+        for item in items:
+            self.forget(item)
+
+    def lose(self, iterator: object) -> None:
+        """From now on only the running kernel knows how far an iterator has come, so that nobody may go on with it."""
+        nowhere = object()
+        for part in iterators(iterator):
+            self._made[id(part)] = _Made(part, nowhere, len(self._made))
+
+    def _is_lost(self, iterator: object) -> bool:
+        """Whether an iterator, or one that it pulls from, was advanced under a condition that holds no more."""
+        found = (self._made.get(id(part)) for part in iterators(iterator))
+        regions = (None, *self.regions)
+        return any(made is not None and made.region not in regions for made in found)
+
+    def adopt(self, iterator: object) -> None:
+        """Moves an iterator of the region around this one into this one: whoever goes on with it is in here.
+
+        A loop whose rounds depend on a run-time condition has used up nobody knows how much of it.
+        """
+        around = self.regions[-2] if len(self.regions) > 1 else None
+        for part in iterators(iterator):
+            made = self._made.get(id(part))
+            if made is not None and made.region is around:
+                made.region = self.region
+
+    def may_advance(self, iterator: object) -> bool:
+        """Whether an iterator, and those that it pulls from, may be advanced here, which changes nothing else."""
+        return all(
+            is_plain_iterator(part) and self.may_change(part) for part in iterators(iterator)
+        )
+
+    def may_change(self, item: object) -> bool:
+        """Whether an object was made by traced code under the very conditions that hold now."""
+        made = self._made.get(id(item))
+        return made is not None and made.region is self.region
+
+    def change(self, item: object, how: str) -> None:
+        """Before traced code itself changes a container: raises if it may not be changed here.
+
+        Raises:
+            UnsupportedSyntaxError: since the change would happen once, at compile time.
+        """
+        if not self.may_change(item):
+            raise _refusal(item, how)
+        if self._trials:
+            self._record(Held(item, Reach(self._program).content(item) or []), how)
+
+    def run(self, what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """``function(*arguments, **keywords)``, run by Python.
+
+        Raises:
+            UnsupportedSyntaxError: if it changed what may not be changed here.
+            CompileError: if it raises.
+        """
+        roots = (function, *arguments, *keywords.values())
+        for value in roots:
+            if is_iterator(value) and self._is_lost(value):
+                raise _refusal(value, what)
+        if all(map(is_fixed, roots)):
+            made = constants.python(what, function, *arguments, **keywords)
+            return made if is_fixed(made) else self._note_new(made, roots)
+        before = self._looked_at(function, roots)
+        try:
+            made = constants.python(what, function, *arguments, **keywords)
+        finally:
+            self._check(before, what, roots)
+        return made if is_fixed(made) else self._note_new(made, roots)
+
+    def ask(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """As `run`, for an operator, an index or the like: nothing is looked at where no code of a user's runs."""
+        if all(map(is_inert, arguments)):
+            return constants.python(what, function, *arguments)
+        return self.run(what, function, *arguments)
+
+    def begin_trial(self) -> None:
+        """From now on changes are remembered, until `end_trial`."""
+        self._trials.append(_Trial(len(self._made)))
+
+    def end_trial(self, *, keep: bool) -> None:
+        """The end of a trial.
+
+        Args:
+            keep: whether what was traced stays; else all changes are taken back.
+        Raises:
+            UnsupportedSyntaxError: for a change that cannot be taken back.
+        """
+        trial = self._trials.pop()
+        if keep:
+            for held, how in trial.changed if self._trials else ():
+                self._record(held, how)
+            return
+        for held, how in reversed(trial.changed):
+            if not held.restore():
+                raise _refusal(held.item, how)
+
+    def _looked_at(self, function: Any, roots: tuple[Any, ...]) -> Reach:
+        """What may change in a call, as it is now."""
+        reach = Reach(self._program)
+        receiver = _receiver(function)
+        if isinstance(function, BuiltinFunctionType) and type(receiver) in _CONTAINERS:
+            # A method of a container changes that, and runs what it is given.
+            roots = roots[1:]
+            if self._trials or not self.may_change(receiver):
+                reach.add_alone(receiver)
+        if self.regions or self._trials:
+            return reach.add(*roots)
+        for value in roots:
+            if _is_direct(value) and not self.may_change(value):
+                reach.add_alone(value)
+        return reach
+
+    def _check(self, before: Reach, how: str, roots: tuple[Any, ...]) -> None:
+        changed = before.changed()
+        if not changed:
+            return
+        direct = {id(value) for value in (_receiver(roots[0]), *roots)}
+        refused = [held for held in changed if not self._allows(held.item, direct)]
+        if refused:
+            for held in refused:
+                held.restore()
+            item = refused[0].item
+            if is_iterator(item):
+                # The one that the program names pulls from that.
+                item = next((value for value in roots if is_iterator(value)), item)
+            raise _refusal(item, how, is_hidden=id(item) not in direct)
+        for held in changed:
+            self._record(held, how)
+            if self.may_change(held.item) and (self.regions or self._trials):
+                # What an object made for itself is as much the program's own as that object is.
+                self._note_unknown(held.item, before)
+
+    def _allows(self, item: Any, direct: set[int]) -> bool:
+        is_handed = id(item) in direct and _is_direct(item)
+        return self.may_change(item) or not (self.regions or is_handed)
+
+    def _record(self, held: Held, how: str) -> None:
+        if self._trials:
+            trial, made = self._trials[-1], self._made.get(id(held.item))
+            if made is None or made.number < trial.started:
+                trial.changed.append((held, how))
+
+    def _note_new(self, made: Any, roots: tuple[Any, ...]) -> Any:
+        """Notes what a call made, and not what it only handed on; returns it."""
+        if not isinstance(roots[0], _CACHED):
+            self._note_unknown(made, lambda: Reach(self._program).add(*roots))
+        return made
+
+    def _note_unknown(self, item: Any, known: Reach | Callable[[], Reach]) -> None:
+        """Notes what an object holds that nobody knew of yet."""
+        held = Reach(self._program, data_only=True).add(item).held
+        unknown = [
+            found.item
+            for identity, found in held.items()
+            if identity not in self._made and not isinstance(found.item, type | FunctionType)
+        ]
+        if unknown:
+            known = known if isinstance(known, Reach) else known()
+            for found in unknown:
+                if found not in known:
+                    self.note(found)
+
+
+def _receiver(function: Any) -> Any:
+    """The object that a method is called on."""
+    return function.__self__ if isinstance(function, BuiltinFunctionType | MethodType) else None
+
+
+def _is_direct(value: Any) -> bool:
+    """Whether an object is itself what a program changes, and not one that may keep something for later."""
+    return isinstance(value, _CONTAINERS) or is_iterator(value)
+
+
+def _refusal(item: Any, how: str, *, is_hidden: bool = False) -> UnsupportedSyntaxError:
+    """The error for a change; `is_hidden` where the program does not name what is changed."""
+    kind = cast("type[Any]", type(item))
+    what = f"this {kind.__name__} cannot be changed by {how}"
+    hint = "make the container where it is changed, or keep the values in a weft.local array"
+    if is_iterator(item):
+        what = f"this {getattr(item, 'kind', kind.__name__)} cannot be advanced"
+        hint = "make the iterator where its items are taken, or keep the items in a tuple"
+    elif isinstance(item, FunctionType | MethodType):
+        what = f"what {item.__name__}() keeps between calls cannot be changed by {how}"
+        hint = "pass it values and take its result; functools.cache remembers results"
+    elif isinstance(item, CellType):
+        what = f"what {how} keeps between calls cannot be changed"
+        hint = "pass it values and take its result; functools.cache remembers results"
+    elif isinstance(item, type):
+        what = f"the class {item.__name__} cannot be changed by {how}"
+        hint = "pass it values and take its result; functools.cache remembers results"
+    elif is_hidden:
+        hint = "make the object where it is changed; functools.cache and cached_property may keep results"
+    elif not isinstance(item, _CONTAINERS):
+        hint = "make the object where it is changed, or keep its values in variables"
+    return UnsupportedSyntaxError(
+        "MUTATION",
+        f"{what} here: that would happen once, when the function is compiled",
+        hint=hint,
+    )

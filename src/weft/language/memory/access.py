@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements and attributes: ``a[i, j]``, ``a[i] = x``, ``a.shape``, ``thread_idx.x``.
+
+In: a value and indices or an attribute's name. Out: scalars, `cuda.load`, `cuda.store`. Next: operation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects.builtin import IntegerType, i32, i64
+
+from weft.dialects.cuda.memory import DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.cuda.views import ViewOp
+from weft.errors import (
+    NameResolutionError,
+    TypeMismatchError,
+    ValueRangeError,
+)
+from weft.language.numbers.constants import article
+from weft.language.numbers.convert import convert, materialize, operand
+from weft.language.numbers.operators import binary
+from weft.language.numbers.promotion import index_dtype
+from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size")
+
+
+def load(builder: Builder, tensor: Tensor, indices: object) -> Scalar:
+    """``tensor[indices]``: one element.
+
+    Args:
+        builder: where operations go.
+        tensor: what is read.
+        indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
+
+    Raises:
+        TypeMismatchError: for a wrong number of indices, or one that is no integer.
+        ValueRangeError: for a constant that is negative or not below a static dimension.
+    """
+    return Scalar(
+        builder.emit(LoadOp(tensor.ssa, index_values(builder, tensor, indices))).result,
+        tensor.dtype,
+    )
+
+
+def store(builder: Builder, tensor: Tensor, indices: object, value: object) -> None:
+    """``tensor[indices] = value``; the value must fit the element type without loss (`materialize`).
+
+    Raises:
+        TypeMismatchError: as `load`; or if the value has to be converted in writing.
+        ValueRangeError: as `load`; or if a constant does not fit.
+    """
+    places = index_values(builder, tensor, indices)
+    if isinstance(value, Tensor):
+        raise TypeMismatchError(
+            "STORE_TENSOR",
+            f"an element of {tensor.name} is one number, and {value.name} is a tensor of rank {value.rank}",
+            hint=f"read an element of it: {value.name}[{', '.join('ijklmnop'[: value.rank])}]",
+        )
+    try:
+        element = materialize(builder, value, tensor.dtype)
+    except (TypeMismatchError, ValueRangeError) as error:
+        text = f"{tensor.name} holds {tensor.dtype}: {error.message}"
+        raise type(error)(error.code, text, hint=error.hint) from None
+    builder.emit(StoreOp(element.ssa, tensor.ssa, places))
+
+
+def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAValue]:
+    """The indices as the IR takes them, i32 or i64 each, checked against rank and static dims.
+
+    Integers of 32 bits and fewer become i32, but u32 becomes i64, which holds it; u64 becomes i64.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `load`.
+    """
+    parts = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
+    if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
+        raise TypeMismatchError(
+            "INDEX_SLICE",
+            f"a slice of {tensor.name} is no element, and only elements are written",
+            hint="give one integer per dimension; write a loop for several elements",
+        )
+    if len(parts) != tensor.rank:
+        raise wrong_count(tensor, len(parts))
+    return [index_value(builder, tensor, dimension, part) for dimension, part in enumerate(parts)]
+
+
+def wrong_count(tensor: Tensor, given: int) -> TypeMismatchError:
+    """The error for a number of indices that a tensor does not take."""
+    return TypeMismatchError(
+        "INDEX_COUNT",
+        f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
+        f"got {given} {'index' if given == 1 else 'indices'}",
+        hint=f"write {tensor.name}[{', '.join('ijklmnop'[: tensor.rank]) or '()'}]",
+    )
+
+
+def index_value(builder: Builder, tensor: Tensor, dimension: int, part: object) -> SSAValue:
+    """An index of one dimension as the IR takes it.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `load`.
+    """
+    return placed_index(builder, tensor, dimension, index_part(builder, tensor, dimension, part))
+
+
+def placed_index(
+    builder: Builder, tensor: Tensor, dimension: int, number: int | Scalar
+) -> SSAValue:
+    """What `index_part` found, as the IR takes it.
+
+    Raises:
+        ValueRangeError: as `load`.
+    """
+    if isinstance(number, Scalar):
+        return number.ssa
+    return _constant_index(builder, tensor, dimension, number, tensor.type.dims[dimension])
+
+
+def index_part(builder: Builder, tensor: Tensor, dimension: int, part: object) -> int | Scalar:
+    """An index, a bound of a slice or its step: a Python int where it is known, else an i32 or i64.
+
+    Raises:
+        TypeMismatchError: for what is no integer.
+    """
+    try:
+        number = operand(builder, part)
+    except TypeMismatchError:
+        raise _no_index(tensor, dimension, describe(part)) from None
+    if not isinstance(number, Scalar):
+        if isinstance(number, bool | float):
+            raise _no_index(tensor, dimension, describe(number))
+        return number
+    dtype = index_dtype(number.dtype)
+    if dtype is None:
+        raise _no_index(tensor, dimension, article(number.dtype))
+    known = number.constant
+    if known is not None:
+        return int(known)
+    return convert(builder, number, dtype)
+
+
+def _constant_index(
+    builder: Builder, tensor: Tensor, dimension: int, index: int, dim: int
+) -> SSAValue:
+    size = f"{tensor.name}.shape[{dimension}]"
+    if index < 0 and not tensor.type.is_pointer:
+        raise ValueRangeError(
+            "INDEX_NEGATIVE",
+            f"index {dimension} of {tensor.name} is {index}; expected 0 or more",
+            hint=f"count from the end with {size} - {-index}",
+        )
+    if dim != DYNAMIC and index >= dim:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE",
+            f"index {dimension} of {tensor.name} is {index}, and {size} is {dim}",
+            hint=f"the last element of that dimension is {dim - 1}"
+            if dim
+            else "it has no elements",
+        )
+    if not types.i64.minimum <= index <= types.i64.maximum:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE", f"index {dimension} of {tensor.name} is {index}, beyond 64 bits"
+        )
+    fits = types.i32.minimum <= index <= types.i32.maximum
+    return builder.constant(i32 if fits else i64, index)
+
+
+def _no_index(tensor: Tensor, dimension: int, found: str) -> TypeMismatchError:
+    return TypeMismatchError(
+        "INDEX_TYPE",
+        f"index {dimension} of {tensor.name} is {found}; expected an integer",
+        hint="convert it, such as weft.i32(x)",
+    )
+
+
+def attribute(builder: Builder, value: object, name: str) -> object:
+    """``value.name`` of a staged value.
+
+    A tensor has ``shape`` and ``strides`` (in elements; tuples of Python ints where they are static and
+    of scalars else), ``dtype``, ``ndim`` and ``size`` (elements in all). A scalar has ``dtype``.
+
+    Raises:
+        NameResolutionError: if there is no such attribute; the message lists those there are.
+    """
+    if isinstance(value, StagedNamespace):
+        return value.attribute(builder, name)
+    if isinstance(value, Tensor) and name in attribute_names(value):
+        return _tensor_attribute(builder, value, name)
+    if isinstance(value, Scalar) and name == "dtype":
+        return value.dtype
+    names: tuple[str, ...] = ()
+    if isinstance(value, Tensor | Scalar):
+        names = attribute_names(value) if isinstance(value, Tensor) else ("dtype",)
+    raise NameResolutionError(
+        "UNKNOWN_ATTRIBUTE",
+        f"{describe(value)} has no attribute {name!r}",
+        hint=f"there are {', '.join(names)}" if names else "",
+    )
+
+
+def attribute_names(tensor: Tensor) -> tuple[str, ...]:
+    """Names of a tensor's attributes; nobody knows how many elements are behind a pointer."""
+    return ("dtype",) if tensor.type.is_pointer else TENSOR_ATTRIBUTES
+
+
+def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
+    match name:
+        case "shape":
+            return tuple(dim(builder, tensor, number) for number in range(tensor.rank))
+        case "strides":
+            return tuple(stride(builder, tensor, number) for number in range(tensor.rank))
+        case "dtype":
+            return tensor.dtype
+        case "ndim":
+            return tensor.rank
+        case _:
+            return size(builder, tensor)
+
+
+def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
+    """``tensor.shape[dimension]``, which alone emits nothing for the other dimensions.
+
+    A Python int where it is static, else an i32, or an i64 where the signature says so.
+
+    Raises:
+        ValueRangeError: if the tensor has no such dimension.
+    """
+    dims = tensor.type.dims
+    dimension = _dimension(tensor, "shape", dimension)
+    if dims[dimension] != DYNAMIC:
+        return dims[dimension]
+    owner = tensor.ssa.owner
+    ssa = (
+        owner.size(dimension)
+        if isinstance(owner, ViewOp)
+        else _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
+    )
+    return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)
+
+
+def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
+    """``tensor.strides[dimension]`` in elements: a Python int where the layout class fixes it, else an i64.
+
+    Raises:
+        ValueRangeError: if the tensor has no such dimension.
+    """
+    dimension = _dimension(tensor, "strides", dimension)
+    fixed = static_stride(tensor, dimension)
+    if fixed is not None:
+        return fixed
+    ssa = _fact(builder, StrideOp, tensor, dimension, f"{tensor.name}_stride{dimension}")
+    return Scalar(ssa, types.i64)
+
+
+def size(builder: Builder, tensor: Tensor) -> int | Scalar:
+    """``tensor.size``: number of elements; an i64 where a dimension is known at run time only."""
+    static = 1
+    product: Scalar | None = None
+    for dimension in range(tensor.rank):
+        length = dim(builder, tensor, dimension)
+        if isinstance(length, int):
+            static *= length
+            continue
+        wide = convert(builder, length, types.i64)
+        product = wide if product is None else binary(builder, "*", product, wide)
+    return static if product is None else binary(builder, "*", product, static)
+
+
+def _dimension(tensor: Tensor, name: str, dimension: int) -> int:
+    if not -tensor.rank <= dimension < tensor.rank:
+        raise ValueRangeError(
+            "INDEX_OUT_OF_RANGE",
+            f"{tensor.name}.{name}[{dimension}]: {tensor.name} has rank {tensor.rank}",
+        )
+    return dimension % tensor.rank
+
+
+def static_stride(tensor: Tensor, dimension: int) -> int | None:
+    """A stride that the type fixes, in elements; None where it is known at run time only."""
+    layout, dims = tensor.type.layout.data, tensor.type.dims
+    if layout == "strided":
+        return None
+    after = dims[dimension + 1 :]
+    if not after:
+        return 1
+    if layout != "contiguous" or DYNAMIC in after:
+        return None
+    product = 1
+    for length in after:
+        product *= length
+    return product
+
+
+def _fact(
+    builder: Builder, kind: type[DimOp | StrideOp], tensor: Tensor, dimension: int, name: str
+) -> SSAValue:
+    """The dimension or stride, once per function where the tensor is one of its arguments."""
+    if tensor.ssa.owner is not builder.entry:
+        return builder.emit(kind(tensor.ssa, dimension), name).result
+    key = (kind, tensor.ssa, dimension)
+    found = builder.shared_operation(key)
+    if found is None:
+        found = builder.entry_operation(kind(tensor.ssa, dimension), name, key=key)
+    result: SSAValue[IntegerType] = found.results[0]  # pyright: ignore[reportAssignmentType]
+    return result

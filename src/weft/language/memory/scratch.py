@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a block that is too large for its shared memory: ``global_scratch``.
+
+In: a shape and an element type. Out: a `Tensor` in global memory, of which each block has its own; a hidden last
+argument of the kernel that each launch allocates. Next: barrier.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32, i64
+
+from weft.dialects.cuda.grid import DIMENSIONS, BlockIdxOp, GridDimOp
+from weft.dialects.cuda.kernel import SCRATCH_NAME
+from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.cuda.views import VECTOR_BYTES, ViewOp
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_tensor_type
+from weft.language.memory.local import static_shape
+from weft.language.operation import operation
+from weft.language.values import Tensor, describe
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+SCRATCH_BYTES = 1 << 30
+"""Most bytes of one array, per block."""
+
+
+@operation
+def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
+    """An array in global memory that the threads of a block share, uninitialised; each block has its own.
+
+    Use it like `shared`, with the same barriers, for what does not fit there. Each call in the source makes
+    one array; in a loop, every round gets the same one. Each launch allocates it for all blocks of its grid
+    and gives it back; `KernelInfo.global_scratch_bytes` tells the bytes per block. On a GPU that happens in the
+    order of the launch's stream, also while it is captured into a graph; the memory comes from the driver's
+    pool, or from what `weft.set_allocator` named.
+
+    Args:
+        builder: where operations go; users leave it out.
+        shape: an int, or a tuple of at most 7; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, or no element type.
+        ValueRangeError: for a dim below 1, a rank above 7, or more than 2^30 bytes per block.
+
+    Example:
+        ``histogram = weft.global_scratch(1 << 16, weft.u32)``
+    """
+    if not isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "SCRATCH_DTYPE",
+            f"global_scratch: the second argument is an element type, got {describe(dtype)}",
+            hint="write global_scratch((1024, 64), weft.f32)",
+        )
+    dims = static_shape(shape, "global_scratch")
+    total = dtype.itemsize
+    for dim in dims:
+        total *= dim
+    if total > SCRATCH_BYTES or len(dims) > 7:
+        raise ValueRangeError(
+            "SCRATCH_TOO_LARGE",
+            f"global_scratch({dims}, {dtype}) takes {total} bytes per block in {len(dims)} dimensions; "
+            f"at most {SCRATCH_BYTES} and 7 are allowed",
+            hint="pass a tensor as an argument",
+        )
+    alignment = gcd(total, VECTOR_BYTES)
+    number = sum(name.startswith(SCRATCH_NAME) for name in builder.hidden_arguments)
+    all_blocks = builder.hidden_argument(
+        f"{SCRATCH_NAME}{number}",
+        ir_tensor_type(dtype, (DYNAMIC, *dims), dim_bits=64, alignment_bytes=alignment),
+    )
+    zero = builder.constant(i32, 0)
+    made = ViewOp(
+        all_blocks,
+        [_block_number(builder), *[zero] * len(dims)],
+        [],
+        range(1, len(dims) + 1),
+        [1] * len(dims),
+        ir_tensor_type(dtype, dims, dim_bits=64, alignment_bytes=alignment),
+    )
+    return Tensor(builder.entry_operation(made, "scratch").result, dtype, "global_scratch")
+
+
+def _block_number(builder: Builder) -> SSAValue:
+    """The block's place in the grid, as an i64."""
+    number: SSAValue | None = None
+    for name in reversed(DIMENSIONS):
+        index = _wide(builder, BlockIdxOp(name))
+        if number is not None:
+            size = _wide(builder, GridDimOp(name))
+            scaled = builder.entry_operation(arith.MuliOp(number, size)).result
+            index = builder.entry_operation(arith.AddiOp(scaled, index)).result
+        number = index
+    assert number is not None
+    return number
+
+
+def _wide(builder: Builder, coordinate: BlockIdxOp | GridDimOp) -> SSAValue:
+    found = builder.entry_operation(
+        coordinate, key=("scratch", type(coordinate), coordinate.dimension)
+    )
+    return builder.entry_operation(arith.ExtSIOp(found.result, i64)).result

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the threads of a block share: ``shared`` and ``dynamic_shared`` arrays.
+
+In: a shape and an element type. Out: a `Tensor` in the shared space. All arrays of a kernel lie in one buffer,
+whose size weft adds to each launch by itself. Next: barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects.builtin import i64
+
+from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
+from weft.dialects.cuda.types import DYNAMIC, MAX_RANK
+from weft.dialects.cuda.views import VECTOR_BYTES
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_tensor_type
+from weft.language.memory.local import static_shape
+from weft.language.numbers.convert import convert, expect_scalar
+from weft.language.operation import operation
+from weft.language.values import Scalar, Tensor, describe
+from weft.types import dtype as types
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+MAX_SHARED_BYTES: Final = 227 * 1024
+"""Most bytes of shared memory that a block of any GPU may have (sm_90, sm_100); the CPU has the same limit."""
+
+
+@operation
+def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
+    """An array that the threads of a block share, uninitialised, read and written like any tensor.
+
+    Each call in the source makes one array; in a loop, every round gets the same one. Threads see what others
+    wrote after a barrier, such as `sync_threads`. All arrays of a kernel together may have 227 kB (on GPUs
+    before sm_90 and on sm_120 less); their size is added to each launch.
+
+    Args:
+        builder: where operations go; users leave it out.
+        shape: an int, or a tuple of at most 8; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, or no element type.
+        ValueRangeError: for a dim below 1, a rank above 8, or more bytes than a block may have.
+
+    Example:
+        ``tile = weft.shared((32, 33), weft.f32)``
+    """
+    element = _element_type("shared", dtype)
+    dims = static_shape(shape, "shared")
+    total = element.itemsize
+    for dim in dims:
+        total *= dim
+    if total > MAX_SHARED_BYTES:
+        raise ValueRangeError(
+            "SHARED_TOO_LARGE",
+            f"shared({dims}, {element}) takes {total} bytes; a block has at most {MAX_SHARED_BYTES}",
+            hint="use a smaller tile, or keep large arrays in a tensor argument",
+        )
+    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
+    made = SharedOp(
+        ir_tensor_type(element, dims, space="shared", offset_bits=32, alignment_bytes=alignment)
+    )
+    return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+@operation
+def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: object = 0) -> Tensor:
+    """A view of the shared memory that the launch asks for with ``shared_memory_bytes``.
+
+    Views may overlap. Ask for as many bytes as the views reach: where shape, offset and ``shared_memory_bytes``
+    are constants, too few are refused when it is compiled, else on the CPU when it runs, like an `assert`. On a
+    GPU nothing checks the rest.
+
+    Args:
+        builder: where operations go; users leave it out.
+        shape: an integer, or a tuple of at most 8; its parts may be known at run time only.
+        dtype: type of the elements.
+        offset: where the view begins, in bytes from the start of the launch's bytes, which is aligned to 16;
+            a multiple of the element's size.
+
+    Raises:
+        TypeMismatchError: for a part of the shape, or an offset, that is no integer; for no element type.
+        ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or no
+            multiple of the element's size.
+
+    Example:
+        ``keys = weft.dynamic_shared(n, weft.f32); ranks = weft.dynamic_shared(n, weft.i32, 4 * n)``
+    """
+    element = _element_type("dynamic_shared", dtype)
+    parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    dims: list[int] = []
+    operands: list[SSAValue] = []
+    for part in parts:
+        found = _dim(builder, part)
+        dims.append(found if isinstance(found, int) else DYNAMIC)
+        if isinstance(found, Scalar):
+            operands.append(found.ssa)
+    if len(dims) > MAX_RANK:
+        raise ValueRangeError(
+            "SHAPE_RANK",
+            f"dynamic_shared: the shape has rank {len(dims)}; at most {MAX_RANK} is allowed",
+        )
+    start = _offset(builder, offset, element)
+    made = DynamicSharedOp(
+        start, operands, ir_tensor_type(element, dims, space="shared", offset_bits=32)
+    )
+    return Tensor(builder.emit(made, "dynamic").result, element, "dynamic_shared")
+
+
+def _element_type(name: str, dtype: object) -> DType:
+    if isinstance(dtype, DType):
+        return dtype
+    raise TypeMismatchError(
+        "SHARED_DTYPE",
+        f"{name}: the second argument is an element type, got {describe(dtype)}",
+        hint=f"write {name}((32, 32), weft.f32)",
+    )
+
+
+def _dim(builder: Builder, part: object) -> int | Scalar:
+    """A dimension as an int, or as an i32."""
+    found = expect_scalar(builder, part, "dynamic_shared: a dimension")
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is None and isinstance(found, Scalar) and found.dtype.is_integer:
+        return convert(builder, found, types.i32)
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "SHAPE_NOT_AN_INTEGER",
+            f"dynamic_shared: a shape holds integers, got {describe(found)}",
+        )
+    if known < 1:
+        raise ValueRangeError("SHAPE_EMPTY", f"dynamic_shared: the shape has the dimension {known}")
+    return known
+
+
+def _offset(builder: Builder, offset: object, element: DType) -> SSAValue:
+    """The offset as an i64."""
+    found = expect_scalar(builder, offset, "dynamic_shared: the offset")
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is None and isinstance(found, Scalar) and found.dtype.is_integer:
+        return convert(builder, found, types.i64).ssa
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "SHARED_OFFSET",
+            f"dynamic_shared: the offset is {describe(found)}; expected an integer, in bytes",
+        )
+    if known < 0 or known % element.itemsize:
+        raise ValueRangeError(
+            "SHARED_OFFSET",
+            f"dynamic_shared: the offset is {known} bytes; expected a multiple of {element.itemsize}, "
+            f"the size of {element}, from 0 up",
+        )
+    return builder.constant(i64, known)

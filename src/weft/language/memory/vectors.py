@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several neighbouring elements in one access: ``load_vector``, ``store_vector``.
+
+In: a tensor whose alignment is known, and the index of the first element. Out: a tuple of scalars, one access of
+up to 16 bytes. Next: bitcast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
+
+from weft.dialects.cuda.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
+from weft.errors import TypeMismatchError, ValueRangeError, WeftError
+from weft.language.debug import emit_assert
+from weft.language.memory.access import index_values, stride
+from weft.language.numbers.convert import materialize
+from weft.language.numbers.operators import binary, compare
+from weft.language.operation import operation
+from weft.language.values import Scalar, Tensor, describe
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+_COUNTS: Final = (2, 4, 8, 16)
+
+
+@operation
+def load_vector(
+    builder: Builder, tensor: object, index: object, count: object
+) -> tuple[Scalar, ...]:
+    """`count` neighbours along the last dimension, read in one access.
+
+    Their first address must be a multiple of the access's size. What can be known is checked when compiling:
+    the tensor's alignment, constant indices, constant strides. The rest is checked like an `assert`: always
+    on the CPU, on a GPU with ``--enable-assertions``.
+
+    Args:
+        builder: where operations go; users leave it out.
+        tensor: with a last stride of 1, and known to be aligned to the access's size: shared and local
+            arrays of that size are; an argument is annotated ``weft.fake_tensor(weft.f32, ("n",),
+            alignment_bytes=16)``, which each call checks.
+        index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
+            `count`.
+        count: 2, 4, 8 or 16; a constant. At most 16 bytes in all.
+
+    Returns:
+        A tuple of `count` scalars.
+
+    Raises:
+        TypeMismatchError: for no tensor, a wrong number of indices, a layout whose last stride is not 1, or
+            too little known alignment.
+        ValueRangeError: for another count, more than 16 bytes, a constant index that is no multiple.
+
+    Example:
+        ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
+    """
+    found, places, number = _place(builder, "load_vector", tensor, index, count)
+    loaded = builder.emit(LoadVectorOp(found.ssa, places, number))
+    return tuple(Scalar(element, found.dtype) for element in loaded.elements)
+
+
+@operation
+def store_vector(builder: Builder, tensor: object, index: object, values: object) -> None:
+    """Writes neighbours along the last dimension in one access; the counterpart of `load_vector`.
+
+    Args:
+        builder: where operations go; users leave it out.
+        tensor: as for `load_vector`.
+        index: as for `load_vector`.
+        values: a tuple of 2, 4, 8 or 16 numbers, each of which must fit the element type without loss.
+
+    Raises:
+        TypeMismatchError: as `load_vector`; or for values that are no tuple, or have to be converted in writing.
+        ValueRangeError: as `load_vector`; or for a constant that does not fit.
+
+    Example:
+        ``weft.store_vector(points, 4 * i, (x, y, z, 1.0))``
+    """
+    if not isinstance(values, tuple | list):
+        raise TypeMismatchError(
+            "VECTOR_VALUES",
+            f"store_vector: values is a tuple of numbers, got {describe(values)}",
+            hint="write store_vector(tensor, index, (x, y, z, w))",
+        )
+    items = cast("tuple[object, ...]", values)
+    found, places, _ = _place(builder, "store_vector", tensor, index, len(items))
+    elements = [_element(builder, found, number, item) for number, item in enumerate(items)]
+    builder.emit(StoreVectorOp(elements, found.ssa, places))
+
+
+def _element(builder: Builder, tensor: Tensor, number: int, item: object) -> SSAValue:
+    try:
+        return materialize(builder, item, tensor.dtype).ssa
+    except WeftError as error:
+        text = f"store_vector: value {number}: {tensor.name} holds {tensor.dtype}: {error.message}"
+        raise type(error)(error.code, text, hint=error.hint) from None
+
+
+def _place(
+    builder: Builder, name: str, tensor: object, index: object, count: object
+) -> tuple[Tensor, list[SSAValue], int]:
+    """The tensor, the indices of the first element and the number of elements, once they are known to fit."""
+    if not isinstance(tensor, Tensor):
+        raise TypeMismatchError(
+            "VECTOR_TENSOR", f"{name}: the first argument is a tensor, got {describe(tensor)}"
+        )
+    number = _count(name, tensor, count)
+    places = index_values(builder, tensor, index)
+    layout = tensor.type.layout.data
+    if not places or layout == "strided":
+        raise TypeMismatchError(
+            "VECTOR_LAYOUT",
+            f"{name}: {tensor.name} has {'rank 0' if not places else 'any strides'}; "
+            "its elements are not known to be neighbours",
+            hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
+        )
+    size = number * tensor.dtype.itemsize
+    known = tensor.type.alignment_bytes.data
+    if known % size:
+        raise TypeMismatchError(
+            "VECTOR_ALIGNMENT",
+            f"{name}: {number} {tensor.dtype} take {size} bytes, and {tensor.name} is known to be aligned "
+            f"to {known}",
+            hint=f"annotate it weft.fake_tensor(weft.{tensor.dtype}, shape, alignment_bytes={size})",
+        )
+    for dimension in range(tensor.rank - 1):
+        step = stride(builder, tensor, dimension)
+        what = f"{tensor.name}.strides[{dimension}]"
+        if isinstance(step, Scalar):
+            _check_multiple(builder, name, what, step, number)
+        elif step % number:
+            raise ValueRangeError(
+                "VECTOR_INDEX", f"{name}: {what} is {step}, which is no multiple of {number}"
+            )
+    last = places[-1]
+    dtype = types.i32 if last.type == i32 else types.i64
+    _check_multiple(builder, name, f"the last index of {tensor.name}", Scalar(last, dtype), number)
+    return tensor, places, number
+
+
+def _count(name: str, tensor: Tensor, count: object) -> int:
+    if count not in _COUNTS or isinstance(count, bool | float):
+        raise ValueRangeError(
+            "VECTOR_COUNT",
+            f"{name}: the number of elements is {describe(count)}; expected 2, 4, 8 or 16, a constant",
+        )
+    number = cast("int", count)
+    if number * tensor.dtype.itemsize > VECTOR_BYTES:
+        raise ValueRangeError(
+            "VECTOR_COUNT",
+            f"{name}: {number} {tensor.dtype} take {number * tensor.dtype.itemsize} bytes; "
+            f"one access has at most {VECTOR_BYTES}",
+            hint=f"access {VECTOR_BYTES // tensor.dtype.itemsize} at a time",
+        )
+    return number
+
+
+def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count: int) -> None:
+    known = value.constant
+    if known is not None:
+        if int(known) % count:
+            raise ValueRangeError(
+                "VECTOR_INDEX", f"{name}: {what} is {known}, which is no multiple of {count}"
+            )
+        return
+    if factor_of(value.ssa) % count == 0:
+        return
+    rest = binary(builder, "&", value, count - 1)
+    emit_assert(
+        builder, compare(builder, "==", rest, 0), f"{name}: {what} is a multiple of {count}"
+    )
+
+
+def factor_of(value: SSAValue) -> int:
+    """A power of two that an integer is known to be a multiple of, as far as its arithmetic shows; at most 16.
+
+    It holds also where the arithmetic wraps.
+    """
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp):
+        number = owner.value.value.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+        return _power_of_two(number) if isinstance(number, int) else 1
+    if isinstance(owner, arith.MuliOp):
+        return min(factor_of(owner.lhs) * factor_of(owner.rhs), VECTOR_BYTES)
+    if isinstance(owner, arith.AddiOp | arith.SubiOp):
+        return min(factor_of(owner.lhs), factor_of(owner.rhs))
+    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp):
+        return factor_of(owner.input)
+    return 1
+
+
+def _power_of_two(number: int) -> int:
+    return min(number & -number, VECTOR_BYTES) if number else VECTOR_BYTES

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bit operations and shifts: ``& | ^ ~ << >>``.
+
+In: an operator and operands, of which one at least is staged. Out: a `Scalar`. Next: operators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import arith
+
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_type
+from weft.language.numbers.constants import article
+from weft.language.numbers.convert import constant, convert, to_common
+from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, dtype_of
+from weft.language.values import Scalar, describe
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.language.numbers.promotion import Operand
+    from weft.types.dtype import DType
+
+_BITWISE: Final = {"&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp}
+
+
+def bitwise(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    """``& | ^`` on integers in their common type; two bools stay a ``bool_``.
+
+    Raises:
+        TypeMismatchError: for a float.
+    """
+    dtype = types.bool_ if _is_bool(left) and _is_bool(right) else common_dtype(left, right)
+    if dtype.is_float:
+        raise _no_bits(operator, left, right)
+    first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    return Scalar(builder.emit(_BITWISE[operator](first.ssa, second.ssa)).result, dtype)
+
+
+def invert(builder: Builder, value: Operand) -> Scalar:
+    """``~value`` of an integer.
+
+    Raises:
+        TypeMismatchError: for a float, and for a ``bool_``: Python's ``~True`` is −2, which is true.
+    """
+    if _is_bool(value):
+        raise TypeMismatchError(
+            "TYPE_INVERT_BOOL",
+            "~ of a bool_ would be −1 or −2 as in Python, and both are true",
+            hint="write `not x`, or weft.i32(x) to invert the bits of a number",
+        )
+    dtype = common_dtype(value, 0)
+    if dtype.is_float:
+        raise _no_bits("~", value)
+    ones = builder.constant(ir_type(dtype), (1 << dtype.bits) - 1)
+    number = to_common(builder, value, dtype)
+    return Scalar(builder.emit(arith.XOrIOp(number.ssa, ones)).result, dtype)
+
+
+def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    """``<<`` and ``>>``; the result has the left operand's type, whatever the count's type.
+
+    A constant on the left is weak and takes the count's type. A count of the type's width or more gives
+    0, or for ``>>`` of a negative number −1, as in Python. A count that is negative at run time counts as
+    a large one.
+
+    Raises:
+        TypeMismatchError: for floats.
+        ValueRangeError: for a negative constant count.
+    """
+    dtype, count_dtype = _shift_dtypes(operator, left, right)
+    number = to_common(builder, left, dtype)
+    count = right.constant if isinstance(right, Scalar) else right
+    if count is not None:
+        return _shift_by_constant(builder, operator, number, int(count))
+    assert isinstance(right, Scalar)
+    staged = convert(builder, right, count_dtype)
+    if _is_masked_below(staged, dtype.bits):
+        amount = convert(builder, staged, dtype)
+        return Scalar(
+            builder.emit(_shift_kind(operator, dtype)(number.ssa, amount.ssa)).result, dtype
+        )
+    if operator == "<<":
+        return _shift_left(builder, number, staged)
+    return _shift_right(builder, number, staged)
+
+
+def _shift_dtypes(operator: str, left: Operand, right: Operand) -> tuple[DType, DType]:
+    left_dtype, right_dtype = dtype_of(left), dtype_of(right)
+    if _is_float(left) or _is_float(right):
+        raise _no_bits(operator, left, right)
+    count_dtype = types.i32 if right_dtype is None else arithmetic_dtype(right_dtype)
+    dtype = count_dtype if left_dtype is None else arithmetic_dtype(left_dtype)
+    return dtype, count_dtype
+
+
+def _shift_by_constant(builder: Builder, operator: str, number: Scalar, count: int) -> Scalar:
+    dtype = number.dtype
+    if count < 0:
+        raise ValueRangeError(
+            "SHIFT_NEGATIVE",
+            f"a shift by {count}; expected 0 or more",
+            hint=f"shift the other way: {'>>' if operator == '<<' else '<<'} {-count}",
+        )
+    if count == 0:
+        return number
+    if count >= dtype.bits:
+        if operator == "<<" or not dtype.is_signed:
+            return constant(builder, 0, dtype)
+        count = dtype.bits - 1
+    amount = builder.constant(ir_type(dtype), count)
+    return Scalar(builder.emit(_shift_kind(operator, dtype)(number.ssa, amount)).result, dtype)
+
+
+def _shift_kind(operator: str, dtype: DType) -> type[arith.ShLIOp | arith.ShRSIOp | arith.ShRUIOp]:
+    if operator == "<<":
+        return arith.ShLIOp
+    return arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
+
+
+def _is_masked_below(count: Scalar, width: int) -> bool:
+    """Whether the count is ``x & 31`` or the like, so that it cannot reach the width."""
+    owner = count.ssa.owner
+    if not isinstance(owner, arith.AndIOp):
+        return False
+    masks = (Scalar(operand, count.dtype).constant for operand in owner.operands)
+    return any(mask is not None and 0 <= mask < width for mask in masks)
+
+
+def _shift_left(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
+    return _zero_beyond_width(builder, arith.ShLIOp, number, count)
+
+
+def _shift_right(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
+    if not number.dtype.is_signed:
+        return _zero_beyond_width(builder, arith.ShRUIOp, number, count)
+    # A shift by width − 1 leaves the sign everywhere; a negative count is large when read as unsigned.
+    last = builder.constant(ir_type(count.dtype), number.dtype.bits - 1)
+    clamped = Scalar(builder.emit(arith.MinUIOp(count.ssa, last)).result, count.dtype)
+    amount = convert(builder, clamped, number.dtype)
+    return Scalar(builder.emit(arith.ShRSIOp(number.ssa, amount.ssa)).result, number.dtype)
+
+
+def _zero_beyond_width(
+    builder: Builder, kind: type[arith.ShLIOp | arith.ShRUIOp], number: Scalar, count: Scalar
+) -> Scalar:
+    dtype = number.dtype
+    width = builder.constant(ir_type(count.dtype), dtype.bits)
+    inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
+    amount = convert(builder, count, dtype)
+    # Beyond the width the shift is poison, which select does not look at.
+    shifted = builder.emit(kind(number.ssa, amount.ssa)).result
+    zero = builder.constant(ir_type(dtype), 0)
+    return Scalar(builder.emit(arith.SelectOp(inside, shifted, zero)).result, dtype)
+
+
+def _is_bool(value: Operand) -> bool:
+    return isinstance(value, bool) or (isinstance(value, Scalar) and value.dtype.is_bool)
+
+
+def _is_float(value: Operand) -> bool:
+    return isinstance(value, float) or (isinstance(value, Scalar) and value.dtype.is_float)
+
+
+def _no_bits(operator: str, *values: Operand) -> TypeMismatchError:
+    value = next(value for value in values if _is_float(value))
+    found = article(value.dtype) if isinstance(value, Scalar) else describe(value)
+    return TypeMismatchError(
+        "TYPE_NO_BITS",
+        f"{operator} takes integers and bools, got {found}",
+        hint="convert to an integer first, such as weft.i32(x)",
+    )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversions between scalar types: written ones, implicit ones, and the truth of a value.
+
+In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of that type. Next: operators.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+
+from weft.arguments.scalar import numpy_scalar_dtype
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import float_type, ir_type
+from weft.language.numbers.constants import article, constant_of, round_to
+from weft.language.numbers.promotion import holds, not_a_number
+from weft.language.values import Scalar, describe
+from weft.types import dtype as types
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.language.numbers.promotion import Operand
+
+
+def constant(builder: Builder, value: int | float | bool, dtype: DType) -> Scalar:
+    """The constant as a scalar of that type.
+
+    Raises:
+        ValueRangeError: if it does not fit.
+        TypeMismatchError: for a float where an integer is needed.
+    """
+    return Scalar(builder.constant(ir_type(dtype), constant_of(value, dtype)), dtype)
+
+
+def operand(builder: Builder, value: object) -> Operand:
+    """A value as operators take it: a scalar or a Python number.
+
+    A NumPy scalar, captured from outside, has a type of its own and becomes a typed constant.
+
+    Raises:
+        TypeMismatchError: for anything else.
+    """
+    if isinstance(value, Scalar) or type(value) in (int, float, bool):
+        return value  # pyright: ignore[reportReturnType]
+    dtype = numpy_scalar_dtype(value)
+    if dtype is not None:
+        return constant(builder, cast("Any", value).item(), dtype)
+    if isinstance(value, bool | int):  # an IntEnum, say
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    raise not_a_number(value)
+
+
+def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
+    """The value as a scalar of that type where nothing is lost; what stores, atomics and calls do by themselves.
+
+    A constant must fit (a float is rounded). A scalar must have the type, or one whose every value the
+    type holds, such as i32 for i64, f16 for f32 or ``bool_`` for any integer.
+
+    Raises:
+        ValueRangeError: if a constant does not fit.
+        TypeMismatchError: if the conversion could change the value, so that it has to be written.
+
+    Example:
+        Storing an i32 into an f64 tensor converts; into an f32 tensor it is ``weft.f32(x)``.
+    """
+    value = operand(builder, value)
+    if not isinstance(value, Scalar):
+        return constant(builder, value, dtype)
+    if value.dtype is dtype:
+        return value
+    if not holds(dtype, value.dtype):
+        raise TypeMismatchError(
+            "TYPE_NARROWING",
+            f"expected {article(dtype)}, got {article(value.dtype)}, whose values {dtype} may not hold",
+            hint=f"write weft.{dtype}(...) to convert",
+        )
+    return convert(builder, value, dtype)
+
+
+def convert(builder: Builder, value: object, dtype: DType) -> Scalar:
+    """A written conversion, such as ``weft.f32(x)``.
+
+    Between integers the value wraps. A float becomes an integer toward zero; one out of range becomes the
+    nearest limit, and NaN becomes 0, on every target. To a float type the value is rounded once, to nearest,
+    ties to even; beyond the largest finite number it becomes an infinity, and for the f8 types that number.
+    To ``bool_`` is ``x != 0``. A constant is converted at once, and must fit.
+
+    Raises:
+        ValueRangeError: for a constant out of range, such as ``weft.u8(-1)``.
+        TypeMismatchError: for what is no number.
+    """
+    value = operand(builder, value)
+    if not isinstance(value, Scalar):
+        return _converted_constant(builder, value, dtype)
+    if value.dtype is dtype:
+        return value
+    known = value.constant
+    if known is not None and (folded := _fold(known, dtype)) is not None:
+        return Scalar(builder.constant(ir_type(dtype), folded), dtype)
+    if dtype.is_bool:
+        return truth(builder, value)
+    if dtype.is_float:
+        return _to_float(builder, value, dtype)
+    return _to_integer(builder, value, dtype)
+
+
+def _converted_constant(builder: Builder, value: int | float | bool, dtype: DType) -> Scalar:
+    if dtype.is_bool:
+        return constant(builder, bool(value), dtype)
+    if isinstance(value, float) and not dtype.is_float:
+        if not math.isfinite(value):
+            raise ValueRangeError(
+                "CONSTANT_OUT_OF_RANGE", f"the constant {value} does not fit {dtype}"
+            )
+        value = math.trunc(value)
+    return constant(builder, value, dtype)
+
+
+def _fold(known: int | float | bool, dtype: DType) -> int | float | bool | None:
+    """A typed constant in another type, by the rules of run time; None where that is left to run time."""
+    if dtype.is_bool:
+        return known != 0
+    if dtype.is_float:
+        if isinstance(known, float) and not math.isfinite(known):
+            return None
+        try:
+            return constant_of(round_to(known, dtype), dtype)
+        except ValueRangeError:
+            return None
+    if not isinstance(known, float):
+        return int(known)  # the builder wraps it
+    if math.isnan(known):
+        return 0
+    return int(max(min(known, dtype.maximum), dtype.minimum))
+
+
+def truth(builder: Builder, value: object) -> Scalar:
+    """What ``if x:`` asks, as a ``bool_``: not zero. NaN is true, as in Python.
+
+    Raises:
+        TypeMismatchError: for what is no number.
+    """
+    value = operand(builder, value)
+    if not isinstance(value, Scalar):
+        return constant(builder, bool(value), types.bool_)
+    if value.dtype.is_bool:
+        return value
+    known = value.constant
+    if known is not None:
+        return constant(builder, known != 0, types.bool_)
+    if value.dtype.is_float8:
+        value = _to_float(builder, value, types.f32)
+    zero = builder.constant(ir_type(value.dtype), 0.0 if value.dtype.is_float else 0)
+    compared = (
+        arith.CmpfOp(value.ssa, zero, "une")
+        if value.dtype.is_float
+        else arith.CmpiOp(value.ssa, zero, "ne")
+    )
+    return Scalar(builder.emit(compared).result, types.bool_)
+
+
+def _to_integer(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
+    source = value.dtype
+    target = IntegerType(dtype.bits)
+    if source.is_float:
+        kind = arith.FPToSIOp if dtype.is_signed else arith.FPToUIOp
+        return Scalar(builder.emit(kind(value.ssa, target)).result, dtype)
+    width = 1 if source.is_bool else source.bits
+    if width == dtype.bits:
+        return Scalar(value.ssa, dtype)
+    if width > dtype.bits:
+        return Scalar(builder.emit(arith.TruncIOp(value.ssa, target)).result, dtype)
+    extend = arith.ExtSIOp if source.is_signed else arith.ExtUIOp
+    return Scalar(builder.emit(extend(value.ssa, target)).result, dtype)
+
+
+def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
+    """To a float type, rounded once: one operation, which a target prints for every pair of types.
+
+    `arith` has no cast between floats of one width, so those meet in f32, which holds both.
+    """
+    source = value.dtype
+    target = float_type(dtype)
+    if not source.is_float:
+        step = arith.SIToFPOp if source.is_signed else arith.UIToFPOp
+        return Scalar(builder.emit(step(value.ssa, target)).result, dtype)
+    if source.bits == dtype.bits:
+        return _to_float(builder, _to_float(builder, value, types.f32), dtype)
+    kind = arith.ExtFOp if dtype.bits > source.bits else arith.TruncFOp
+    return Scalar(builder.emit(kind(value.ssa, target)).result, dtype)
+
+
+def expect_scalar(builder: Builder, value: object, what: str) -> Operand:
+    """The value as an operand, or an error that says what it was for.
+
+    Example:
+        ``expect_scalar(builder, value, "atomic_add: value")``
+    """
+    try:
+        return operand(builder, value)
+    except TypeMismatchError:
+        raise TypeMismatchError(
+            "TYPE_NOT_A_NUMBER", f"{what} is a number, got {describe(value)}"
+        ) from None
+
+
+def to_common(builder: Builder, value: Operand, dtype: DType) -> Scalar:
+    """An operand in the type that `common_dtype` chose: a constant must fit, a scalar is converted."""
+    if isinstance(value, Scalar):
+        return convert(builder, value, dtype)
+    return constant(builder, value, dtype)

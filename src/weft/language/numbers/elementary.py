@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.math``, elementary functions: exponentials, logarithms, trigonometry, roots, `fma`.
+
+In: numbers; floats keep their type, an integer enters as f32, or f64 if it has 64 bits, and an f8 value as
+f32. Out: a scalar of that type, one `math` operation each; of constants alone a Python float. Next: rounding.
+"""
+
+from __future__ import annotations
+
+import math as python
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import math
+
+from weft.language.numbers.elementwise import emit_float, math_operation
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.language.values import Scalar
+
+    Number = object
+    Result = Scalar | float
+
+
+@math_operation
+def exp(builder: Builder, x: Number) -> Result:
+    """E to the power of `x`; 0 for −∞, ∞ beyond the type's range.
+
+    Example:
+        ``b[i] = weft.math.exp(a[i])``
+    """
+    return emit_float(builder, "exp", math.ExpOp, python.exp, x)
+
+
+@math_operation
+def exp2(builder: Builder, x: Number) -> Result:
+    """2 to the power of `x`; the quickest exponential on a GPU.
+
+    Example:
+        ``p = weft.math.exp2(x * scale)``
+    """
+    return emit_float(builder, "exp2", math.Exp2Op, python.exp2, x)
+
+
+@math_operation
+def expm1(builder: Builder, x: Number) -> Result:
+    """E to the power of `x`, minus 1, without the digits that ``exp(x) - 1`` loses near 0.
+
+    Example:
+        ``b[i] = weft.math.expm1(a[i])``
+    """
+    return emit_float(builder, "expm1", math.ExpM1Op, python.expm1, x)
+
+
+@math_operation
+def log(builder: Builder, x: Number) -> Result:
+    """Natural logarithm; −∞ for 0, NaN below.
+
+    Example:
+        ``b[i] = weft.math.log(a[i])``
+    """
+    return emit_float(builder, "log", math.LogOp, python.log, x)
+
+
+@math_operation
+def log2(builder: Builder, x: Number) -> Result:
+    """Logarithm to base 2; −∞ for 0, NaN below.
+
+    Example:
+        ``bits = weft.math.log2(x)``
+    """
+    return emit_float(builder, "log2", math.Log2Op, python.log2, x)
+
+
+@math_operation
+def log10(builder: Builder, x: Number) -> Result:
+    """Logarithm to base 10; −∞ for 0, NaN below.
+
+    Example:
+        ``decibel = 10 * weft.math.log10(power)``
+    """
+    return emit_float(builder, "log10", math.Log10Op, python.log10, x)
+
+
+@math_operation
+def log1p(builder: Builder, x: Number) -> Result:
+    """Natural logarithm of 1 + `x`, without the digits that ``log(1 + x)`` loses near 0; −∞ for −1, NaN below.
+
+    Example:
+        ``loss = weft.math.log1p(weft.math.exp(-weft.math.abs(x)))``
+    """
+    return emit_float(builder, "log1p", math.Log1pOp, python.log1p, x)
+
+
+@math_operation
+def sin(builder: Builder, x: Number) -> Result:
+    """Sine of an angle in radians; NaN for infinities.
+
+    Example:
+        ``b[i] = weft.math.sin(a[i])``
+    """
+    return emit_float(builder, "sin", math.SinOp, python.sin, x)
+
+
+@math_operation
+def cos(builder: Builder, x: Number) -> Result:
+    """Cosine of an angle in radians; NaN for infinities.
+
+    Example:
+        ``b[i] = weft.math.cos(a[i])``
+    """
+    return emit_float(builder, "cos", math.CosOp, python.cos, x)
+
+
+@math_operation
+def tan(builder: Builder, x: Number) -> Result:
+    """Tangent of an angle in radians; NaN for infinities.
+
+    Example:
+        ``b[i] = weft.math.tan(a[i])``
+    """
+    return emit_float(builder, "tan", math.TanOp, python.tan, x)
+
+
+@math_operation
+def sinh(builder: Builder, x: Number) -> Result:
+    """Hyperbolic sine; infinite beyond the type's range.
+
+    Example:
+        ``b[i] = weft.math.sinh(a[i])``
+    """
+    return emit_float(builder, "sinh", math.SinhOp, python.sinh, x)
+
+
+@math_operation
+def cosh(builder: Builder, x: Number) -> Result:
+    """Hyperbolic cosine, at least 1; ∞ beyond the type's range.
+
+    Example:
+        ``b[i] = weft.math.cosh(a[i])``
+    """
+    return emit_float(builder, "cosh", math.CoshOp, python.cosh, x)
+
+
+@math_operation
+def tanh(builder: Builder, x: Number) -> Result:
+    """Hyperbolic tangent, between −1 and 1.
+
+    Example:
+        ``b[i] = weft.math.tanh(a[i])``
+    """
+    return emit_float(builder, "tanh", math.TanhOp, python.tanh, x)
+
+
+@math_operation
+def asinh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic sine.
+
+    Example:
+        ``b[i] = weft.math.asinh(a[i])``
+    """
+    return emit_float(builder, "asinh", math.AsinhOp, python.asinh, x)
+
+
+@math_operation
+def acosh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic cosine, at least 0; NaN below 1.
+
+    Example:
+        ``b[i] = weft.math.acosh(a[i])``
+    """
+    return emit_float(builder, "acosh", math.AcoshOp, python.acosh, x)
+
+
+@math_operation
+def atanh(builder: Builder, x: Number) -> Result:
+    """Inverse hyperbolic tangent; ±∞ for ±1, NaN beyond.
+
+    Example:
+        ``b[i] = weft.math.atanh(a[i])``
+    """
+    return emit_float(builder, "atanh", math.AtanhOp, python.atanh, x)
+
+
+@math_operation
+def atan(builder: Builder, x: Number) -> Result:
+    """Arc tangent in radians, between −π/2 and π/2.
+
+    Example:
+        ``angle = weft.math.atan(slope)``
+    """
+    return emit_float(builder, "atan", math.AtanOp, python.atan, x)
+
+
+@math_operation
+def atan2(builder: Builder, y: Number, x: Number) -> Result:
+    """Angle of the point (`x`, `y`) in radians, between −π and π; zeros keep their sign as in C.
+
+    Example:
+        ``angle = weft.math.atan2(dy, dx)``
+    """
+    return emit_float(builder, "atan2", math.Atan2Op, python.atan2, y, x)
+
+
+@math_operation
+def asin(builder: Builder, x: Number) -> Result:
+    """Arc sine in radians, between −π/2 and π/2; NaN outside −1 to 1.
+
+    Example:
+        ``angle = weft.math.asin(height / length)``
+    """
+    return emit_float(builder, "asin", math.AsinOp, python.asin, x)
+
+
+@math_operation
+def acos(builder: Builder, x: Number) -> Result:
+    """Arc cosine in radians, between 0 and π; NaN outside −1 to 1.
+
+    Example:
+        ``angle = weft.math.acos(dot / norms)``
+    """
+    return emit_float(builder, "acos", math.AcosOp, python.acos, x)
+
+
+@math_operation
+def sqrt(builder: Builder, x: Number) -> Result:
+    """Square root, correctly rounded; NaN below 0.
+
+    Example:
+        ``length = weft.math.sqrt(x * x + y * y)``
+    """
+    return emit_float(builder, "sqrt", math.SqrtOp, python.sqrt, x)
+
+
+@math_operation
+def cbrt(builder: Builder, x: Number) -> Result:
+    """Cube root; of a negative number negative.
+
+    Example:
+        ``b[i] = weft.math.cbrt(a[i])``
+    """
+    return emit_float(builder, "cbrt", math.CbrtOp, python.cbrt, x)
+
+
+@math_operation
+def rsqrt(builder: Builder, x: Number) -> Result:
+    """1 over the square root; ∞ for 0, NaN below.
+
+    Example:
+        ``scale = weft.math.rsqrt(mean + epsilon)``
+    """
+    return emit_float(builder, "rsqrt", math.RsqrtOp, _rsqrt, x)
+
+
+def _rsqrt(x: float) -> float:
+    return 1.0 / python.sqrt(x)
+
+
+@math_operation
+def erf(builder: Builder, x: Number) -> Result:
+    """Error function, between −1 and 1.
+
+    Example:
+        ``gelu = 0.5 * x * (1 + weft.math.erf(x * 0.70710678))``
+    """
+    return emit_float(builder, "erf", math.ErfOp, python.erf, x)
+
+
+@math_operation
+def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
+    """`base` to the power of `exponent`, always in floats; NaN for a negative base and a fraction.
+
+    ``base ** exponent`` is the same for floats, and multiplies where the exponent is a small constant.
+
+    Example:
+        ``b[i] = weft.math.pow(a[i], gamma)``
+    """
+    return emit_float(builder, "pow", math.PowFOp, python.pow, base, exponent)
+
+
+@math_operation
+def fma(builder: Builder, a: Number, b: Number, c: Number) -> Result:
+    """``a * b + c`` with one rounding.
+
+    The compiler never fuses a multiplication and an addition by itself, so that results do not depend on
+    the target; this asks for it.
+
+    Example:
+        ``total = weft.math.fma(a[i], b[i], total)``
+    """
+    return emit_float(builder, "fma", math.FmaOp, _multiply_add, a, b, c)
+
+
+def _multiply_add(a: float, b: float, c: float) -> float:
+    return a * b + c

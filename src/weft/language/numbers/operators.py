@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's operators on staged numbers, by the promotion rules.
+
+In: an operator as it is written and operands, of which one at least is staged. Out: a `Scalar`. A constant
+operand may make the operation vanish where that is exact. Next: access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import arith
+
+from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_type
+from weft.language.numbers.bitwise import bitwise, invert, shift
+from weft.language.numbers.convert import (
+    convert,
+    materialize,
+    operand,
+    to_common,
+    truth,
+)
+from weft.language.numbers.power import power
+from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, quotient_dtype
+from weft.language.values import Scalar, describe
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.dialects.builder import Builder
+    from weft.language.numbers.promotion import Operand
+    from weft.types.dtype import DType
+
+__all__ = [
+    "binary",
+    "common_dtype",
+    "compare",
+    "convert",
+    "logical_not",
+    "materialize",
+    "truth",
+    "unary",
+]
+
+# Operator → operation on integers, on floats.
+_ARITHMETIC: Final = {
+    "+": (arith.AddiOp, arith.AddfOp),
+    "-": (arith.SubiOp, arith.SubfOp),
+    "*": (arith.MuliOp, arith.MulfOp),
+}
+
+# Operator → predicate for signed integers, for unsigned ones, for floats. Comparing NaN is false, but for !=.
+_PREDICATES: Final = {
+    "==": ("eq", "eq", "oeq"),
+    "!=": ("ne", "ne", "une"),
+    "<": ("slt", "ult", "olt"),
+    "<=": ("sle", "ule", "ole"),
+    ">": ("sgt", "ugt", "ogt"),
+    ">=": ("sge", "uge", "oge"),
+}
+
+
+def binary(builder: Builder, operator: str, left: object, right: object) -> Scalar:
+    """``left operator right`` for ``+ - * / // % ** << >> & | ^``.
+
+    Integers wrap, each float operation rounds once in its type, ``//`` and ``%`` floor as Python's do.
+    Integer division by zero yields all bits set for ``//`` and the dividend for ``%``, on every target.
+
+    Args:
+        builder: where operations go.
+        operator: as it is written in Python.
+        left: a staged scalar or a Python number.
+        right: likewise.
+
+    Raises:
+        TypeMismatchError: for operands that do not go together.
+        ValueRangeError: for a constant that does not fit the common type.
+    """
+    emit = _BINARY.get(operator)
+    if emit is None:
+        raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no operator {operator!r}")
+    try:
+        return emit(builder, operator, operand(builder, left), operand(builder, right))
+    except (TypeMismatchError, ValueRangeError) as error:
+        raise _with_operands(error, operator, left, right) from None
+
+
+def compare(builder: Builder, operator: str, left: object, right: object) -> Scalar:
+    """``left operator right`` for ``== != < <= > >=``, as a ``bool_``.
+
+    Both are compared in their common type; with NaN only ``!=`` is true.
+
+    Raises:
+        TypeMismatchError: for operands that do not go together, such as i64 with u64.
+        ValueRangeError: for a constant that does not fit the other's type, such as ``u < -1``.
+    """
+    predicates = _PREDICATES.get(operator)
+    if predicates is None:
+        raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no comparison {operator!r}")
+    try:
+        return _compare(builder, operator, operand(builder, left), operand(builder, right))
+    except (TypeMismatchError, ValueRangeError) as error:
+        raise _with_operands(error, operator, left, right) from None
+
+
+def _compare(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    signed, unsigned, floating = _PREDICATES[operator]
+    dtype = _comparison_dtype(operator, left, right)
+    first, second = (to_common(builder, value, dtype).ssa for value in (left, right))
+    if dtype.is_float:
+        return Scalar(builder.emit(arith.CmpfOp(first, second, floating)).result, types.bool_)
+    predicate = signed if dtype.is_signed else unsigned
+    return Scalar(builder.emit(arith.CmpiOp(first, second, predicate)).result, types.bool_)
+
+
+def _comparison_dtype(operator: str, left: Operand, right: Operand) -> DType:
+    bools = all(
+        isinstance(value, bool) or (isinstance(value, Scalar) and value.dtype.is_bool)
+        for value in (left, right)
+    )
+    return types.bool_ if bools and operator in ("==", "!=") else common_dtype(left, right)
+
+
+def unary(builder: Builder, operator: str, value: object) -> Scalar:
+    """``operator value`` for ``- + ~``.
+
+    ``-`` wraps for integers, unsigned ones too; a ``bool_`` counts as i32, an f8 type as f32. ``~`` takes
+    integers.
+
+    Raises:
+        TypeMismatchError: for ``~`` of a float or a ``bool_``, and for what is no number.
+    """
+    number = operand(builder, value)
+    if operator == "~":
+        return invert(builder, number)
+    if operator not in ("-", "+"):
+        raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no operator {operator!r}")
+    dtype = (
+        arithmetic_dtype(number.dtype) if isinstance(number, Scalar) else common_dtype(number, 0)
+    )
+    number = to_common(builder, number, dtype)
+    if operator == "+":
+        return number
+    if dtype.is_float:
+        return Scalar(builder.emit(arith.NegfOp(number.ssa)).result, dtype)
+    zero = builder.constant(ir_type(dtype), 0)
+    return Scalar(builder.emit(arith.SubiOp(zero, number.ssa)).result, dtype)
+
+
+def logical_not(builder: Builder, value: object) -> Scalar:
+    """``not value``, as a ``bool_``.
+
+    Raises:
+        TypeMismatchError: for what is no number.
+    """
+    boolean = truth(builder, value)
+    true = builder.constant(ir_type(types.bool_), 1)
+    return Scalar(builder.emit(arith.XOrIOp(boolean.ssa, true)).result, types.bool_)
+
+
+def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    dtype = common_dtype(left, right)
+    same = _unchanged(operator, left, right, dtype)
+    if same is not None:
+        return to_common(builder, same, dtype)
+    first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    kind = _ARITHMETIC[operator][dtype.is_float]
+    return Scalar(builder.emit(kind(first.ssa, second.ssa)).result, dtype)
+
+
+def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Operand | None:
+    """The operand that the operation leaves as it is: ``x + 0``, ``x * 1``, ``x - 0``, ``x // 1``."""
+    left_number, right_number = known(left), known(right)
+    if operator in ("*", "/", "//"):
+        # x * 1.0 and x / 1.0 are exact for floats too; a floor division by 1.0 is not.
+        if right_number == 1 and (operator != "//" or not dtype.is_float):
+            return left
+        return right if left_number == 1 and operator == "*" else None
+    # -0.0 + 0.0 is 0.0, so only integers may drop a zero.
+    if dtype.is_float:
+        return None
+    if right_number == 0 and not isinstance(right_number, float):
+        return left
+    return right if operator == "+" and left_number == 0 else None
+
+
+def known(value: Operand) -> int | float | bool | None:
+    """The number where it is known at compile time, weak or typed; else None."""
+    return value.constant if isinstance(value, Scalar) else value
+
+
+def _quotient(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    dtype = quotient_dtype(left, right)
+    same = _unchanged(operator, left, right, dtype)
+    if same is not None:
+        return to_common(builder, same, dtype)
+    first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    return Scalar(builder.emit(arith.DivfOp(first.ssa, second.ssa)).result, dtype)
+
+
+def _floor(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    dtype = common_dtype(left, right)
+    divisor = known(right)
+    if divisor == 0 and not dtype.is_float:
+        raise ValueRangeError(
+            "DIVISION_BY_ZERO",
+            "integer division by the constant 0",
+            hint="a divisor known only at run time gives all bits set for // and the dividend for %",
+        )
+    if not dtype.is_float and isinstance(divisor, int):
+        shorter = _floor_by_power_of_two(builder, operator, left, divisor, dtype)
+        if shorter is not None:
+            return shorter
+    first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    if dtype.is_float or dtype.is_signed:
+        kind = FloorDivOp if operator == "//" else FloorModOp
+    else:
+        kind = arith.DivUIOp if operator == "//" else arith.RemUIOp
+    return Scalar(builder.emit(kind(first.ssa, second.ssa)).result, dtype)
+
+
+def _floor_by_power_of_two(
+    builder: Builder, operator: str, left: Operand, divisor: int, dtype: DType
+) -> Scalar | None:
+    """An arithmetic shift floors, and a mask is the floored remainder, for negative dividends too."""
+    if divisor < 1 or divisor & (divisor - 1) or divisor > dtype.maximum:
+        return None
+    number = to_common(builder, left, dtype)
+    if operator == "%":
+        mask = builder.constant(ir_type(dtype), divisor - 1)
+        return Scalar(builder.emit(arith.AndIOp(number.ssa, mask)).result, dtype)
+    if divisor == 1:
+        return number
+    count = builder.constant(ir_type(dtype), divisor.bit_length() - 1)
+    kind = arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
+    return Scalar(builder.emit(kind(number.ssa, count)).result, dtype)
+
+
+def _power(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
+    del operator
+    return power(builder, left, right, multiply=_arithmetic)
+
+
+def _with_operands(
+    error: TypeMismatchError | ValueRangeError, operator: str, left: object, right: object
+) -> TypeMismatchError | ValueRangeError:
+    """The same error with the operands' types in front, so that the line alone need not say them."""
+    text = f"{describe(left)} {operator} {describe(right)}: {error.message}"
+    return type(error)(error.code, text, hint=error.hint, location=error.location)
+
+
+_BINARY: Final[dict[str, Callable[[Builder, str, Operand, Operand], Scalar]]] = {
+    "+": _arithmetic,
+    "-": _arithmetic,
+    "*": _arithmetic,
+    "/": _quotient,
+    "//": _floor,
+    "%": _floor,
+    "**": _power,
+    "<<": shift,
+    ">>": shift,
+    "&": bitwise,
+    "|": bitwise,
+    "^": bitwise,
+}

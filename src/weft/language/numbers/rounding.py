@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.math``, exact functions: rounding to integers, signs, extremes, and what kind of number it is.
+
+In: numbers. Out: scalars; of constants alone a Python number. Integers pass through the rounding functions
+unchanged. Next: bits.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math as python
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, math
+
+from weft.language.ir_types import ir_type
+from weft.language.numbers.convert import to_common
+from weft.language.numbers.elementwise import (
+    computation_dtype,
+    emit_float,
+    math_operation,
+    of_constants,
+    operands_of,
+)
+from weft.language.numbers.operators import common_dtype
+from weft.language.numbers.promotion import arithmetic_dtype
+from weft.language.values import Scalar
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Operation as IROperation
+
+    from weft.dialects.builder import Builder
+
+    Number = object
+    Result = Scalar | float
+
+
+def emit_rounding(
+    builder: Builder,
+    name: str,
+    kind: Callable[..., IROperation],
+    function: Callable[[float], float],
+    x: object,
+) -> Scalar | float | int:
+    """A rounding function: floats in their type; an integer is what it is.
+
+    Raises:
+        TypeMismatchError: for what is no number.
+    """
+    number = operands_of(builder, name, (x,))[0]
+    if isinstance(number, Scalar) and not number.dtype.is_float:
+        return to_common(builder, number, arithmetic_dtype(number.dtype))
+    if isinstance(number, int):
+        return int(number)
+    return emit_float(builder, name, kind, function, number)
+
+
+@math_operation
+def floor(builder: Builder, x: Number) -> Result:
+    """The largest whole number that is not above `x`, as a float of the same type.
+
+    Example:
+        ``cell = weft.i32(weft.math.floor(x))``
+    """
+    return emit_rounding(builder, "floor", math.FloorOp, _whole(python.floor), x)
+
+
+@math_operation
+def ceil(builder: Builder, x: Number) -> Result:
+    """The smallest whole number that is not below `x`, as a float of the same type.
+
+    Example:
+        ``b[i] = weft.math.ceil(a[i])``
+    """
+    return emit_rounding(builder, "ceil", math.CeilOp, _whole(python.ceil), x)
+
+
+@math_operation
+def trunc(builder: Builder, x: Number) -> Result:
+    """`x` without its fraction, as a float of the same type.
+
+    Example:
+        ``b[i] = x - weft.math.trunc(x)``
+    """
+    return emit_rounding(builder, "trunc", math.TruncOp, _whole(python.trunc), x)
+
+
+@math_operation
+def round_(builder: Builder, x: Number) -> Result:
+    """The nearest whole number, as a float of the same type; halves go to the even one.
+
+    Python's ``round(x)`` gives an integer.
+
+    Example:
+        ``b[i] = weft.math.round(a[i] * 255)``
+    """
+    return emit_rounding(builder, "round", math.RoundEvenOp, _whole(builtins.round), x)
+
+
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    def rounded(x: float) -> float:
+        return python.copysign(float(function(x)), x) if python.isfinite(x) else x
+
+    return rounded
+
+
+@math_operation
+def abs_(builder: Builder, x: Number) -> Result:
+    """The absolute value; of the smallest signed integer it wraps to itself.
+
+    Example:
+        ``b[i] = weft.math.abs(a[i])``
+    """
+    return emit_absolute(builder, x)
+
+
+def emit_absolute(builder: Builder, x: object) -> Scalar | float | int:
+    """``abs(x)`` in the operand's arithmetic type.
+
+    Raises:
+        TypeMismatchError: for what is no number.
+    """
+    number = operands_of(builder, "abs", (x,))[0]
+    if not isinstance(number, Scalar):
+        return builtins.abs(number)
+    value = to_common(builder, number, arithmetic_dtype(number.dtype))
+    if value.dtype.kind == "uint":
+        return value
+    kind = math.AbsFOp if value.dtype.is_float else math.AbsIOp
+    return Scalar(builder.emit(kind(value.ssa)).result, value.dtype)
+
+
+@math_operation
+def min_(builder: Builder, x: Number, y: Number) -> Result:
+    """The smaller of two numbers in their common type; with one NaN the other number.
+
+    This is C's fmin and IEEE's minNum, and what GPUs compute; Python's answer would depend on the order.
+    Which of 0.0 and −0.0 it yields is not specified.
+
+    Example:
+        ``b[i] = weft.math.min(a[i], limit)``
+    """
+    return emit_extreme(builder, "min", x, y)
+
+
+@math_operation
+def max_(builder: Builder, x: Number, y: Number) -> Result:
+    """The larger of two numbers in their common type; with one NaN the other number.
+
+    This is C's fmax and IEEE's maxNum, and what GPUs compute; Python's answer would depend on the order.
+    Which of 0.0 and −0.0 it yields is not specified.
+
+    Example:
+        ``relu = weft.math.max(x, 0)``
+    """
+    return emit_extreme(builder, "max", x, y)
+
+
+# Name → operation on floats, on signed integers, on unsigned ones; and on Python numbers.
+_EXTREMES = {
+    "min": (arith.MinnumfOp, arith.MinSIOp, arith.MinUIOp, builtins.min),
+    "max": (arith.MaxnumfOp, arith.MaxSIOp, arith.MaxUIOp, builtins.max),
+}
+
+
+def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | float | int:
+    """``min`` or ``max`` of two numbers in their common type.
+
+    Raises:
+        TypeMismatchError: for what is no number, and for types that do not go together.
+        ValueRangeError: for a constant that does not fit the common type.
+    """
+    first, second = operands_of(builder, name, (x, y))
+    if not isinstance(first, Scalar) and not isinstance(second, Scalar):
+        return extreme_of_constants(name, (first, second))
+    floating, signed, unsigned, _ = _EXTREMES[name]
+    dtype = common_dtype(first, second)
+    left, right = to_common(builder, first, dtype), to_common(builder, second, dtype)
+    kind = floating if dtype.is_float else signed if dtype.is_signed else unsigned
+    return Scalar(builder.emit(kind(left.ssa, right.ssa)).result, dtype)
+
+
+def extreme_of_constants(name: str, values: Sequence[Any]) -> Any:
+    """Python's ``min`` or ``max``, but a number wins against NaN wherever it stands, as at run time."""
+    wanted = [value for value in values if not (isinstance(value, Real) and value != value)]
+    return _EXTREMES[name][3](wanted or values)
+
+
+@math_operation
+def copysign(builder: Builder, x: Number, y: Number) -> Result:
+    """The magnitude of `x` with the sign of `y`, zeros and NaN included.
+
+    Example:
+        ``step = weft.math.copysign(1.0, gradient)``
+    """
+    return emit_float(builder, "copysign", math.CopySignOp, python.copysign, x, y)
+
+
+@math_operation
+def isnan(builder: Builder, x: Number) -> Scalar | bool:
+    """Whether `x` is not a number, as a ``bool_``; false for integers.
+
+    Example:
+        ``if weft.math.isnan(a[i]): b[i] = 0``
+    """
+    return _classify(builder, "isnan", x, python.isnan, "uno", integers=False)
+
+
+@math_operation
+def isinf(builder: Builder, x: Number) -> Scalar | bool:
+    """Whether `x` is an infinity, as a ``bool_``; false for integers.
+
+    Example:
+        ``if weft.math.isinf(a[i]): b[i] = 0``
+    """
+    return _classify(builder, "isinf", x, python.isinf, "oeq", integers=False)
+
+
+@math_operation
+def isfinite(builder: Builder, x: Number) -> Scalar | bool:
+    """Whether `x` is neither an infinity nor NaN, as a ``bool_``; true for integers.
+
+    Example:
+        ``if weft.math.isfinite(a[i]): b[i] = a[i]``
+    """
+    return _classify(builder, "isfinite", x, python.isfinite, "olt", integers=True)
+
+
+def _classify(
+    builder: Builder,
+    name: str,
+    x: object,
+    function: Callable[[float], bool],
+    predicate: str,
+    *,
+    integers: bool,
+) -> Scalar | bool:
+    number = operands_of(builder, name, (x,))[0]
+    if not isinstance(number, Scalar):
+        return bool(of_constants(name, function, [number]))
+    if not number.dtype.is_float:
+        return integers
+    value = to_common(builder, number, computation_dtype([number]))
+    if predicate == "uno":
+        compared = arith.CmpfOp(value.ssa, value.ssa, predicate)
+    else:
+        infinity = builder.constant(ir_type(value.dtype), python.inf)
+        magnitude = builder.emit(math.AbsFOp(value.ssa)).result
+        compared = arith.CmpfOp(magnitude, infinity, predicate)
+    return Scalar(builder.emit(compared).result, types.bool_)

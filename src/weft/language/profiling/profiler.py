@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profilers inside a kernel: ``weft.profiler.CudaProfiler`` and ``weft.profiler.Profiler``.
+
+In: a buffer and who records. Out: an object whose methods mark the kernel's regions. Next: tracing.methods.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.arguments.tensor import TensorKind
+from weft.dialects.cuda.kernel import PROFILE_NAME
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_type_of
+from weft.language.operation import operation
+from weft.language.profiling.lane import LaneRecorder
+from weft.language.profiling.lane_layout import LaneOptions
+from weft.language.profiling.lane_methods import EventTable, LaneProfiler
+from weft.language.profiling.methods import (
+    TirxProfiler,
+    buffer_words,
+    check_top_level,
+    positive,
+    switch,
+)
+from weft.language.profiling.tirx import TirxRecorder
+from weft.language.values import Tensor, describe
+from weft.types import dtype as types
+from weft.types import trace_format as wire
+from weft.types.dims import Dim
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+
+
+@operation(name="profiler.CudaProfiler")
+def CudaProfiler(  # the name that programs for TIRx use
+    builder: Builder,
+    profiler_buffer: object,
+    write_stride: object,
+    num_groups: object,
+    default_leader: object = None,
+    profiler_enabled: object = True,
+    fence: object = False,
+) -> TirxProfiler:
+    """Records events of a kernel into a buffer, in the wire format of TIRx's profiler of the same name.
+
+    Made at the top level of the kernel. Its methods: ``init(group_id)`` points a thread at its lane, once
+    and before all else; ``start(event, leader=None)`` and ``end(event, leader=None)`` open and close a
+    region; ``mark(event, leader=None)`` is an instant; ``finalize(leader=None)`` ends the lane;
+    ``with p.range(event):`` is a start and an end. Every thread executes them, and the leaders record.
+    An event is a number from 0 to 1023, or a member of an `enum.Enum` with such a value.
+
+    A record that does not fit the buffer is dropped, and never written elsewhere. A launch that the format
+    cannot hold (more than 2^20 lanes, too small a stride) is an error where its grid is constant; else it
+    records nothing, and the decoder says why.
+
+    Args:
+        builder: where operations go; users leave it out.
+        profiler_buffer: a ``u64`` or ``i64`` tensor of rank 1, filled with zeros before the launch.
+        write_stride: words between two records of a lane; at least blocks × num_groups.
+        num_groups: lanes per block.
+        default_leader: whether this thread records, where a call does not say; true for one thread of each
+            group.
+        profiler_enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
+        fence: whether each start and end also waits for the thread's memory accesses, as in TIRx.
+
+    Raises:
+        TypeMismatchError: for a buffer of another type or rank, or what is no integer or bool.
+        ValueRangeError: for constants that the format cannot hold.
+        CompileError: if it is made in a branch or loop; if the kernel never calls ``init``; for an ``end``
+            without a ``start``.
+
+    Example:
+        ``p = weft.profiler.CudaProfiler(trace, write_stride=4, num_groups=1, default_leader=tid == 0)``
+    """
+    enabled = switch(builder, profiler_enabled)
+    if enabled is False:
+        return TirxProfiler(None, None, num_groups)
+    if not isinstance(fence, bool):
+        raise TypeMismatchError(
+            "PROFILER_TYPE", f"CudaProfiler: fence is {describe(fence)}; expected True or False"
+        )
+    buffer = buffer_words("CudaProfiler", profiler_buffer)
+    check_top_level(builder, "CudaProfiler")
+    stride = positive(builder, "write_stride", write_stride, wire.TIRX_MOST_STRIDE)
+    groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_LANES)
+    if isinstance(stride, int) and isinstance(groups, int) and stride < groups:
+        raise ValueRangeError(
+            "PROFILER_STRIDE",
+            f"CudaProfiler: write_stride is {stride}, and each block alone has {groups} groups",
+            hint="write_stride is at least the number of blocks times num_groups",
+        )
+    length = buffer.type.dims[0]
+    if isinstance(groups, int) and 0 <= length <= groups:
+        raise ValueRangeError(
+            "PROFILER_BUFFER",
+            f"CudaProfiler: '{buffer.name}' has {length} words; {groups} groups need {groups + 1} for one "
+            "record each",
+            hint="it holds 1 word, and then one per record of every lane",
+        )
+    leader = None if default_leader is None else switch(builder, default_leader)
+    recorder = TirxRecorder(builder, buffer, stride, groups, leader, enabled, fence)
+    return TirxProfiler(recorder, leader, groups)
+
+
+_FORMATS: Final = ("lane", "wide")
+_OVERFLOWS: Final = ("drop", "ring")
+_MOST_GROUPS: Final = 1024
+
+
+@operation(name="profiler.Profiler")
+def Profiler(
+    builder: Builder,
+    events: object = None,
+    groups: object = 1,
+    *,
+    buffer: object = None,
+    leader: object = None,
+    records: object = None,
+    format: object = "lane",
+    overflow: object = "drop",
+    blocks: object = None,
+    enabled: object = True,
+) -> LaneProfiler:
+    """Records events of a kernel, with 64-bit times, payloads and counters; `capture` on the host reads them.
+
+    Made at the top level of the kernel. A thread takes part once it has called ``p.init(group)``: of each
+    group of each block one thread records, the *leader*; without `leader` it is the first of the group that
+    comes to ``init``. Every thread executes the methods, and the leaders record:
+
+    ``start(event)``, ``end(event)`` and ``with p.range(event):`` open and close a region; ``mark(event)`` is an
+    instant; ``count(event, value)`` a sample of a counter; ``begin_async(event, key)`` and
+    ``end_async(event, key)`` a region that another group of the block may end; ``finalize()`` ends the lane,
+    which otherwise the end of the kernel does. ``payload=`` adds an integer of up to 32 bits.
+    ``x = p.start(event, anchor=x)`` and ``x = p.end(event, anchor=x)`` keep the arithmetic of a 32-bit ``x``
+    behind the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
+    other names for the same.
+
+    Nothing is stored outside the buffer. What does not fit is dropped and counted. Where the kernel's loops say how
+    many records there are and the launch's buffer is too small for all lanes, nothing is recorded and the report
+    says how many words it takes; `records` keeps the beginnings instead. Threads that call ``init`` with a group
+    that there is none of record nothing, and the report says so.
+
+    Args:
+        builder: where operations go; users leave it out.
+        events: an `enum.Enum` or a sequence of names; without, names count as they come.
+        groups: how many lanes a block has, or their names, or an `enum.Enum`.
+        buffer: a tensor from `weft.profiler.buffer`; without one, `weft.profiler.capture` provides it.
+        leader: which thread of a group records; true for one of each.
+        records: most records per lane; without, as many as the kernel needs where its loops say so, else as
+            many as the buffer holds.
+        format: ``"lane"``, 8 bytes per record; or ``"wide"``, 16 bytes with a 64-bit clock and payload.
+        overflow: ``"drop"`` keeps the first records of a lane, ``"ring"`` the last.
+        blocks: records only the first so many blocks, or those of a `range`.
+        enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: for arguments of other types or out of range.
+        CompileError: if it is made in a branch or loop; if another one of the kernel has the same buffer; if the
+            kernel never calls ``init``; for an ``end`` without a ``start``.
+
+    Example:
+        ``p = weft.profiler.Profiler(events=("load", "compute"), groups=("producer", "consumer"))``
+    """
+    names = _group_names(groups)
+    table = EventTable(events)
+    switched = switch(builder, enabled)
+    if switched is False:
+        return LaneProfiler(None, table, names)
+    options = LaneOptions(
+        names,
+        None if leader is None else switch(builder, leader),
+        _records(records),
+        _one_of("format", format, _FORMATS) == "wide",
+        _one_of("overflow", overflow, _OVERFLOWS) == "ring",
+        _blocks(blocks),
+        switched,
+    )
+    check_top_level(builder, "Profiler")
+    found = _own_buffer(builder) if buffer is None else buffer_words("Profiler", buffer)
+    return LaneProfiler(LaneRecorder(builder, found, options, table.numbers), table, names)
+
+
+def _own_buffer(builder: Builder) -> Tensor:
+    """The buffer that every launch of this kernel is given besides its arguments."""
+    # Fewer than 2³¹ words, so that 32-bit cursors reach all of them.
+    kind = TensorKind(types.u64, (Dim(f"{PROFILE_NAME}_words"),))
+    argument = builder.hidden_argument(PROFILE_NAME, ir_type_of(kind))
+    return Tensor(argument, types.u64, PROFILE_NAME)
+
+
+def _group_names(groups: object) -> list[str]:
+    if isinstance(groups, int) and not isinstance(groups, bool):
+        names = [f"group {number}" for number in range(groups)]
+    elif isinstance(groups, type) and issubclass(groups, Enum):
+        members = sorted(groups, key=lambda member: member.value)
+        if [member.value for member in members] != list(range(len(members))):
+            raise ValueRangeError(
+                "PROFILER_GROUPS",
+                f"Profiler: the values of {groups.__name__} are not 0, 1, ..., which number the groups",
+            )
+        names = [member.name for member in members]
+    elif isinstance(groups, tuple | list) and all(
+        isinstance(name, str) for name in cast("list[Any]", groups)
+    ):
+        names = list(cast("list[str]", groups))
+    else:
+        raise TypeMismatchError(
+            "PROFILER_GROUPS",
+            f"Profiler: groups is {describe(cast('object', groups))}; expected a number, names or an Enum",
+        )
+    if len(set(names)) < len(names):
+        raise ValueRangeError(
+            "PROFILER_GROUPS", f"Profiler: a name stands twice in the groups {', '.join(names)}"
+        )
+    if not 1 <= len(names) <= _MOST_GROUPS:
+        raise ValueRangeError(
+            "PROFILER_GROUPS", f"Profiler: {len(names)} groups; expected 1 to {_MOST_GROUPS}"
+        )
+    return names
+
+
+def _records(records: object) -> int | None:
+    if records is None:
+        return None
+    if not isinstance(records, int) or isinstance(records, bool):
+        raise TypeMismatchError(
+            "PROFILER_TYPE",
+            f"Profiler: records is {describe(records)}; expected an int known at compile time",
+        )
+    if not 1 <= records < wire.LANE_MOST_WORDS // 2:
+        raise ValueRangeError(
+            "PROFILER_RANGE", f"Profiler: records is {records}; expected 1 or more"
+        )
+    return records
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    raise ValueRangeError(
+        "PROFILER_OPTION",
+        f"Profiler: {name} is {describe(value)}; expected one of {', '.join(map(repr, known))}",
+    )
+
+
+def _blocks(blocks: object) -> range | None:
+    if blocks is None:
+        return None
+    chosen = range(blocks) if isinstance(blocks, int) and not isinstance(blocks, bool) else blocks
+    if not isinstance(chosen, range):
+        raise TypeMismatchError(
+            "PROFILER_TYPE",
+            f"Profiler: blocks is {describe(blocks)}; expected a number of blocks or a range",
+            hint="range(0, 1000, 10) records every tenth block",
+        )
+    if not len(chosen) or chosen.start < 0 or chosen.step < 1:
+        raise ValueRangeError(
+            "PROFILER_RANGE", f"Profiler: blocks is {blocks}, which holds no block, or goes down"
+        )
+    return chosen

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lanes of a warp do together: shuffles, votes, matches, reductions; and which lane a thread is.
+
+In: a value of each lane, and a mask: the lanes that take part, all of which call it with that mask. Out: what
+the lanes' values give together. Next: timing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import arith
+
+from weft.dialects.cuda.warp import (
+    WARP_SIZE,
+    LaneIdOp,
+    MatchOp,
+    ShuffleOp,
+    VoteOp,
+    WarpIdOp,
+    WarpReduceOp,
+)
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import integer_type
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant, convert, expect_scalar, truth
+from weft.language.numbers.promotion import arithmetic_dtype
+from weft.language.operation import operation
+from weft.language.threads.barrier import FULL_MASK, lane_mask
+from weft.language.values import Scalar, describe
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+_BITWISE: Final = ("and", "or", "xor")
+
+
+@operation
+def lane_id(builder: Builder) -> Scalar:
+    """This thread's lane in its warp: an i32, 0 to 31.
+
+    Threads of a block are numbered with ``thread_idx.x`` first, then ``.y``, then ``.z``; 32 in a row are a
+    warp. The last warp of a block may have fewer lanes.
+
+    Example:
+        ``if weft.lane_id() == 0: weft.atomic_add(totals, 0, total)``
+    """
+    return _position(builder, LaneIdOp, "lane")
+
+
+@operation
+def warp_id(builder: Builder) -> Scalar:
+    """This thread's warp in its block: an i32, from 0.
+
+    Example:
+        ``if weft.lane_id() == 0: totals[weft.warp_id()] = total``
+    """
+    return _position(builder, WarpIdOp, "warp")
+
+
+def _position(builder: Builder, kind: type[LaneIdOp | WarpIdOp], name: str) -> Scalar:
+    found = builder.shared_operation(kind)
+    if found is None:
+        found = builder.entry_operation(kind(), name, key=kind)
+    return Scalar(found.results[0], types.i32)
+
+
+@operation
+def shfl_up(
+    builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
+) -> Scalar:
+    """The value of the lane `delta` lanes before this one; its own where there is none in its group.
+
+    Every lane of `mask` calls it with the same mask. A lane that is read must be one of them: what another
+    one gives is undefined on a GPU; on the CPU it is the own value.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number of any type.
+        delta: an integer, 0 to 31; of others the low five bits count.
+        mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
+        width: lanes of a group, a power of two known at compile time, 1 to 32; a warp is cut into groups.
+
+    Raises:
+        TypeMismatchError: for what is no number, a distance that is no integer, a width that is not constant.
+        ValueRangeError: for a constant distance or mask out of range, or a width that is no power of two.
+
+    Example:
+        ``left = weft.shfl_up(x, 1)``
+    """
+    return _shuffled(builder, "up", value, delta, mask, width)
+
+
+@operation
+def shfl_down(
+    builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
+) -> Scalar:
+    """The value of the lane `delta` lanes behind this one; its own where there is none in its group.
+
+    Arguments and errors are those of `shfl_up`.
+
+    Example:
+        ``for step in weft.static_range(5): total += weft.shfl_down(total, 16 >> step)``
+    """
+    return _shuffled(builder, "down", value, delta, mask, width)
+
+
+@operation
+def shfl_xor(
+    builder: Builder, value: object, lanes: object, mask: object = FULL_MASK, width: object = 32
+) -> Scalar:
+    """The value of lane ``lane_id() ^ lanes``; its own where that lies behind its group.
+
+    Where it lies before its group it is read all the same. Other arguments and errors are those of `shfl_up`.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number of any type.
+        lanes: the bits to flip, 0 to 31; of others the low five bits count.
+        mask: as of `shfl_up`.
+        width: as of `shfl_up`.
+
+    Example:
+        ``partner = weft.shfl_xor(key, 1)``
+    """
+    return _shuffled(builder, "xor", value, lanes, mask, width)
+
+
+@operation
+def shfl_idx(
+    builder: Builder, value: object, lane: object, mask: object = FULL_MASK, width: object = 32
+) -> Scalar:
+    """The value of a lane given by its number in the group, counted modulo `width`.
+
+    Other arguments and errors are those of `shfl_up`.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number of any type.
+        lane: an integer, 0 to 31.
+        mask: as of `shfl_up`.
+        width: as of `shfl_up`.
+
+    Example:
+        ``first = weft.shfl_idx(x, 0)``
+    """
+    return _shuffled(builder, "idx", value, lane, mask, width)
+
+
+def _shuffled(
+    builder: Builder, kind: str, value: object, lane: object, mask: object, width: object
+) -> Scalar:
+    name = f"shfl_{kind}"
+    passed = _number(builder, value, f"{name}: the value")
+    other = _lane(builder, lane, name)
+    if not isinstance(width, int) or isinstance(width, bool):
+        raise TypeMismatchError(
+            "WARP_WIDTH",
+            f"{name}: the width is known at compile time, got {describe(width)}",
+            hint="use a literal, a global or a weft.Constexpr[int] parameter",
+        )
+    if not 1 <= width <= WARP_SIZE or width & (width - 1):
+        raise ValueRangeError(
+            "WARP_WIDTH", f"{name}: the width is {width}; expected 1, 2, 4, 8, 16 or 32"
+        )
+    lanes = lane_mask(builder, mask, name)
+    made = builder.emit(ShuffleOp(kind, lanes, passed.ssa, other.ssa, width))
+    return Scalar(made.result, passed.dtype)
+
+
+def _lane(builder: Builder, lane: object, name: str) -> Scalar:
+    found = expect_scalar(builder, lane, f"{name}: the lane")
+    dtype = found.dtype if isinstance(found, Scalar) else default_dtype(found)
+    if not dtype.is_integer:
+        raise TypeMismatchError(
+            "WARP_LANE", f"{name}: the lane is {describe(found)}; expected an integer"
+        )
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is not None and not 0 <= known < WARP_SIZE:
+        raise ValueRangeError("WARP_LANE", f"{name}: the lane is {known}; expected 0 to 31")
+    return convert(builder, found, types.i32)
+
+
+@operation
+def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
+    """The lanes of `mask` whose predicate is true, one bit each: a u32, the same for all of them.
+
+    Every lane of `mask` calls it with the same mask; lanes that have returned, or that the block does not
+    have, give 0.
+
+    Args:
+        builder: where operations go; users leave it out.
+        predicate: a number; true is what is not 0.
+        mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
+
+    Raises:
+        TypeMismatchError: for what is no number, or another type of mask.
+        ValueRangeError: for a constant mask without lanes, or beyond 32 bits.
+
+    Example:
+        ``rank = weft.math.popcount(weft.ballot(keep) & ((1 << weft.lane_id()) - 1))``
+    """
+    return _voted(builder, "ballot", predicate, mask)
+
+
+@operation
+def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
+    """Whether any lane of `mask` has a true predicate: a ``bool_``, the same for all of them.
+
+    Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
+
+    Example:
+        ``if weft.any(x < 0): b[i] = 0``
+    """
+    return _voted(builder, "any", predicate, mask)
+
+
+@operation
+def all(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
+    """Whether all lanes of `mask` have a true predicate: a ``bool_``, the same for all of them.
+
+    Not Python's ``all``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
+
+    Example:
+        ``converged = weft.all(abs(step) < 1e-6)``
+    """
+    return _voted(builder, "all", predicate, mask)
+
+
+def _voted(builder: Builder, kind: str, predicate: object, mask: object) -> Scalar:
+    holds = truth(builder, expect_scalar(builder, predicate, f"{kind}: the predicate"))
+    made = builder.emit(VoteOp(kind, lane_mask(builder, mask, kind), holds.ssa))
+    return Scalar(made.result, types.u32 if kind == "ballot" else types.bool_)
+
+
+@operation
+def match(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The lanes of `mask` that hold the same value as this one, one bit each: a u32.
+
+    Values are compared bit for bit, so 0.0 differs from −0.0 and a NaN equals itself. Needs sm_70 or later.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number of any type.
+        mask: as of `ballot`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `ballot`.
+
+    Example:
+        ``is_first = weft.math.ctz(weft.match(key)) == weft.lane_id()``
+    """
+    return _matched(builder, "any", value, mask)
+
+
+@operation
+def match_all(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """`mask` if all of its lanes hold the same value, else 0: a u32.
+
+    Arguments and errors are those of `match`. Needs sm_70 or later.
+
+    Example:
+        ``is_uniform = weft.match_all(row) != 0``
+    """
+    return _matched(builder, "all", value, mask)
+
+
+def _matched(builder: Builder, kind: str, value: object, mask: object) -> Scalar:
+    name = "match" if kind == "any" else "match_all"
+    bits = _bits(builder, _number(builder, value, f"{name}: the value"))
+    made = builder.emit(MatchOp(kind, lane_mask(builder, mask, name), bits.ssa))
+    return Scalar(made.result, types.u32)
+
+
+def _bits(builder: Builder, value: Scalar) -> Scalar:
+    """The value's bits as an integer of 32 or 64 bits."""
+    if value.dtype.is_float:
+        kinds = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
+        dtype = kinds[value.dtype.bits]
+        made = builder.emit(arith.BitcastOp(value.ssa, integer_type(dtype.bits)))
+        value = Scalar(made.result, dtype)
+    return convert(builder, value, types.u64 if value.dtype.bits == 64 else types.u32)
+
+
+@operation
+def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The sum of the values of the lanes of `mask`, which each of them gets.
+
+    Integers wrap in their type; a ``bool_`` counts as an i32, an f8 type as f32. Floats are added as a tree,
+    neighbours first, in the same order on every target.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number.
+        mask: the lanes that take part, one bit each: a constant, a u32 or an i32. Each of them calls it with
+            the same mask.
+
+    Raises:
+        TypeMismatchError: for what is no number, or another type of mask.
+        ValueRangeError: for a constant mask without lanes, or beyond 32 bits.
+
+    Example:
+        ``total = weft.warp_sum(a[i])``
+    """
+    return _combined(builder, "sum", "add", value, mask)
+
+
+@operation
+def warp_min(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The smallest of the values of the lanes of `mask`, which each of them gets.
+
+    Of a number and NaN it is the number. Arguments, types and errors are those of `warp_sum`.
+
+    Example:
+        ``first = weft.warp_min(candidate)``
+    """
+    return _combined(builder, "min", "min", value, mask)
+
+
+@operation
+def warp_max(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The largest of the values of the lanes of `mask`, which each of them gets.
+
+    Of a number and NaN it is the number. Arguments, types and errors are those of `warp_sum`.
+
+    Example:
+        ``shift = weft.warp_max(logit)``
+    """
+    return _combined(builder, "max", "max", value, mask)
+
+
+@operation
+def warp_and(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The bits that all values of the lanes of `mask` have; for integers and ``bool_``.
+
+    Arguments and errors are those of `warp_sum`; floats are refused.
+
+    Example:
+        ``common = weft.warp_and(word)``
+    """
+    return _combined(builder, "and", "and", value, mask)
+
+
+@operation
+def warp_or(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The bits that any value of the lanes of `mask` has; for integers and ``bool_``.
+
+    Arguments and errors are those of `warp_sum`; floats are refused.
+
+    Example:
+        ``seen = weft.warp_or(1 << digit)``
+    """
+    return _combined(builder, "or", "or", value, mask)
+
+
+@operation
+def warp_xor(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The exclusive or of the values of the lanes of `mask`; for integers and ``bool_``.
+
+    Arguments and errors are those of `warp_sum`; floats are refused.
+
+    Example:
+        ``parity = weft.warp_xor(word)``
+    """
+    return _combined(builder, "xor", "xor", value, mask)
+
+
+def _combined(builder: Builder, name: str, kind: str, value: object, mask: object) -> Scalar:
+    given = _number(builder, value, f"warp_{name}: the value")
+    if kind in _BITWISE and given.dtype.is_float:
+        raise TypeMismatchError(
+            "WARP_BITWISE",
+            f"warp_{name}: the value is {given.dtype}; expected an integer or a bool_",
+        )
+    result = given.dtype if kind in _BITWISE else arithmetic_dtype(given.dtype)
+    passed = convert(builder, given, _register_dtype(result))
+    if kind in ("min", "max") and passed.dtype.kind == "uint":
+        kind = f"u{kind}"
+    made = builder.emit(WarpReduceOp(kind, lane_mask(builder, mask, f"warp_{name}"), passed.ssa))
+    return convert(builder, Scalar(made.result, passed.dtype), result)
+
+
+def _register_dtype(dtype: DType) -> DType:
+    """The type in which lanes exchange integers of 16 bits and fewer; it wraps back to the same value."""
+    if dtype.is_float or dtype.bits >= 32:
+        return dtype
+    return types.i32 if dtype.is_signed else types.u32
+
+
+def _number(builder: Builder, value: object, what: str) -> Scalar:
+    found = expect_scalar(builder, value, what)
+    if isinstance(found, Scalar):
+        return found
+    return constant(builder, found, default_dtype(found))
