@@ -37,18 +37,18 @@ KINDS = {
 
 # What holds for all names of a family.
 FAMILIES = {
-    "math": (
+    "numbers.math": (
         "Arguments are numbers of any type. A function of floats keeps its argument's type; an integer enters as f32, "
         "or as f64 if it has 64 bits, an 8-bit float as f32; of several arguments the common type counts. Angles are in "
         "radians. Of constants alone the result is a constant. Errors: `TypeMismatchError` for what is no number and "
         "for types that do not go together, `ValueRangeError` for constants outside of the domain. Host functions may "
         "use them too. [Mathematics](../mathematics.md) says how exact each is."
     ),
-    "atomics": (
+    "memory.atomics": (
         "Each is one step for all threads of its `scope`, on both targets. [The language](../language.md#tensors) says what "
         "the orders mean."
     ),
-    "timing": "None takes an argument; only differences of times have a meaning.",
+    "threads.timing": "None takes an argument; only differences of times have a meaning.",
 }
 
 
@@ -283,7 +283,7 @@ def language_page() -> str:
     for name, family in language.LANGUAGE.items():
         families.setdefault(family, []).append(name)
     for family, names in families.items():
-        lines.append(f"## {family.capitalize()}\n")
+        lines.append(f"## {family.rpartition('.')[2].capitalize()}\n")
         if family in FAMILIES:
             lines.append(f"{FAMILIES[family]}\n")
         lines += [entry(name, language.resolve(name), "###") for name in names]

@@ -127,7 +127,7 @@ def page() -> str:
             "indices are i32, the guard is an `scf.if`, and the literal `1.0` took the type of what "
             "it was added to.",
             "",
-            block("text", operation(module, "cuda.kernel")),
+            block("text", operation(module, "simt.kernel")),
             "The host function computes the grid and launches:",
             "",
             block("text", operation(module, "func.func")),

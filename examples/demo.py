@@ -164,7 +164,7 @@ def show_stages(missing: str) -> None:
     compiled = weft.compile(add_one, *arguments) if missing else compile_for_gpu(ADD_ONE)
     module = str(compiled.ir_module)
     excerpt("fn.signature", str(compiled.signature))
-    excerpt("fn.ir_module: the kernel", module, begin="cuda.kernel", lines=14)
+    excerpt("fn.ir_module: the kernel", module, begin="simt.kernel", lines=14)
     excerpt("fn.ir_module: the host function", module, begin="func.func", lines=11)
     excerpt("fn.ir_module: the wrapper, which checks the arguments", module, "ffi.func", lines=12)
     excerpt("fn.llvm_ir", compiled.llvm_ir, "define", lines=14, hide=LLVM_LOCATIONS)

@@ -14,12 +14,13 @@ from tests.architecture.source_tree import PACKAGE, ROOT, parsed
 from weft import language
 from weft.backends.host import HOST_SYMBOLS
 from weft.codegen.wrapper.function import WRAPPER
-from weft.dialects.cuda import CUDA
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp
 from weft.dialects.ffi import FFI
+from weft.dialects.nvgpu import NVGPU
+from weft.dialects.simt import SIMT
+from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.language.operation import Operation
 
-OPERATIONS = [*CUDA.operations, *FFI.operations]
+OPERATIONS = [*SIMT.operations, *NVGPU.operations, *FFI.operations]
 BACKENDS = ("cpu", "cuda")
 # What a backend prints by a call and not by a row: whole kernels; on the CPU the end of a thread, which is the
 # next turn of its loop.
@@ -36,7 +37,7 @@ def test_operation_says_what_it_does(operation):
 @operations
 def test_operation_is_named_after_its_class(operation):
     dialect, _, name = operation.name.partition(".")
-    assert dialect in ("cuda", "ffi")
+    assert dialect in ("simt", "nvgpu", "ffi")
     assert operation.__name__.removesuffix("Op").lower() == name.replace("_", "").replace(".", "")
 
 

@@ -41,7 +41,7 @@ def tensor(element: str, rank: int = 1, layout: str = "contiguous", offsets: int
     """The text of a tensor type with run-time dims."""
     dims = ", ".join("?" * rank)
     return (
-        f"!cuda.tensor<{element}, [{dims}], {layout}, global, dims 32, offsets {offsets}, align 1>"
+        f"!simt.tensor<{element}, [{dims}], {layout}, global, dims 32, offsets {offsets}, align 1>"
     )
 
 
@@ -139,9 +139,9 @@ class CpuKernel:
 
 
 INDEX = """
-  %block = cuda.block_idx "x" : i32
-  %size = cuda.block_dim "x" : i32
-  %thread = cuda.thread_idx "x" : i32
+  %block = simt.block_idx "x" : i32
+  %size = simt.block_dim "x" : i32
+  %thread = simt.thread_idx "x" : i32
   %first = arith.muli %block, %size : i32
   %i = arith.addi %first, %thread : i32
 """
@@ -152,20 +152,20 @@ def elementwise(operation: str, sources: list[str], result: str) -> str:
     types = [*sources, result]
     arguments = ", ".join(f"%a{n} : {tensor(element)}" for n, element in enumerate(types))
     loads = "\n".join(
-        f"%v{n} = cuda.load %a{n}[%i : i32] : {tensor(element)} -> {element}"
+        f"%v{n} = simt.load %a{n}[%i : i32] : {tensor(element)} -> {element}"
         for n, element in enumerate(sources)
     )
     out = len(sources)
-    return f"""cuda.kernel @kernel({arguments}) {{
+    return f"""simt.kernel @kernel({arguments}) {{
 {INDEX}
-  %n = cuda.dim %a{out}[0] : {tensor(result)} -> i32
+  %n = simt.dim %a{out}[0] : {tensor(result)} -> i32
   %inside = arith.cmpi slt, %i, %n : i32
   scf.if %inside {{
     {loads}
     {operation}
-    cuda.store %r, %a{out}[%i : i32] : {result}, {tensor(result)}
+    simt.store %r, %a{out}[%i : i32] : {result}, {tensor(result)}
   }}
-  cuda.return
+  simt.return
 }}"""
 
 

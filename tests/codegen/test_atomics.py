@@ -25,13 +25,13 @@ CASES = [
 
 def text_of(element: str, operation: str) -> str:
     kind = tensor(element)
-    return f"""cuda.kernel @kernel(%a : {kind}, %values : {kind}, %old : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
+    return f"""simt.kernel @kernel(%a : {kind}, %values : {kind}, %old : {kind}) {{
+  %i = simt.thread_idx "x" : i32
   %zero = arith.constant 0 : i32
-  %v = cuda.load %values[%i : i32] : {kind} -> {element}
+  %v = simt.load %values[%i : i32] : {kind} -> {element}
   %r = {operation}, %a[%zero : i32] : {element}, {kind} -> {element}
-  cuda.store %r, %old[%i : i32] : {element}, {kind}
-  cuda.return
+  simt.store %r, %old[%i : i32] : {element}, {kind}
+  simt.return
 }}"""
 
 
@@ -60,7 +60,7 @@ def test_each_access_yields_the_old_element(element: str, kind: str, order: str)
     dtype = TYPES[element]
     values = np.array([3, -5, 7, -1, 2, 100, -100, 4], np.float32).astype(dtype)
     target, old = np.array([1], dtype), np.zeros(len(values), dtype)
-    operation = f'cuda.atomic_rmw "{kind}" "{order}" "device" %v'
+    operation = f'simt.atomic_rmw "{kind}" "{order}" "device" %v'
     kernel = CpuKernel(text_of(element, operation), level=1)
     kernel((1,), (len(values),), target, values, old)
     current, expected = dtype(1), []
@@ -74,14 +74,14 @@ def test_each_access_yields_the_old_element(element: str, kind: str, order: str)
 @pytest.mark.parametrize("element", TYPES)
 def test_compare_and_swap_writes_only_what_it_expected(element: str):
     dtype, kind = TYPES[element], tensor(element)
-    text = f"""cuda.kernel @kernel(%a : {kind}, %expected : {kind}, %values : {kind}, %old : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
+    text = f"""simt.kernel @kernel(%a : {kind}, %expected : {kind}, %values : {kind}, %old : {kind}) {{
+  %i = simt.thread_idx "x" : i32
   %zero = arith.constant 0 : i32
-  %e = cuda.load %expected[%i : i32] : {kind} -> {element}
-  %v = cuda.load %values[%i : i32] : {kind} -> {element}
-  %r = cuda.atomic_cas "acq_rel" "system" %e, %v, %a[%zero : i32] : {element}, {element}, {kind} -> {element}
-  cuda.store %r, %old[%i : i32] : {element}, {kind}
-  cuda.return
+  %e = simt.load %expected[%i : i32] : {kind} -> {element}
+  %v = simt.load %values[%i : i32] : {kind} -> {element}
+  %r = simt.atomic_cas "acq_rel" "system" %e, %v, %a[%zero : i32] : {element}, {element}, {kind} -> {element}
+  simt.store %r, %old[%i : i32] : {element}, {kind}
+  simt.return
 }}"""
     target, old = np.array([1], dtype), np.zeros(3, dtype)
     expected, values = np.array([1, 1, 5], dtype), np.array([5, 9, 7], dtype)
@@ -92,10 +92,10 @@ def test_compare_and_swap_writes_only_what_it_expected(element: str):
 
 def test_compare_and_swap_compares_bits():
     kind = tensor("f32")
-    text = f"""cuda.kernel @kernel(%a : {kind}, %e : f32, %v : f32) {{
+    text = f"""simt.kernel @kernel(%a : {kind}, %e : f32, %v : f32) {{
   %zero = arith.constant 0 : i32
-  %r = cuda.atomic_cas "relaxed" "device" %e, %v, %a[%zero : i32] : f32, f32, {kind} -> f32
-  cuda.return
+  %r = simt.atomic_cas "relaxed" "device" %e, %v, %a[%zero : i32] : f32, f32, {kind} -> f32
+  simt.return
 }}"""
     kernel = CpuKernel(text, level=1)
     for start, expected, written in ((np.nan, np.nan, True), (0.0, -0.0, False)):
@@ -106,7 +106,7 @@ def test_compare_and_swap_compares_bits():
 
 @pytest.mark.parametrize("kind", ["and", "or", "xor", "exchange"])
 def test_atomics_on_bools_keep_bytes_zero_or_one(kind: str):
-    kernel = CpuKernel(text_of("i1", f'cuda.atomic_rmw "{kind}" "relaxed" "device" %v'), level=1)
+    kernel = CpuKernel(text_of("i1", f'simt.atomic_rmw "{kind}" "relaxed" "device" %v'), level=1)
     for start in (0, 1):
         target, old = np.array([start], np.uint8), np.zeros(3, np.uint8)
         values = np.array([1, 0, 1], np.uint8)

@@ -14,13 +14,13 @@ OUT = tensor("i64")
 def one_thread(body: str) -> CpuKernel:
     """A kernel whose body writes to %out, an array of i64, and has the scalars %a, %b, %c (i32)."""
     return CpuKernel(
-        f"""cuda.kernel @kernel(%out : {OUT}, %a : i32, %b : i32, %c : i32) {{
+        f"""simt.kernel @kernel(%out : {OUT}, %a : i32, %b : i32, %c : i32) {{
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %none = arith.constant 0 : i64
   %unit = arith.constant 1 : i64
   {body}
-  cuda.return
+  simt.return
 }}""",
         level=1,
     )
@@ -38,8 +38,8 @@ SUM = f"""%sum, %count = scf.for %i = %a to %b step %c iter_args(%s = %none, %n 
     %m = arith.addi %n, %unit : i64
     scf.yield %t, %m : i64, i64
   }}
-  cuda.store %sum, %out[%zero : i32] : i64, {OUT}
-  cuda.store %count, %out[%one : i32] : i64, {OUT}"""
+  simt.store %sum, %out[%zero : i32] : i64, {OUT}
+  simt.store %count, %out[%one : i32] : i64, {OUT}"""
 TOP = 2**31 - 1
 
 
@@ -82,8 +82,8 @@ def test_a_while_loop_carries_its_values():
     scf.yield %next, %k : i32, i64
   }}
   %w = arith.extsi %last : i32 to i64
-  cuda.store %w, %out[%zero : i32] : i64, {OUT}
-  cuda.store %steps, %out[%one : i32] : i64, {OUT}""")
+  simt.store %w, %out[%zero : i32] : i64, {OUT}
+  simt.store %steps, %out[%one : i32] : i64, {OUT}""")
     assert run(kernel, 27) == [1, 111]
     assert run(kernel, 1) == [1, 0]
 
@@ -92,12 +92,12 @@ def test_both_sides_of_a_branch_that_yield_the_same_need_no_phi():
     kernel = one_thread(f"""
   %p = arith.cmpi slt, %a, %b : i32
   %v = scf.if %p -> (i64) {{
-    cuda.store %unit, %out[%one : i32] : i64, {OUT}
+    simt.store %unit, %out[%one : i32] : i64, {OUT}
     scf.yield %unit : i64
   }} else {{
     scf.yield %unit : i64
   }}
-  cuda.store %v, %out[%zero : i32] : i64, {OUT}""")
+  simt.store %v, %out[%zero : i32] : i64, {OUT}""")
     assert " = phi i64 [ 1" not in kernel.llvm
     assert run(kernel, 1, 2) == [1, 1]
     assert run(kernel, 2, 1) == [1, -7]
@@ -107,12 +107,12 @@ def test_a_constant_condition_prints_one_side_only():
     kernel = one_thread(f"""
   %false = arith.constant false
   %v = scf.if %false -> (i64) {{
-    %bad = cuda.floor_div %none, %none : i64
+    %bad = simt.floor_div %none, %none : i64
     scf.yield %bad : i64
   }} else {{
     scf.yield %unit : i64
   }}
-  cuda.store %v, %out[%zero : i32] : i64, {OUT}""")
+  simt.store %v, %out[%zero : i32] : i64, {OUT}""")
     assert "sdiv" not in kernel.llvm
     assert run(kernel) == [1, -7]
 
@@ -126,20 +126,20 @@ def test_nested_loops_keep_their_own_values():
     }}
     scf.yield %inner : i64
   }}
-  cuda.store %total, %out[%zero : i32] : i64, {OUT}""")
+  simt.store %total, %out[%zero : i32] : i64, {OUT}""")
     assert run(kernel, 10) == [45, -7]
 
 
 def test_local_arrays_do_not_grow_the_stack_in_loops():
-    local = "!cuda.tensor<i64, [64], contiguous, local, dims 32, offsets 32, align 8>"
+    local = "!simt.tensor<i64, [64], contiguous, local, dims 32, offsets 32, align 8>"
     kernel = one_thread(f"""
-  %buffer = cuda.alloca : {local}
+  %buffer = simt.alloca : {local}
   scf.for %i = %zero to %a step %one : i32 {{
     %k = arith.constant 63 : i32
     %slot = arith.andi %i, %k : i32
     %w = arith.extsi %i : i32 to i64
-    cuda.store %w, %buffer[%slot : i32] : i64, {local}
+    simt.store %w, %buffer[%slot : i32] : i64, {local}
   }}
-  %v = cuda.load %buffer[%b : i32] : {local} -> i64
-  cuda.store %v, %out[%zero : i32] : i64, {OUT}""")
+  %v = simt.load %buffer[%b : i32] : {local} -> i64
+  simt.store %v, %out[%zero : i32] : i64, {OUT}""")
     assert run(kernel, 1_000_000, 63) == [999_999, -7]

@@ -42,8 +42,8 @@ def unsigned(a: int, bits: int) -> int:
 MODELS = {
     "arith.divui": lambda a, b, n: floored(unsigned(a, n), unsigned(b, n))[0],
     "arith.remui": lambda a, b, n: floored(unsigned(a, n), unsigned(b, n))[1],
-    "cuda.floor_div": lambda a, b, n: floored(a, b)[0],
-    "cuda.floor_mod": lambda a, b, n: floored(a, b)[1],
+    "simt.floor_div": lambda a, b, n: floored(a, b)[0],
+    "simt.floor_mod": lambda a, b, n: floored(a, b)[1],
     "arith.shli": lambda a, b, n: a << unsigned(b, n) if unsigned(b, n) < n else 0,
     "arith.shrui": lambda a, b, n: unsigned(a, n) >> unsigned(b, n) if unsigned(b, n) < n else 0,
     "arith.shrsi": lambda a, b, n: a >> min(unsigned(b, n), n - 1),
@@ -67,7 +67,7 @@ def test_every_pair_of_operands_has_the_defined_result(operation: str, bits: int
 
 
 @pytest.mark.parametrize(
-    "operation", ["arith.divui", "arith.remui", "cuda.floor_div", "cuda.floor_mod"]
+    "operation", ["arith.divui", "arith.remui", "simt.floor_div", "simt.floor_mod"]
 )
 @pytest.mark.parametrize("divisor", [1, 2, 3, 8, 10, -1, -2, -7, 0])
 def test_constant_divisors_give_the_same_results(operation: str, divisor: int):
@@ -81,7 +81,7 @@ def test_constant_divisors_give_the_same_results(operation: str, divisor: int):
     )
 
 
-@pytest.mark.parametrize("operation", ["arith.divui", "cuda.floor_div"])
+@pytest.mark.parametrize("operation", ["arith.divui", "simt.floor_div"])
 def test_a_nonzero_constant_divisor_needs_no_guard(operation: str):
     text = f"%k = arith.constant 10 : i32\n%r = {operation} %v0, %k : i32"
     assert "icmp eq i32 10" not in CpuKernel(elementwise(text, ["i32"], "i32")).llvm

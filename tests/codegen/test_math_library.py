@@ -183,8 +183,8 @@ def test_loops_over_it_vectorise_with_two_arguments(name: str, kind: str):
 def test_ptx_of_every_function_needs_no_other_library():
     operations = [f"math.{name}" for name in (*FUNCTIONS, *ROUNDINGS.values())]
     texts = [f"%r = {operation} %v0 : KIND" for operation in operations]
-    pairs = ["math.powf", "math.atan2", "math.copysign", "cuda.floor_div"]
-    texts += [f"%r = {operation} %v0, %v1 : KIND" for operation in (*pairs, "cuda.floor_mod")]
+    pairs = ["math.powf", "math.atan2", "math.copysign", "simt.floor_div"]
+    texts += [f"%r = {operation} %v0, %v1 : KIND" for operation in (*pairs, "simt.floor_mod")]
     texts += ["%r = math.fma %v0, %v1, %v2 : KIND"]
     kernels = [
         elementwise(text.replace("KIND", kind), [kind] * text.count("%v"), kind)
@@ -285,7 +285,7 @@ def test_float_remainder_is_exact_for_any_quotient(kind: str):
     second = np.concatenate(
         [random_bits(kind, 400, 11)[:300], (random.random(300) * 10 - 5).astype(dtype)]
     )
-    kernel = CpuKernel(elementwise(f"%r = cuda.floor_mod %v0, %v1 : {kind}", [kind, kind], kind))
+    kernel = CpuKernel(elementwise(f"%r = simt.floor_mod %v0, %v1 : {kind}", [kind, kind], kind))
     got = apply(kernel, dtype, first, second)
     with mpmath.workprec(5000):
         exact = [python_remainder(float(a), float(b)) for a, b in zip(first, second, strict=True)]
@@ -303,7 +303,7 @@ def test_float_floor_division_is_pythons(kind: str):
     second = np.concatenate([(random.random(300) * 10 - 5), random.integers(1, 8, 300)]).astype(
         dtype
     )
-    kernel = CpuKernel(elementwise(f"%r = cuda.floor_div %v0, %v1 : {kind}", [kind, kind], kind))
+    kernel = CpuKernel(elementwise(f"%r = simt.floor_div %v0, %v1 : {kind}", [kind, kind], kind))
     got = apply(kernel, dtype, first, second)
     assert [float(v) for v in got] == [
         float(a) // float(b) for a, b in zip(first, second, strict=True)

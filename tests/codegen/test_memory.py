@@ -22,15 +22,15 @@ def copy_kernel(layout: str, offsets: int, index: str) -> str:
         for d in range(3)
     )
     kinds = f"{index}, {index}, {index}"
-    return f"""cuda.kernel @kernel(%a : {source}, %out : {out}) {{
+    return f"""simt.kernel @kernel(%a : {source}, %out : {out}) {{
   %zero = arith.constant 0 : i32
-  %i0 = cuda.block_idx "x" : i32
-  %i1 = cuda.block_idx "y" : i32
-  %i2 = cuda.thread_idx "x" : i32
+  %i0 = simt.block_idx "x" : i32
+  %i1 = simt.block_idx "y" : i32
+  %i2 = simt.thread_idx "x" : i32
   {widen}
-  %v = cuda.load %a[%k0, %k1, %k2 : {kinds}] : {source} -> i32
-  cuda.store %v, %out[%k0, %k1, %k2 : {kinds}] : i32, {out}
-  cuda.return
+  %v = simt.load %a[%k0, %k1, %k2 : {kinds}] : {source} -> i32
+  simt.store %v, %out[%k0, %k1, %k2 : {kinds}] : i32, {out}
+  simt.return
 }}"""
 
 
@@ -87,16 +87,16 @@ def test_only_used_parts_of_a_tensor_are_parameters():
 
 def test_parameters_lie_at_their_natural_alignment_in_order():
     kind = tensor("f32")
-    text = f"""cuda.kernel @kernel(%unused : i64, %flag : i1, %a : {kind}, %small : i16, %x : f64, %n : i32) {{
+    text = f"""simt.kernel @kernel(%unused : i64, %flag : i1, %a : {kind}, %small : i16, %x : f64, %n : i32) {{
   %zero = arith.constant 0 : i32
-  %size = cuda.dim %a[0] : {kind} -> i32
+  %size = simt.dim %a[0] : {kind} -> i32
   %sum = arith.addi %size, %n : i32
   %w = arith.extsi %small : i16 to i32
   %sum2 = arith.addi %sum, %w : i32
   %y = arith.truncf %x : f64 to f32
   %z = arith.select %flag, %y, %y : f32
-  cuda.store %z, %a[%sum2 : i32] : f32, {kind}
-  cuda.return
+  simt.store %z, %a[%sum2 : i32] : f32, {kind}
+  simt.return
 }}"""
     (kernel,) = kernels_of(parse_module(text))
     listed = [(p.argument, p.part, p.llvm_type, p.offset_bytes) for p in kernel_parameters(kernel)]
@@ -111,24 +111,24 @@ def test_parameters_lie_at_their_natural_alignment_in_order():
 
 
 def test_static_dims_are_constants_and_no_parameters():
-    kind = "!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>"
-    text = f"""cuda.kernel @kernel(%a : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
-  %four = cuda.dim %a[1] : {kind} -> i32
-  %v = cuda.load %a[%i, %four : i32, i32] : {kind} -> f32
-  cuda.store %v, %a[%i, %i : i32, i32] : f32, {kind}
-  cuda.return
+    kind = "!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>"
+    text = f"""simt.kernel @kernel(%a : {kind}) {{
+  %i = simt.thread_idx "x" : i32
+  %four = simt.dim %a[1] : {kind} -> i32
+  %v = simt.load %a[%i, %four : i32, i32] : {kind} -> f32
+  simt.store %v, %a[%i, %i : i32, i32] : f32, {kind}
+  simt.return
 }}"""
     assert parts(text) == [(0, "pointer", 0)]
 
 
 def test_bools_are_bytes_in_memory_and_any_nonzero_byte_is_true():
     kind = tensor("i1")
-    text = f"""cuda.kernel @kernel(%a : {kind}, %out : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
-  %v = cuda.load %a[%i : i32] : {kind} -> i1
-  cuda.store %v, %out[%i : i32] : i1, {kind}
-  cuda.return
+    text = f"""simt.kernel @kernel(%a : {kind}, %out : {kind}) {{
+  %i = simt.thread_idx "x" : i32
+  %v = simt.load %a[%i : i32] : {kind} -> i1
+  simt.store %v, %out[%i : i32] : i1, {kind}
+  simt.return
 }}"""
     source = np.array([0, 1, 2, 128, 255], np.uint8)
     out = np.full(5, 9, np.uint8)
@@ -137,12 +137,12 @@ def test_bools_are_bytes_in_memory_and_any_nonzero_byte_is_true():
 
 
 def test_a_tensor_of_rank_zero_is_one_element():
-    kind = "!cuda.tensor<f64, [], contiguous, global, dims 32, offsets 64, align 8>"
-    text = f"""cuda.kernel @kernel(%a : {kind}) {{
-  %v = cuda.load %a[] : {kind} -> f64
+    kind = "!simt.tensor<f64, [], contiguous, global, dims 32, offsets 64, align 8>"
+    text = f"""simt.kernel @kernel(%a : {kind}) {{
+  %v = simt.load %a[] : {kind} -> f64
   %w = arith.addf %v, %v : f64
-  cuda.store %w, %a[] : f64, {kind}
-  cuda.return
+  simt.store %w, %a[] : f64, {kind}
+  simt.return
 }}"""
     value = np.array(1.5)
     CpuKernel(text, level=1)((1,), (1,), value)
@@ -158,13 +158,13 @@ def test_users_tensors_are_never_marked_noalias_or_readonly():
 
 def test_overlapping_arguments_see_each_others_writes():
     kind = tensor("i32")
-    text = f"""cuda.kernel @kernel(%a : {kind}, %b : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
+    text = f"""simt.kernel @kernel(%a : {kind}, %b : {kind}) {{
+  %i = simt.thread_idx "x" : i32
   %one = arith.constant 1 : i32
-  %v = cuda.load %a[%i : i32] : {kind} -> i32
+  %v = simt.load %a[%i : i32] : {kind} -> i32
   %w = arith.addi %v, %one : i32
-  cuda.store %w, %b[%i : i32] : i32, {kind}
-  cuda.return
+  simt.store %w, %b[%i : i32] : i32, {kind}
+  simt.return
 }}"""
     whole = np.zeros(65, np.int32)
     CpuKernel(text)((1,), (64,), whole[:64], whole[1:])

@@ -26,9 +26,9 @@ def test_an_intrinsic_that_is_not_allowed_is_refused_before_llvm_sees_it():
 
 
 def test_an_operation_without_a_row_is_refused_by_name():
-    text = """cuda.kernel @kernel(%n : i32) {
+    text = """simt.kernel @kernel(%n : i32) {
   %a, %b = arith.addui_extended %n, %n : i32, i1
-  cuda.return
+  simt.return
 }"""
     with pytest.raises(
         InternalCompilerError, match=r"arith\.addui_extended cannot be compiled for cpu"

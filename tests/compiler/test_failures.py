@@ -65,12 +65,12 @@ def test_a_defect_of_any_stage_is_reported_once_with_place_and_stage(stage, monk
 
 def test_a_defect_while_printing_names_the_line_that_was_printed(monkeypatch):
     from weft.backends.cpu.lowering import tables
-    from weft.dialects.cuda.memory import StoreOp
+    from weft.dialects.simt.memory import StoreOp
 
     monkeypatch.setitem(tables.KERNEL_ROWS, StoreOp, broken)
     with pytest.raises(InternalCompilerError) as caught:
         weft.compile(make_double(), np.ones(4, np.float32))
-    assert caught.value.message == "printing cuda.store as LLVM failed with KeyError: 'layout'"
+    assert caught.value.message == "printing simt.store as LLVM failed with KeyError: 'layout'"
     assert "a[i] = a[i] * 2\n" in str(caught.value)
 
 

@@ -63,7 +63,7 @@ def test_a_defect_of_weft_stays_one_where_hooks_only_look(monkeypatch):
 def test_a_hook_may_change_what_still_compiles():
     def renames(module):
         for operation in module.walk():
-            if operation.name == "cuda.kernel":
+            if operation.name == "simt.kernel":
                 operation.attributes["mine"] = operation.attributes.get("mine") or weft_unit()
 
     fn = weft.compile(double, post_compile_hooks=[renames])

@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 import weft
 from weft.config import override
 from weft.dialects.context import make_context
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+from weft.dialects.simt.kernel import KernelOp, ReturnOp
 
 F32 = weft.Tensor[weft.f32, ("n",)]
 factor = 2.0
@@ -310,7 +310,7 @@ def test_a_cuda_function_refuses_cpu_tensors():
 
 
 def test_inspection_needs_no_option(compiled):
-    assert "cuda.kernel @scale_kernel" in compiled.ir_module
+    assert "simt.kernel @scale_kernel" in compiled.ir_module
     assert "ffi.func" in compiled.ir_module
     assert "define i32 @weft.kernel.scale_kernel" in compiled.llvm_ir
     assert "__tvm_ffi_scale" in compiled.host_llvm_ir

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pytest
     from xdsl.dialects.builtin import ModuleOp
 
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 KERNELS_OF_A_MODULE = 40

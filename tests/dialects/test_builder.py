@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, NameLoc, UnknownL
 from xdsl.ir import Block
 
 from weft.dialects.builder import Builder, source_location
-from weft.dialects.cuda.grid import ThreadIdxOp
+from weft.dialects.simt.grid import ThreadIdxOp
 from weft.location import SourceLocation
 
 
@@ -47,7 +47,7 @@ def test_shared_operations_stand_before_all_others():
         second = builder.entry_operation(ThreadIdxOp("x"), "x", key="x")
     assert first is second is builder.shared_operation("x")
     assert builder.shared_operation("y") is None
-    assert names(block) == ["arith.constant", "cuda.thread_idx", "arith.addi"]
+    assert names(block) == ["arith.constant", "simt.thread_idx", "arith.addi"]
     assert names(inner) == []
     assert first.result.name_hint == "x"
 
@@ -56,7 +56,7 @@ def test_without_a_key_each_operation_is_its_own():
     block, builder = make()
     builder.entry_operation(ThreadIdxOp("x"))
     builder.entry_operation(ThreadIdxOp("x"))
-    assert names(block) == ["cuda.thread_idx"] * 2
+    assert names(block) == ["simt.thread_idx"] * 2
 
 
 def test_taking_back_keeps_shared_operations_even_in_an_empty_entry_block():

@@ -63,7 +63,7 @@ def test_importing_the_dialects_reads_no_text_of_theirs():
         "read = []\n"
         "original = module.FormatProgram.from_str\n"
         "module.FormatProgram.from_str = lambda *given: read.append(given) or original(*given)\n"
-        "import weft.dialects.cuda, weft.dialects.ffi\n"
+        "import weft.dialects.simt, weft.dialects.ffi\n"
         "assert not read, read\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -40,10 +40,16 @@ def pattern(error: CallError) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
 
 
+def source_of(name: str) -> str:
+    """The text of a file of native/python, in whichever of its rooms it is."""
+    (path,) = (NATIVE / "python").rglob(f"{name}.cpp")
+    return path.read_text()
+
+
 def raised(name: str) -> list[tuple[str, str]]:
     """Exception and message, with holes as `…`, of each refusal in a file of native/python."""
     found = []
-    for match in RAISED.finditer((NATIVE / "python" / f"{name}.cpp").read_text()):
+    for match in RAISED.finditer(source_of(name)):
         text = "".join(re.findall(LITERAL, match["text"])).replace('\\"', '"')
         found.append(
             (match["exception"] or "TypeError", re.sub(r"%(?:l*[du]|zd|[sURS])", "…", text))
@@ -55,7 +61,7 @@ def raised(name: str) -> list[tuple[str, str]]:
 def words_of(folder: str) -> set[str]:
     """The words in the texts of a folder's files; sentences may be put together from several."""
     found: set[str] = set()
-    for path in (NATIVE / folder).glob("*.cpp"):
+    for path in (NATIVE / folder).rglob("*.cpp"):
         for text in re.findall(LITERAL, path.read_text()):
             found |= set(re.findall(r"\w{3,}", text))
     return found

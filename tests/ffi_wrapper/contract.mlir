@@ -14,7 +14,7 @@
     %0 = ffi.bind_dim %a[2] "" width 32 divisibility 1
     %s = ffi.bind_stride %a[0] "s" width 32 divisibility 2
     ffi.check_stride %a[1] is 4
-    %a_tensor = ffi.as_tensor %a : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>
+    %a_tensor = ffi.as_tensor %a : !simt.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>
     %b = ffi.decode_tensor 1 "b"
     ffi.check %b "data"
     ffi.check %b "rank" is 3
@@ -26,7 +26,7 @@
     ffi.check_dim %b[2] is 4
     ffi.check_stride %b[0] equals %s
     ffi.check_stride %b[2] is 1
-    %b_tensor = ffi.as_tensor %b : !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>
+    %b_tensor = ffi.as_tensor %b : !simt.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>
     %c = ffi.decode_tensor 2 "c"
     ffi.check %c "data"
     ffi.check %c "rank" is 1
@@ -36,11 +36,11 @@
     ffi.check %c "alignment" is 4
     ffi.check_dim %c[0] equals %n
     ffi.check_layout %c "contiguous" of "Tensor[f32, (n,)]"
-    %c_tensor = ffi.as_tensor %c : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
+    %c_tensor = ffi.as_tensor %c : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
     %alpha = ffi.decode_scalar 3 "alpha" as "bf16" : bf16
     ffi.decode_none 4 "nothing"
     %stream = ffi.decode_stream 5 "stream"
-    %address = ffi.decode_pointer 6 "address" of "Pointer[f32]" : !cuda.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>
+    %address = ffi.decode_pointer 6 "address" of "Pointer[f32]" : !simt.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>
     %size = ffi.decode_shape 7 "size" rank 2
     ffi.check_dim %size[0] equals %n
     ffi.check_dim %size[1] is 4
@@ -55,9 +55,9 @@
     ffi.check %3 "alignment" is 4
     ffi.check_dim %3[0] equals %n
     ffi.check_layout %3 "contiguous" of "Tensor[f32, (n,)]"
-    %4 = ffi.as_tensor %3 : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
+    %4 = ffi.as_tensor %3 : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>
     %5 = ffi.decode_scalar 1 "box[1]" in %box as "i32" : i32
     %own = ffi.environment_stream of %device
-    %6 = ffi.device_guard @f(%a_tensor, %b_tensor, %c_tensor, %alpha, %stream, %address, %2, %4, %5, %own : !cuda.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>, !cuda.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, bf16, !cuda.stream, !cuda.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>, i32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, i32, !cuda.stream) device %device stream %stream -> bf16
+    %6 = ffi.device_guard @f(%a_tensor, %b_tensor, %c_tensor, %alpha, %stream, %address, %2, %4, %5, %own : !simt.tensor<i8, [?, 4, ?], strided, global, dims 32, offsets 64, align 16>, !simt.tensor<i8, [?, ?, 4], inner, global, dims 32, offsets 64, align 1>, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, bf16, !simt.stream, !simt.tensor<f32, [*], contiguous, global, dims 64, offsets 64, align 4>, i32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>, i32, !simt.stream) device %device stream %stream -> bf16
     ffi.return values %6 : bf16 tensors %c as [{value = 0 : i64, dtype = "bf16"}, {argument = "c"}, unit]
   }

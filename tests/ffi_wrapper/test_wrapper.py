@@ -60,7 +60,7 @@ ADD_ONE = """\
     ffi.device_guard @add_one(%a_tensor, %b_tensor : TYPE, TYPE)
     ffi.return
   }
-""".replace("TYPE", "!cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>")
+""".replace("TYPE", "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 32, align 4>")
 
 
 def everything() -> ModuleOp:

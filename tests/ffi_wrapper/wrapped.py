@@ -25,8 +25,8 @@ from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.llvm.optimize import emit_object, parse
 from weft.codegen.tables import HOST_FUNCTION
 from weft.compiler.call_plan import make_call_plan
-from weft.dialects.cuda.memory import DimOp, StrideOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
+from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.ffi.library import find_ffi_library, open_ffi_library
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.language.ir_types import ir_type_of

@@ -12,11 +12,11 @@ import struct
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Float32Type, IntegerType
 
-from weft.dialects.cuda.kernel import ReturnOp
+from weft.dialects.simt.kernel import ReturnOp
 
 
 class AssertionFails(Exception):
-    """A `cuda.assert` did not hold."""
+    """A `simt.assert` did not hold."""
 
 
 def signed(value: int, bits: int) -> int:

@@ -34,7 +34,7 @@ def after_a_return(a):
 
 
 def test_a_barrier_behind_an_early_return_is_reached_by_the_others_only():
-    assert paths(after_a_return, "cuda.barrier") == ["else"]
+    assert paths(after_a_return, "simt.barrier") == ["else"]
 
 
 def after_a_return_in_a_loop(a):
@@ -46,7 +46,7 @@ def after_a_return_in_a_loop(a):
 
 
 def test_a_barrier_behind_a_loop_with_a_return_is_reached_by_those_that_did_not_return():
-    inside, behind = paths(after_a_return_in_a_loop, "cuda.barrier")
+    inside, behind = paths(after_a_return_in_a_loop, "simt.barrier")
     assert inside in ("do else", "do if", "do if if", "do else if")
     assert behind == "if"
 
@@ -112,7 +112,7 @@ def after_a_break(a):
 
 
 def test_a_barrier_behind_a_loop_with_a_break_is_reached_by_all():
-    inside, behind = paths(after_a_break, "cuda.barrier")
+    inside, behind = paths(after_a_break, "simt.barrier")
     assert inside.startswith("do ")
     assert behind == ""
 
@@ -125,7 +125,7 @@ def after_a_continue(a):
 
 
 def test_a_barrier_behind_a_continue_is_skipped_by_those_that_continue():
-    (path,) = paths(after_a_continue, "cuda.barrier")
+    (path,) = paths(after_a_continue, "simt.barrier")
     assert path == "for else"
 
 
@@ -137,7 +137,7 @@ def in_both_branches(a):
 
 
 def test_barriers_of_two_branches_stay_two():
-    assert paths(in_both_branches, "cuda.barrier") == ["if", "else"]
+    assert paths(in_both_branches, "simt.barrier") == ["if", "else"]
 
 
 def in_a_condition(a):
@@ -146,7 +146,7 @@ def in_a_condition(a):
 
 
 def test_a_barrier_in_a_condition_runs_in_every_round():
-    assert paths(in_a_condition, "cuda.barrier_reduce") == ["while"]
+    assert paths(in_a_condition, "simt.barrier_reduce") == ["while"]
 
 
 def behind_and(a):
@@ -167,7 +167,7 @@ def in_a_conditional_expression(a):
     [(behind_and, "vote"), (behind_or, "vote"), (in_a_conditional_expression, "shuffle")],
 )
 def test_a_collective_that_may_be_skipped_is_not_run_early(function, operation):
-    (path,) = paths(function, f"cuda.{operation}")
+    (path,) = paths(function, f"simt.{operation}")
     assert path in ("if", "else")
 
 
@@ -177,7 +177,7 @@ def unrolled(a):
 
 
 def test_an_unrolled_barrier_is_as_many():
-    assert ops(kernel_text(unrolled), "cuda.barrier") == {"cuda.barrier": 3}
+    assert ops(kernel_text(unrolled), "simt.barrier") == {"simt.barrier": 3}
 
 
 def exchange(a, i):
@@ -209,7 +209,7 @@ def unused(a):
     ("function", "count"), [(in_a_helper_and_a_loop, 1), (twice, 2), (unused, 0)]
 )
 def test_each_call_in_the_source_makes_one_shared_array(function, count):
-    assert ops(kernel_text(function), "cuda.shared") == {"cuda.shared": count}
+    assert ops(kernel_text(function), "simt.shared") == {"simt.shared": count}
 
 
 def only_reads(a, b):
@@ -230,4 +230,4 @@ def each_time(a):
 
 
 def test_a_clock_is_read_each_time():
-    assert ops(kernel_text(each_time), "cuda.timer") == {"cuda.timer": 2}
+    assert ops(kernel_text(each_time), "simt.timer") == {"simt.timer": 2}

@@ -199,7 +199,7 @@ def loading_condition(a, b):
 
 def test_a_load_behind_and_is_only_done_where_it_is_asked_for():
     text = kernel_text(loading_condition, F32, F32)
-    first = text[text.index("scf.if") : text.index("cuda.load")]
+    first = text[text.index("scf.if") : text.index("simt.load")]
     assert "{" in first
     assert ops(text, "scf.if", "arith.andi") == {"scf.if": 2, "arith.andi": 0}
 
@@ -212,10 +212,10 @@ def grid_stride(a, b):
 
 def test_a_grid_stride_is_known_to_be_positive():
     text = kernel_text(grid_stride, F32, F32)
-    assert ops(text, "scf.for", "arith.select", "cuda.assert") == {
+    assert ops(text, "scf.for", "arith.select", "simt.assert") == {
         "scf.for": 1,
         "arith.select": 0,
-        "cuda.assert": 0,
+        "simt.assert": 0,
     }
 
 
@@ -269,9 +269,9 @@ def empty_range(a):
 
 
 def test_a_range_that_is_empty_leaves_nothing():
-    assert ops(kernel_text(empty_range, F32), "scf.for", "cuda.store") == {
+    assert ops(kernel_text(empty_range, F32), "scf.for", "simt.store") == {
         "scf.for": 0,
-        "cuda.store": 0,
+        "simt.store": 0,
     }
 
 
@@ -282,7 +282,7 @@ def unrolled(a):
 
 def test_a_static_range_unrolls():
     text = kernel_text(unrolled, F32)
-    assert ops(text, "scf.for", "cuda.store") == {"scf.for": 0, "cuda.store": 3}
+    assert ops(text, "scf.for", "simt.store") == {"scf.for": 0, "simt.store": 3}
 
 
 def square(x):
@@ -297,7 +297,7 @@ def calls_square(a):
 def test_operations_keep_their_place_and_the_call_that_inlined_them():
     kernel = kernel_of(trace_kernel(calls_square, F32))
     (multiply,) = [op for op in kernel.walk() if op.name == "arith.mulf"]
-    (load,) = [op for op in kernel.walk() if op.name == "cuda.load"]
+    (load,) = [op for op in kernel.walk() if op.name == "simt.load"]
     first = calls_square.__code__.co_firstlineno
     line = square.__code__.co_firstlineno + 1
     assert load.location.line.data == first + 1
@@ -334,7 +334,7 @@ def local_array(a):
 
 
 def test_a_local_array_is_made_once():
-    assert ops(kernel_text(local_array, F32), "cuda.alloca") == {"cuda.alloca": 1}
+    assert ops(kernel_text(local_array, F32), "simt.alloca") == {"simt.alloca": 1}
 
 
 def names_of_all_kinds(a):

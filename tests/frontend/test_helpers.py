@@ -232,7 +232,7 @@ def uses_the_language(a):
 
 
 def test_a_helper_without_arguments_that_uses_the_language_is_inlined():
-    assert ops(kernel_text(uses_the_language, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
+    assert ops(kernel_text(uses_the_language, F32), "simt.thread_idx") == {"simt.thread_idx": 1}
 
 
 def typed(x: weft.f64, n: weft.i32 = 3):
@@ -253,7 +253,7 @@ def test_annotated_parameters_of_helpers_have_their_types():
 
 
 def test_a_lambda_can_be_a_kernel():
-    assert "cuda.kernel @lambda" in kernel_text(lambda a: weft.atomic_add(a, 0, 1), vector())
+    assert "simt.kernel @lambda" in kernel_text(lambda a: weft.atomic_add(a, 0, 1), vector())
 
 
 def replaced(a):
@@ -315,8 +315,8 @@ def uses_a_library(a):
 
 
 def test_a_helper_in_a_module_of_helpers_is_inlined():
-    assert ops(kernel_text(uses_a_library, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
-    assert ops(kernel_text(uses_library_inside, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
+    assert ops(kernel_text(uses_a_library, F32), "simt.thread_idx") == {"simt.thread_idx": 1}
+    assert ops(kernel_text(uses_library_inside, F32), "simt.thread_idx") == {"simt.thread_idx": 1}
 
 
 def library_place():

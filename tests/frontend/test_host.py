@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from tests.frontend.tracing import kernel_of, ops, shortened, trace_host, vector
-from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.errors import SignatureError
 
 F32 = vector(weft.f32)
@@ -238,7 +238,7 @@ def test_static_dims_are_constants_in_host_and_kernel():
         kernel_of(trace_host(static_dims, weft.fake_tensor(weft.f32, (16, None), "strided")))
     )
     assert "[16, ?], strided" in text
-    assert "cuda.dim" not in text
+    assert "simt.dim" not in text
 
 
 def returns_nothing(a):
@@ -307,7 +307,7 @@ def environment_stream(a, stream):
 
 def test_the_environments_stream_is_an_argument_of_the_host_function():
     traced = trace_host(environment_stream, F32, weft.environment_stream(), target="cuda")
-    assert "!cuda.stream" in str(traced.module)
+    assert "!simt.stream" in str(traced.module)
 
 
 def test_a_missing_argument_is_the_signatures_error():

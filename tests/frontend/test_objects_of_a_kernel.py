@@ -218,7 +218,7 @@ def recorded(work: Callable[[Any], object], make: Callable[[Any], Any]) -> dict[
         work(p)
         out[0] = 1.0
 
-    return ops(kernel_text(kernel, WORDS, F32), "cuda.timer", "cuda.record", "cuda.store")
+    return ops(kernel_text(kernel, WORDS, F32), "simt.timer", "simt.record", "simt.store")
 
 
 @pytest.mark.parametrize("make", [lane, tirx])
@@ -261,7 +261,7 @@ def test_an_index_reaches_a_helper(work: Callable[[Any], Any]):
     def kernel(out):
         out[0] = weft.f32(work(weft.thread_idx))
 
-    assert ops(kernel_text(kernel, F32), "cuda.thread_idx") == {"cuda.thread_idx": 1}
+    assert ops(kernel_text(kernel, F32), "simt.thread_idx") == {"simt.thread_idx": 1}
 
 
 def of_key_x(table):
@@ -306,7 +306,7 @@ def test_operations_and_functions_of_the_language_reach_a_helper(
         work()
         out[0] = 1.0
 
-    assert ops(kernel_text(kernel, F32), "cuda.barrier") == {"cuda.barrier": count}
+    assert ops(kernel_text(kernel, F32), "simt.barrier") == {"simt.barrier": count}
 
 
 def test_a_table_of_operations_reaches_a_helper():
@@ -314,8 +314,8 @@ def test_a_table_of_operations_reaches_a_helper():
         of_table(TABLE)
         out[0] = weft.f32(of_key_x({"p": (INDICES[0], 1)}))
 
-    found = ops(kernel_text(kernel, F32), "cuda.barrier", "cuda.thread_idx")
-    assert found == {"cuda.barrier": 2, "cuda.thread_idx": 1}
+    found = ops(kernel_text(kernel, F32), "simt.barrier", "simt.thread_idx")
+    assert found == {"simt.barrier": 2, "simt.thread_idx": 1}
 
 
 def plain(table, *, key):

@@ -10,7 +10,7 @@ import re
 import weft
 from tests.frontend.interpreter import Interpreter
 from weft.arguments.signature import infer_signature
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.simt.kernel import KernelOp
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.types.dtype import DType

@@ -25,7 +25,7 @@ def test_an_element_is_loaded_and_stored_in_its_type(dtype):
     element = load(trace.builder, tensor, 0)
     assert element.dtype is dtype
     store(trace.builder, tensor, 1, element)
-    assert trace.names == ["cuda.load", "cuda.store"]
+    assert trace.names == ["simt.load", "simt.store"]
     trace.verify()
 
 
@@ -53,8 +53,8 @@ def test_every_rank_is_indexed_by_as_many_integers(rank):
 def test_an_index_becomes_i32_or_i64(dtype, conversion, index):
     trace = Trace()
     load(trace.builder, trace.tensor(types.f32), trace.scalar(types.dtype_named(dtype)))
-    assert trace.names == [*conversion, "cuda.load"]
-    assert f" : {index}] : !cuda.tensor" in trace.verify()
+    assert trace.names == [*conversion, "simt.load"]
+    assert f" : {index}] : !simt.tensor" in trace.verify()
 
 
 def test_a_constant_index_is_i32_unless_it_does_not_fit():
@@ -144,7 +144,7 @@ def test_a_store_converts_what_loses_nothing():
     trace = Trace()
     store(trace.builder, trace.tensor(types.f64), 0, trace.scalar(types.i32))
     store(trace.builder, trace.tensor(types.f8e4m3), 0, 0.5)
-    assert trace.names == ["arith.sitofp", "cuda.store", "cuda.store"]
+    assert trace.names == ["arith.sitofp", "simt.store", "simt.store"]
     trace.verify()
 
 
@@ -178,8 +178,8 @@ def test_a_dim_is_emitted_once_at_the_start_of_the_function():
     first = attribute(trace.builder, tensor, "shape")
     second = attribute(trace.builder, tensor, "shape")
     assert [dim.ssa for dim in first] == [dim.ssa for dim in second]
-    assert trace.names == ["cuda.dim", "cuda.dim", "cuda.store"]
-    assert "%a_dim1 = cuda.dim" in trace.verify()
+    assert trace.names == ["simt.dim", "simt.dim", "simt.store"]
+    assert "%a_dim1 = simt.dim" in trace.verify()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.language.tracing import Trace
-from weft.dialects.cuda.memory import MEMORY_ORDERS, MEMORY_SCOPES
+from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.memory.atomics import ATOMIC_DTYPES
@@ -86,13 +86,13 @@ def test_an_unknown_order_or_scope_lists_those_there_are(keywords, code, text):
 def test_maximum_compares_by_the_sign_of_the_elements(dtype, kind):
     trace = Trace()
     atomic("max", trace, trace.tensor(dtype), 0, 1)
-    assert f'cuda.atomic_rmw "{kind}"' in trace.verify()
+    assert f'simt.atomic_rmw "{kind}"' in trace.verify()
 
 
 def test_floats_are_subtracted_by_adding_the_negated_value():
     trace = Trace()
     atomic("sub", trace, trace.tensor(types.f32), 0, trace.scalar(types.f32))
-    assert trace.names == ["arith.negf", "cuda.atomic_rmw"]
+    assert trace.names == ["arith.negf", "simt.atomic_rmw"]
     assert '"add"' in trace.verify()
 
 

@@ -12,11 +12,11 @@ from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
 PLAIN = {
-    "sync_threads": "cuda.barrier",
-    "sync_grid": "cuda.grid_barrier",
-    "fence_block": 'cuda.fence "block"',
-    "fence_device": 'cuda.fence "device"',
-    "fence_system": 'cuda.fence "system"',
+    "sync_threads": "simt.barrier",
+    "sync_grid": "simt.grid_barrier",
+    "fence_block": 'simt.fence "block"',
+    "fence_device": 'simt.fence "device"',
+    "fence_system": 'simt.fence "system"',
 }
 
 
@@ -34,13 +34,13 @@ def test_a_reducing_barrier_takes_any_number_by_its_truth(kind, result, dtype):
     trace = Trace()
     found = resolve(f"sync_threads_{kind}").emit(trace.builder, trace.scalar(dtype))
     assert found.dtype.name == result
-    assert f'cuda.barrier_reduce "{kind}"' in trace.verify()
+    assert f'simt.barrier_reduce "{kind}"' in trace.verify()
 
 
 def test_a_constant_predicate_still_waits():
     trace = Trace()
     resolve("sync_threads_count").emit(trace.builder, True)
-    assert trace.names == ["cuda.barrier_reduce"]
+    assert trace.names == ["simt.barrier_reduce"]
 
 
 def test_a_predicate_that_is_no_number_is_refused():
@@ -53,7 +53,7 @@ def test_the_default_mask_is_all_lanes():
     trace = Trace()
     resolve("sync_warp").emit(trace.builder)
     assert trace.constants == ["-1 : i32"]
-    assert "cuda.warp_barrier" in trace.verify()
+    assert "simt.warp_barrier" in trace.verify()
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.language.tracing import Trace
-from weft.dialects.cuda.debug import PrintfOp
+from weft.dialects.simt.debug import PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language import resolve
 from weft.language.builtins import BUILTINS
@@ -172,7 +172,7 @@ def test_at_most_32_arguments_are_printed():
 def test_an_assertion_takes_any_number(dtype):
     trace = Trace()
     emit_assert(trace.builder, trace.scalar(dtype), "a[i] > 0")
-    assert trace.names[-1] == "cuda.assert"
+    assert trace.names[-1] == "simt.assert"
     assert '"a[i] > 0"' in trace.verify()
 
 
@@ -185,7 +185,7 @@ def test_an_assertion_that_holds_at_compile_time_leaves_nothing():
 def test_an_assertion_that_is_false_at_compile_time_fails_when_reached():
     trace = Trace()
     emit_assert(trace.builder, False, "unreachable")
-    assert trace.names == ["cuda.assert"]
+    assert trace.names == ["simt.assert"]
 
 
 def test_a_tensor_is_no_condition():

@@ -34,7 +34,7 @@ def test_a_coordinate_is_read_once_even_if_asked_for_in_a_branch():
     second = attribute(trace.builder, resolve("thread_idx"), "x")
     assert first.ssa is second.ssa
     assert list(branch.ops) == []
-    assert trace.names == ["cuda.thread_idx", "arith.addi"]
+    assert trace.names == ["simt.thread_idx", "arith.addi"]
 
 
 @pytest.mark.parametrize("name", COORDINATES)

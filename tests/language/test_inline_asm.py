@@ -24,7 +24,7 @@ def test_results_are_as_many_and_of_the_types_that_were_asked_for():
         result=(types.u32, types.f32),
     )
     assert [part.dtype for part in pair] == [types.u32, types.f32]
-    assert trace.names == ["cuda.inline_ptx"] * 3
+    assert trace.names == ["nvgpu.inline_ptx"] * 3
     trace.verify()
 
 

@@ -21,7 +21,7 @@ def test_a_local_array_is_read_and_written_like_a_tensor(dtype):
     trace = Trace()
     array = local.emit(trace.builder, (2, 3), dtype)
     store(trace.builder, array, (1, 2), load(trace.builder, array, (0, 0)))
-    assert trace.names == ["cuda.alloca", "cuda.load", "cuda.store"]
+    assert trace.names == ["simt.alloca", "simt.load", "simt.store"]
     assert "[2, 3], contiguous, local" in trace.verify()
 
 
@@ -39,7 +39,7 @@ def test_each_call_makes_an_array_at_the_start_of_the_function():
         first, second = (local.emit(trace.builder, 4, types.f32) for _ in range(2))
     assert first.ssa is not second.ssa
     assert list(branch.ops) == []
-    assert trace.names == ["cuda.alloca", "cuda.alloca"]
+    assert trace.names == ["simt.alloca", "simt.alloca"]
 
 
 def test_a_shape_known_at_run_time_only_is_refused():

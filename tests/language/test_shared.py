@@ -26,7 +26,7 @@ def test_a_shared_array_is_read_and_written_like_a_tensor(dtype):
     trace = Trace()
     array = shared.emit(trace.builder, (2, 3), dtype)
     store(trace.builder, array, (1, 2), load(trace.builder, array, (0, 0)))
-    assert trace.names == ["cuda.shared", "cuda.load", "cuda.store"]
+    assert trace.names == ["simt.shared", "simt.load", "simt.store"]
     assert "[2, 3], contiguous, shared" in trace.verify()
 
 
@@ -43,7 +43,7 @@ def test_each_call_makes_an_array_at_the_start_of_the_function():
         first, second = (shared.emit(trace.builder, 4, types.f32) for _ in range(2))
     assert first.ssa is not second.ssa
     assert list(branch.ops) == []
-    assert trace.names == ["cuda.shared", "cuda.shared"]
+    assert trace.names == ["simt.shared", "simt.shared"]
 
 
 @pytest.mark.parametrize(("kind", "dtype"), ATOMIC, ids=str)
@@ -85,13 +85,13 @@ def test_a_dynamic_shape_may_be_known_at_run_time_only():
     assert array.type.dims == (-1, 4)
     assert attribute(trace.builder, array, "shape")[1] == 4
     load(trace.builder, array, (0, trace.scalar(types.i32)))
-    assert "cuda.dynamic_shared %" in trace.verify()
+    assert "simt.dynamic_shared %" in trace.verify()
 
 
 def test_a_dynamic_offset_may_be_known_at_run_time_only():
     trace = Trace()
     dynamic.emit(trace.builder, 4, types.i8, trace.scalar(types.i32))
-    assert trace.names == ["arith.extsi", "cuda.dynamic_shared"]
+    assert trace.names == ["arith.extsi", "simt.dynamic_shared"]
     trace.verify()
 
 

@@ -12,7 +12,7 @@ from weft.arguments.none import NoneKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.cuda.types import StreamType
+from weft.dialects.simt.types import StreamType
 from weft.language.ir_types import integer_type, ir_tensor_type, ir_type, ir_type_of
 from weft.language.values import Stream, describe, is_staged
 from weft.types import dtype as types
@@ -64,15 +64,15 @@ def test_integers_of_any_width_have_a_type():
     [
         (
             TensorKind(types.f32, (Dim("n"), 4)),
-            "!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>",
+            "!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>",
         ),
         (
             TensorKind(types.bool_, (Dim("n", width=64),), "strided", alignment_bytes=16),
-            "!cuda.tensor<i1, [?], strided, global, dims 64, offsets 64, align 16>",
+            "!simt.tensor<i1, [?], strided, global, dims 64, offsets 64, align 16>",
         ),
         (
             TensorKind(types.i8, (), "contiguous"),
-            "!cuda.tensor<i8, [], contiguous, global, dims 32, offsets 32, align 1>",
+            "!simt.tensor<i8, [], contiguous, global, dims 32, offsets 32, align 1>",
         ),
         (ScalarKind(types.u16), "i16"),
     ],

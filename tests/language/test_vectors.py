@@ -21,7 +21,7 @@ def test_a_vector_is_one_load_with_a_tuple_of_scalars():
     trace = Trace()
     elements = loaded(trace)
     assert [element.dtype for element in elements] == [types.f32] * 4
-    assert trace.names == ["cuda.load_vector"]
+    assert trace.names == ["simt.load_vector"]
     trace.verify()
 
 
@@ -31,7 +31,7 @@ def test_an_index_that_is_a_multiple_by_its_arithmetic_is_not_checked_again():
     loaded(trace, binary(trace.builder, "*", index, 4))
     shifted = binary(trace.builder, "+", binary(trace.builder, "*", index, 8), 12)
     loaded(trace, shifted)
-    assert "cuda.assert" not in trace.names
+    assert "simt.assert" not in trace.names
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 6), (-1, -1)], ids=str)
@@ -39,7 +39,7 @@ def test_what_is_not_known_is_checked_in_the_kernel(shape):
     trace = Trace()
     index = (trace.scalar(types.i32),) * len(shape)
     loaded(trace, index, count=2, shape=shape)
-    assert trace.names.count("cuda.assert") == (2 if shape == (-1, -1) else 1)
+    assert trace.names.count("simt.assert") == (2 if shape == (-1, -1) else 1)
     trace.verify()
 
 
@@ -74,7 +74,7 @@ def test_stored_values_convert_where_nothing_is_lost():
     trace = Trace()
     tensor = trace.tensor(types.f32, name="out", alignment_bytes=16)
     store_vector.emit(trace.builder, tensor, 0, (1, 2.5, trace.scalar(types.f16), 0))
-    assert trace.names[-1] == "cuda.store_vector"
+    assert trace.names[-1] == "simt.store_vector"
     trace.verify()
     with pytest.raises(TypeMismatchError, match="store_vector: value 1: out holds f32"):
         store_vector.emit(trace.builder, tensor, 0, (0.0, trace.scalar(types.f64)))

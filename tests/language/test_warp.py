@@ -25,14 +25,14 @@ def emit(name, trace, *arguments, **keywords):
 def test_a_shuffle_keeps_the_type_of_its_value(kind, dtype):
     trace = Trace()
     assert emit(f"shfl_{kind}", trace, trace.scalar(dtype), 1).dtype is dtype
-    assert f'cuda.shuffle "{kind}"' in trace.verify()
+    assert f'simt.shuffle "{kind}"' in trace.verify()
 
 
 def test_a_lane_of_any_integer_type_becomes_an_i32():
     trace = Trace()
     for dtype in (types.u8, types.i32, types.u32, types.i64):
         emit("shfl_idx", trace, trace.scalar(types.f32), trace.scalar(dtype))
-    assert trace.names.count("cuda.shuffle") == 4
+    assert trace.names.count("simt.shuffle") == 4
     trace.verify()
 
 
@@ -82,7 +82,7 @@ def test_a_vote_takes_any_number_by_its_truth(kind, result):
     trace = Trace()
     for dtype in (types.bool_, types.u64, types.f16):
         assert emit(kind, trace, trace.scalar(dtype)).dtype.name == result
-    assert trace.names.count("cuda.vote") == 3
+    assert trace.names.count("simt.vote") == 3
     trace.verify()
 
 
@@ -91,7 +91,7 @@ def test_a_vote_takes_any_number_by_its_truth(kind, result):
 def test_a_match_compares_the_bits_of_any_type(name, dtype):
     trace = Trace()
     assert emit(name, trace, trace.scalar(dtype)).dtype is types.u32
-    assert f": i{64 if dtype.bits == 64 else 32}\n" in trace.verify().partition("cuda.match")[2]
+    assert f": i{64 if dtype.bits == 64 else 32}\n" in trace.verify().partition("simt.match")[2]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -114,13 +114,13 @@ def test_a_reduction_has_the_type_that_arithmetic_gives(kind, dtype):
 def test_a_maximum_compares_by_the_sign_of_the_value(dtype, kind):
     trace = Trace()
     emit("warp_max", trace, trace.scalar(dtype))
-    assert f'cuda.warp_reduce "{kind}"' in trace.verify()
+    assert f'simt.warp_reduce "{kind}"' in trace.verify()
 
 
 def test_small_integers_are_exchanged_in_32_bits():
     trace = Trace()
     emit("warp_sum", trace, trace.scalar(types.i8))
-    assert trace.names == ["arith.extsi", "cuda.warp_reduce", "arith.trunci"]
+    assert trace.names == ["arith.extsi", "simt.warp_reduce", "arith.trunci"]
     trace.verify()
 
 
@@ -166,5 +166,5 @@ def test_lane_and_warp_are_read_once_per_function():
     for _ in range(2):
         assert emit("lane_id", trace).dtype is types.i32
         assert emit("warp_id", trace).dtype is types.i32
-    assert trace.names == ["cuda.lane_id", "cuda.warp_id"]
+    assert trace.names == ["simt.lane_id", "simt.warp_id"]
     trace.verify()

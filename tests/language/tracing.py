@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from weft.dialects.builder import Builder
 from weft.dialects.context import make_context
-from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.language.ir_types import ir_tensor_type, ir_type
 from weft.language.values import Scalar, Tensor
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-DRIVER = ROOT / "native" / "driver"
+DRIVER = ROOT / "native" / "driver" / "library"
 
 
 def find_cuda_header() -> Path | None:
@@ -30,7 +30,7 @@ PROGRAM = """
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
-#include "driver/driver_functions.h"
+#include "driver/library/driver_functions.h"
 template <typename T> constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 template <typename A, typename B> constexpr bool same() {{
   if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) return std::is_pointer_v<A> && std::is_pointer_v<B>;

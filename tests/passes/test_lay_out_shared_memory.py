@@ -13,7 +13,7 @@ from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 
 def shared(element, dims, align):
     shape = ", ".join(map(str, dims))
-    return f"!cuda.tensor<{element}, [{shape}], contiguous, shared, dims 32, offsets 32, align {align}>"
+    return f"!simt.tensor<{element}, [{shape}], contiguous, shared, dims 32, offsets 32, align {align}>"
 
 
 def laid_out(*kernels):
@@ -21,10 +21,10 @@ def laid_out(*kernels):
     texts = []
     for number, arrays in enumerate(kernels):
         lines = "\n".join(
-            f'%a{n} = cuda.shared : {shared(*array)} loc("k.py":{n + 10}:5)'
+            f'%a{n} = simt.shared : {shared(*array)} loc("k.py":{n + 10}:5)'
             for n, array in enumerate(arrays)
         )
-        texts.append(f"cuda.kernel @k{number}() {{\n{lines}\ncuda.return\n}}")
+        texts.append(f"simt.kernel @k{number}() {{\n{lines}\ncuda.return\n}}")
     module = Parser(make_context(), "\n".join(texts)).parse_module()
     lay_out_shared_memory(module)
     module.verify()
@@ -32,7 +32,7 @@ def laid_out(*kernels):
 
 
 def offsets(kernel):
-    return [op.offset.value.data for op in kernel.body.block.ops if op.name == "cuda.shared"]
+    return [op.offset.value.data for op in kernel.body.block.ops if op.name == "simt.shared"]
 
 
 def test_arrays_follow_each_other_in_the_order_of_the_program():

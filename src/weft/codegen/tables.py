@@ -18,8 +18,8 @@ from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.codegen.operations.memory import MEMORY, print_dim, print_stride
 from weft.codegen.operations.views import VIEWS, print_view
-from weft.dialects.cuda.memory import DimOp, StrideOp
-from weft.dialects.cuda.views import ViewOp
+from weft.dialects.simt.memory import DimOp, StrideOp
+from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -9,10 +9,11 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, math, scf
 
-from weft.dialects.cuda import CUDA
 from weft.dialects.ffi import FFI
+from weft.dialects.nvgpu import NVGPU
+from weft.dialects.simt import SIMT
 
-DIALECTS = (builtin.Builtin, func.Func, arith.Arith, math.Math, scf.Scf, CUDA, FFI)
+DIALECTS = (builtin.Builtin, func.Func, arith.Arith, math.Math, scf.Scf, SIMT, NVGPU, FFI)
 
 
 def make_context() -> Context:

@@ -15,7 +15,6 @@ from xdsl.ir import Block, Region
 
 from weft.blame import is_the_users
 from weft.dialects.builder import Builder
-from weft.dialects.cuda.kernel import LaunchExOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
 from weft.dialects.walk import walk
 from weft.errors import (

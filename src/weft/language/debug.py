@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looking inside a running kernel: ``printf`` and ``assert``.
 
-In: a C format string known at compile time with its arguments; a condition and its text. Out: `cuda.printf`,
-`cuda.assert`. Next: builtins.
+In: a C format string known at compile time with its arguments; a condition and its text. Out: `simt.printf`,
+`simt.assert`. Next: builtins.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from weft.dialects.cuda.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, convert, operand, truth

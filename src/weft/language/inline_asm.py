@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.cuda.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.constants import default_dtype

@@ -23,7 +23,7 @@ from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.cuda.types import DYNAMIC, UNBOUNDED, StreamType, TensorType
+from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, StreamType, TensorType
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def ir_type_of(kind: ArgumentKind) -> Attribute | None:
 
     Example:
         ``ir_type_of(TensorKind(types.f32, (Dim("n"), 4)))`` is
-        ``!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>``.
+        ``!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>``.
     """
     if isinstance(kind, TensorKind):
         return ir_tensor_type(

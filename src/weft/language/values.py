@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.simt.types import TensorType
 from weft.errors import TypeMismatchError, brief
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Stream(Staged):
     """A CUDA stream given to a host function; the CPU target ignores it.
 
     Attributes:
-        ssa: the value in the IR, a `!cuda.stream`.
+        ssa: the value in the IR, a `!simt.stream`.
     """
 
     __slots__ = ("ssa",)

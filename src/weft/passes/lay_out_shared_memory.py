@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the shared arrays of each kernel lie in the block's one buffer.
 
-In: a module whose kernels hold `cuda.shared`. Out: each with its `offset`; each kernel with the bytes of all its
+In: a module whose kernels hold `simt.shared`. Out: each with its `offset`; each kernel with the bytes of all its
 arrays as `weft.shared_memory_bytes`, which launches add to what they ask for. Next room: ffi_wrapper.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from weft.dialects.builder import source_location
-from weft.dialects.cuda.kernel import SHARED_MEMORY_BYTES, KernelOp
-from weft.dialects.cuda.shared import SharedOp
-from weft.dialects.cuda.types import array_bytes
+from weft.dialects.simt.kernel import SHARED_MEMORY_BYTES, KernelOp
+from weft.dialects.simt.shared import SharedOp
+from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import ValueRangeError
 from weft.language.memory.shared import MAX_SHARED_BYTES

@@ -188,7 +188,7 @@ class CompiledDetails:
         """The module of kernels, host function and wrapper; ``.generic()`` gives MLIR's generic form.
 
         Example:
-            >>> 'cuda.kernel @add_kernel' in fn.ir_module
+            >>> 'simt.kernel @add_kernel' in fn.ir_module
             True
         """
         return self._inspection.ir_module()

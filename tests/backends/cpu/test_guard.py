@@ -34,22 +34,22 @@ def kernel_text(conditions: str, growth: int = 1, negated: bool = False) -> str:
     """A kernel that writes 1 where `%c` holds and 2 where it does not; %i = base + growth * thread."""
     out = tensor("i32")
     inside, outside = ("%two", "%one") if negated else ("%one", "%two")
-    return f"""cuda.kernel @kernel(%out : {out}, %base : i32, %n : i32, %m : i32, %wide : i64) {{
+    return f"""simt.kernel @kernel(%out : {out}, %base : i32, %n : i32, %m : i32, %wide : i64) {{
   %one = arith.constant 1 : i32
   %two = arith.constant 2 : i32
   %growth = arith.constant {growth} : i32
   %true = arith.constant true
   %false = arith.constant false
-  %t = cuda.thread_idx "x" : i32
+  %t = simt.thread_idx "x" : i32
   %scaled = arith.muli %t, %growth : i32
   %i = arith.addi %base, %scaled : i32
   {conditions}
   scf.if %c {{
-    cuda.store {inside}, %out[%t : i32] : i32, {out}
+    simt.store {inside}, %out[%t : i32] : i32, {out}
   }} else {{
-    cuda.store {outside}, %out[%t : i32] : i32, {out}
+    simt.store {outside}, %out[%t : i32] : i32, {out}
   }}
-  cuda.return
+  simt.return
 }}"""
 
 
@@ -175,7 +175,7 @@ def test_a_guard_that_is_not_affine_is_left_to_each_thread():
 
 def test_an_early_return_is_split_as_well():
     text = kernel_text("%c = arith.cmpi sge, %i, %n : i32").replace(
-        "cuda.store %one, %out[%t : i32] : i32, " + tensor("i32"), ""
+        "simt.store %one, %out[%t : i32] : i32, " + tensor("i32"), ""
     )
     assert is_split(text)
     out = np.zeros(BLOCK, np.int32)
@@ -187,7 +187,7 @@ def test_an_early_return_is_split_as_well():
 def test_split_loops_have_no_mask_where_partial_stores_are_slow():
     machine = machine_of("x86-64-v3", "+avx2,+fma")
     text = kernel_text("%c = arith.cmpi slt, %i, %n : i32")
-    split = CpuKernel(text.split("else {")[0] + "\n  cuda.return\n}", machine)
+    split = CpuKernel(text.split("else {")[0] + "\n  simt.return\n}", machine)
     assert "llvm.masked.store" not in split.optimized
     assert "x i32>" in split.optimized
     varying = CpuKernel(kernel_text(VARYING), machine)
@@ -197,19 +197,19 @@ def test_split_loops_have_no_mask_where_partial_stores_are_slow():
 @pytest.mark.parametrize("block", [(5, 3, 2), (1, 7, 1), (64, 1, 4)])
 def test_every_thread_of_a_block_in_three_dimensions_runs_once(block: tuple[int, int, int]):
     out = tensor("i32")
-    text = f"""cuda.kernel @kernel(%out : {out}, %n : i32) {{
-  %x = cuda.thread_idx "x" : i32
-  %y = cuda.thread_idx "y" : i32
-  %z = cuda.thread_idx "z" : i32
-  %bx = cuda.block_dim "x" : i32
-  %by = cuda.block_dim "y" : i32
-  %b = cuda.block_idx "x" : i32
-  %b2 = cuda.block_idx "y" : i32
-  %gx = cuda.grid_dim "x" : i32
+    text = f"""simt.kernel @kernel(%out : {out}, %n : i32) {{
+  %x = simt.thread_idx "x" : i32
+  %y = simt.thread_idx "y" : i32
+  %z = simt.thread_idx "z" : i32
+  %bx = simt.block_dim "x" : i32
+  %by = simt.block_dim "y" : i32
+  %b = simt.block_idx "x" : i32
+  %b2 = simt.block_idx "y" : i32
+  %gx = simt.grid_dim "x" : i32
   %one = arith.constant 1 : i32
   %p = arith.muli %b2, %gx : i32
   %q = arith.addi %p, %b : i32
-  %bz = cuda.block_dim "z" : i32
+  %bz = simt.block_dim "z" : i32
   %r = arith.muli %q, %bz : i32
   %s = arith.addi %r, %z : i32
   %u = arith.muli %s, %by : i32
@@ -218,11 +218,11 @@ def test_every_thread_of_a_block_in_three_dimensions_runs_once(block: tuple[int,
   %i = arith.addi %w, %x : i32
   %c = arith.cmpi slt, %i, %n : i32
   scf.if %c {{
-    %old = cuda.load %out[%i : i32] : {out} -> i32
+    %old = simt.load %out[%i : i32] : {out} -> i32
     %new = arith.addi %old, %one : i32
-    cuda.store %new, %out[%i : i32] : i32, {out}
+    simt.store %new, %out[%i : i32] : i32, {out}
   }}
-  cuda.return
+  simt.return
 }}"""
     total = 3 * 2 * block[0] * block[1] * block[2]
     result = np.zeros(total + 8, np.int32)

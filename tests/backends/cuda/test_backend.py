@@ -22,20 +22,20 @@ F32 = tensor("f32")
 
 
 def kernel_text(body: str = "", attributes: str = "", name: str = "kernel") -> str:
-    return f"""cuda.kernel @{name}(%a : {F32}, %n : i32){attributes} {{
+    return f"""simt.kernel @{name}(%a : {F32}, %n : i32){attributes} {{
 {INDEX}
-  %value = cuda.load %a[%i : i32] : {F32} -> f32
+  %value = simt.load %a[%i : i32] : {F32} -> f32
   {body}
-  cuda.store %value, %a[%n : i32] : f32, {F32}
-  cuda.return
+  simt.store %value, %a[%n : i32] : f32, {F32}
+  simt.return
 }}"""
 
 
 HOST = f"""
-func.func @host(%a : {F32}, %n : i32, %stream : !cuda.stream) {{
+func.func @host(%a : {F32}, %n : i32, %stream : !simt.stream) {{
   %one = arith.constant 1 : i64
   %size = arith.constant 64 : i64
-  cuda.launch_ex @kernel grid(%one, %one, %one) block(%size, %one, %one) ATTRIBUTES
+  simt.launch_ex @kernel grid(%one, %one, %one) block(%size, %one, %one) ATTRIBUTES
   func.return
 }}"""
 
@@ -169,7 +169,7 @@ def test_a_tool_that_cannot_be_run_is_named(tool: str):
 
 
 def test_options_for_ptxas_reach_it():
-    body = f"%w = math.powf %value, %value : f32\n  cuda.store %w, %a[%i : i32] : f32, {F32}"
+    body = f"%w = math.powf %value, %value : f32\n  simt.store %w, %a[%i : i32] : f32, {F32}"
     free, _ = compiled(kernel_text(body))
     bound, _ = compiled(kernel_text(body), ptxas_options=("--maxrregcount=24",))
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
@@ -177,7 +177,7 @@ def test_options_for_ptxas_reach_it():
         compiled(kernel_text(), ptxas_options=("--no-such-option",))
 
 
-MANY_REGISTERS = f"%w = math.powf %value, %value : f32\n  cuda.store %w, %a[%i : i32] : f32, {F32}"
+MANY_REGISTERS = f"%w = math.powf %value, %value : f32\n  simt.store %w, %a[%i : i32] : f32, {F32}"
 BLOCK_OF_64 = " attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]}"
 
 
@@ -261,14 +261,14 @@ def test_names_that_ptx_cannot_have_are_spelt_out():
 
 def test_lines_are_directives_and_do_not_switch_optimisation_off():
     text = kernel_text().replace(
-        "cuda.load %a[%i : i32] : " + F32 + " -> f32",
-        "cuda.load %a[%i : i32] : " + F32 + ' -> f32 loc("/home/user/kernels.py":7:3)',
+        "simt.load %a[%i : i32] : " + F32 + " -> f32",
+        "simt.load %a[%i : i32] : " + F32 + ' -> f32 loc("/home/user/kernels.py":7:3)',
     )
     module = parse_module(text)
     for kernel in kernels_of(module):
         kernel.location = next(iter(kernel.body.block.ops)).location
     (kernel,) = kernels_of(module)
-    load = next(op for op in kernel.body.block.ops if op.name == "cuda.load")
+    load = next(op for op in kernel.body.block.ops if op.name == "simt.load")
     kernel.location = load.location
     machine = cuda_machine("sm_90a")
     ptx = emit_ptx(print_kernels(module, machine), machine, 3)
@@ -278,7 +278,7 @@ def test_lines_are_directives_and_do_not_switch_optimisation_off():
 
 def test_printf_goes_to_vprintf_with_aligned_arguments():
     text = kernel_text(
-        '%x = arith.extf %value : f32 to f64\n  cuda.printf "%d %g %d\\0A"(%i, %x, %n : i32, f64, i32)'
+        '%x = arith.extf %value : f32 to f64\n  simt.printf "%d %g %d\\0A"(%i, %x, %n : i32, f64, i32)'
     )
     llvm = print_kernels(parse_module(text), cuda_machine("sm_90a"))
     assert "declare i32 @vprintf(ptr, ptr)" in llvm
@@ -288,7 +288,7 @@ def test_printf_goes_to_vprintf_with_aligned_arguments():
 
 
 def test_assertions_are_off_unless_asked_for():
-    text = kernel_text('%c = arith.cmpi slt, %i, %n : i32\n  cuda.assert %c, "i < n"')
+    text = kernel_text('%c = arith.cmpi slt, %i, %n : i32\n  simt.assert %c, "i < n"')
     module = parse_module(text)
     machine = cuda_machine("sm_90a")
     assert "__assertfail" not in print_kernels(module, machine)
@@ -300,10 +300,10 @@ def test_assertions_are_off_unless_asked_for():
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_float_extrema_are_atomics_without_a_loop(kind: str, instruction: str, element: str):
     tensor_type = tensor(element)
-    text = f"""cuda.kernel @kernel(%a : {tensor_type}, %v : {element}) {{
+    text = f"""simt.kernel @kernel(%a : {tensor_type}, %v : {element}) {{
   %zero = arith.constant 0 : i32
-  %r = cuda.atomic_rmw "{kind}" "relaxed" "device" %v, %a[%zero : i32] : {element}, {tensor_type} -> {element}
-  cuda.return
+  %r = simt.atomic_rmw "{kind}" "relaxed" "device" %v, %a[%zero : i32] : {element}, {tensor_type} -> {element}
+  simt.return
 }}"""
     _, artifacts = compiled(text)
     sass = find_backend("cuda").disassemble(artifacts)
@@ -325,11 +325,11 @@ ATOMICS = {
 
 def atomic_text(order: str, scope: str, kind: str = "add") -> str:
     i32 = tensor("i32")
-    return f"""cuda.kernel @kernel(%a : {i32}, %v : i32) {{
+    return f"""simt.kernel @kernel(%a : {i32}, %v : i32) {{
   %zero = arith.constant 0 : i32
-  %r = cuda.atomic_rmw "{kind}" "{order}" "{scope}" %v, %a[%zero : i32] : i32, {i32} -> i32
-  cuda.store %r, %a[%v : i32] : i32, {i32}
-  cuda.return
+  %r = simt.atomic_rmw "{kind}" "{order}" "{scope}" %v, %a[%zero : i32] : i32, {i32} -> i32
+  simt.store %r, %a[%v : i32] : i32, {i32}
+  simt.return
 }}"""
 
 
@@ -380,12 +380,12 @@ def test_warnings_are_logged_with_the_kernel(caplog: pytest.LogCaptureFixture):
         compiled(kernel_text(), ptxas_options=("--warn-on-double-precision-use",))
     assert caplog.records == []
     f64 = tensor("f64")
-    doubles = f"""cuda.kernel @doubles(%a : {f64}) {{
+    doubles = f"""simt.kernel @doubles(%a : {f64}) {{
   %zero = arith.constant 0 : i32
-  %v = cuda.load %a[%zero : i32] : {f64} -> f64
+  %v = simt.load %a[%zero : i32] : {f64} -> f64
   %w = arith.addf %v, %v : f64
-  cuda.store %w, %a[%zero : i32] : f64, {f64}
-  cuda.return
+  simt.store %w, %a[%zero : i32] : f64, {f64}
+  simt.return
 }}"""
     with caplog.at_level(logging.WARNING, logger="weft"):
         compiled(doubles, ptxas_options=("--warn-on-double-precision-use",))
@@ -429,12 +429,12 @@ def test_a_launchs_own_stream_is_restored_afterwards():
 @pytest.mark.parametrize("element", ["f16", "bf16", "f32"])
 def test_a_reciprocal_root_is_one_instruction(element: str):
     kind = tensor(element)
-    text = f"""cuda.kernel @kernel(%a : {kind}) {{
-  %i = cuda.thread_idx "x" : i32
-  %v = cuda.load %a[%i : i32] : {kind} -> {element}
+    text = f"""simt.kernel @kernel(%a : {kind}) {{
+  %i = simt.thread_idx "x" : i32
+  %v = simt.load %a[%i : i32] : {kind} -> {element}
   %r = math.rsqrt %v : {element}
-  cuda.store %r, %a[%i : i32] : {element}, {kind}
-  cuda.return
+  simt.store %r, %a[%i : i32] : {element}, {kind}
+  simt.return
 }}"""
     _, artifacts = compiled(text)
     ptx = artifacts.contents["ptx"].decode()

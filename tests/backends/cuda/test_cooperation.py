@@ -12,7 +12,7 @@ from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
 from weft.errors import UnavailableError, ValueRangeError
 
-VECTOR = "!cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>"
+VECTOR = "!simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>"
 OLDEST = ("sm_50",)
 SINCE_VOLTA = ("sm_70", "sm_90", "sm_120a")
 KINDS = ("add", "min", "max", "umin", "umax", "and", "or", "xor")
@@ -21,38 +21,38 @@ TYPES = {"i32": "i32", "i64": "i64", "f16": "f16", "bf16": "bf16", "f32": "f32",
 
 def kernel(*lines: str, attributes: str = "") -> str:
     body = "\n  ".join(lines)
-    return f"""cuda.kernel @kernel(%a: {VECTOR}, %n: i32, %c: i1){attributes} {{
-  %i = cuda.thread_idx "x" : i32
+    return f"""simt.kernel @kernel(%a: {VECTOR}, %n: i32, %c: i1){attributes} {{
+  %i = simt.thread_idx "x" : i32
   {body}
-  cuda.return
+  simt.return
 }}
 """
 
 
 def every_operation() -> str:
     """A kernel with every operation that all architectures have, of every type."""
-    lines = ["cuda.barrier", "cuda.warp_barrier %n"]
-    lines += [f'cuda.fence "{scope}"' for scope in ("block", "device", "system")]
+    lines = ["simt.barrier", "simt.warp_barrier %n"]
+    lines += [f'simt.fence "{scope}"' for scope in ("block", "device", "system")]
     lines += [
-        f'%b{k} = cuda.barrier_reduce "{k}" %c : {t}'
+        f'%b{k} = simt.barrier_reduce "{k}" %c : {t}'
         for k, t in {"count": "i32", "and": "i1", "or": "i1"}.items()
     ]
     lines += [
-        f'%v{k} = cuda.vote "{k}" %c mask %n : {t}'
+        f'%v{k} = simt.vote "{k}" %c mask %n : {t}'
         for k, t in {"ballot": "i32", "any": "i1", "all": "i1"}.items()
     ]
-    lines += ["%lane = cuda.lane_id : i32", "%warp = cuda.warp_id : i32", "%sm = cuda.sm_id : i32"]
-    lines += ['%t0 = cuda.timer "globaltimer" : i64', '%t1 = cuda.timer "clock32" : i32']
+    lines += ["%lane = simt.lane_id : i32", "%warp = simt.warp_id : i32", "%sm = simt.sm_id : i32"]
+    lines += ['%t0 = simt.timer "globaltimer" : i64', '%t1 = simt.timer "clock32" : i32']
     for name, text in TYPES.items():
         cast = "arith.constant 1 : " if name.startswith("i") else "arith.constant 1.0 : "
         lines.append(f"%x{name} = {cast}{text}")
         lines += [
-            f'%s{name}{kind} = cuda.shuffle "{kind}" %x{name}, %lane mask %n width 8 : {text}'
+            f'%s{name}{kind} = simt.shuffle "{kind}" %x{name}, %lane mask %n width 8 : {text}'
             for kind in ("up", "down", "xor", "idx")
         ]
         kinds = KINDS if name.startswith("i") else ("add", "min", "max")
         lines += [
-            f'%r{name}{kind} = cuda.warp_reduce "{kind}" %s{name}up mask %n : {text}'
+            f'%r{name}{kind} = simt.warp_reduce "{kind}" %s{name}up mask %n : {text}'
             for kind in kinds
         ]
     return kernel(*lines)
@@ -72,9 +72,9 @@ def test_every_architecture_selects_every_operation():
 
 
 NEWER = {
-    "weft.match": '%m = cuda.match "any" %i mask %n : i32',
-    "weft.match_all": '%m = cuda.match "all" %i mask %n : i32',
-    "weft.sync_grid": "cuda.grid_barrier",
+    "weft.match": '%m = simt.match "any" %i mask %n : i32',
+    "weft.match_all": '%m = simt.match "all" %i mask %n : i32',
+    "weft.sync_grid": "simt.grid_barrier",
 }
 
 
@@ -110,10 +110,10 @@ def test_shared_arrays_fit_the_architecture(architecture: str, kilobytes: int):
 
 
 def test_a_kernel_tells_the_bytes_of_its_shared_arrays():
-    array = "!cuda.tensor<i32, [30000], contiguous, shared, dims 32, offsets 32, align 16>"
+    array = "!simt.tensor<i32, [30000], contiguous, shared, dims 32, offsets 32, align 16>"
     text = kernel(
-        f"%s = cuda.shared at 0 : {array}",
-        f"cuda.store %n, %s[%i : i32] : i32, {array}",
+        f"%s = simt.shared at 0 : {array}",
+        f"simt.store %n, %s[%i : i32] : i32, {array}",
         attributes=" attributes {weft.shared_memory_bytes = 120000 : i64}",
     )
     code, _ = compiled(text)
@@ -121,10 +121,10 @@ def test_a_kernel_tells_the_bytes_of_its_shared_arrays():
 
 
 def reduced(attributes: str, before: str = "", after: str = "", architecture: str = "sm_75") -> str:
-    operation = '%r = cuda.warp_reduce "add" %i mask %full : i32'
+    operation = '%r = simt.warp_reduce "add" %i mask %full : i32'
     text = kernel(
         "%full = arith.constant -1 : i32", before, operation,
-        f"cuda.store %r, %a[%i : i32] : i32, {VECTOR}", after, attributes=attributes,
+        f"simt.store %r, %a[%i : i32] : i32, {VECTOR}", after, attributes=attributes,
     )  # fmt: skip
     return print_kernels(parse_module(text), cuda_machine(architecture))
 

@@ -13,7 +13,7 @@ from tests.codegen.kernel_runner import parse_module
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.registry import find_backend
-from weft.dialects.cuda.memory import MEMORY_ORDERS, MEMORY_SCOPES
+from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES
 
 BITWISE = ("and", "or", "xor")
 KINDS = {
@@ -35,15 +35,15 @@ def kernel(name: str, element: str, operation: str, count: int = 1) -> str:
     )
     values = ", ".join(["%v"] * count)
     types = ", ".join([element] * count)
-    return f"""cuda.kernel @{name}(%a : {there}, %n : i32) {{
+    return f"""simt.kernel @{name}(%a : {there}, %n : i32) {{
   %zero = arith.constant 0 : i32
-  %tile = cuda.shared at 0 : {own}
-  %v = cuda.load %a[%zero : i32] : {there} -> {element}
+  %tile = simt.shared at 0 : {own}
+  %v = simt.load %a[%zero : i32] : {there} -> {element}
   %x = {operation} {values}, %a[%n : i32] : {types}, {there} -> {element}
   %y = {operation} {values}, %tile[%n : i32] : {types}, {own} -> {element}
-  cuda.store %x, %a[%zero : i32] : {element}, {there}
-  cuda.store %y, %a[%n : i32] : {element}, {there}
-  cuda.return
+  simt.store %x, %a[%zero : i32] : {element}, {there}
+  simt.store %y, %a[%n : i32] : {element}, {there}
+  simt.return
 }}
 """
 
@@ -56,10 +56,10 @@ def ptx_of(text: str, architecture: str) -> str:
 @pytest.mark.parametrize("element", KINDS)
 def test_every_kind_assembles(element: str):
     text = "".join(
-        kernel(kind, element, f'cuda.atomic_rmw "{kind}" "acq_rel" "block"')
+        kernel(kind, element, f'simt.atomic_rmw "{kind}" "acq_rel" "block"')
         for kind in KINDS[element]
     )
-    text += kernel("cas", element, 'cuda.atomic_cas "acq_rel" "block"', count=2)
+    text += kernel("cas", element, 'simt.atomic_cas "acq_rel" "block"', count=2)
     code, _ = compiled(text)
     assert code.device_code
     assert len(code.kernels) == len(KINDS[element]) + 1
@@ -73,8 +73,8 @@ def test_every_kind_takes_any_element_of_any_shared_array(element: str, architec
     own = own.replace("offsets 64", "offsets 32")
     lines, count = [], 0
     accesses = [
-        *(f'cuda.atomic_rmw "{kind}" "{{}}" "block" %v' for kind in KINDS[element]),
-        'cuda.atomic_cas "{}" "block" %v, %v',
+        *(f'simt.atomic_rmw "{kind}" "{{}}" "block" %v' for kind in KINDS[element]),
+        'simt.atomic_cas "{}" "block" %v, %v',
     ]
     for access, order in itertools.product(accesses, ("relaxed", "acq_rel")):
         values = ", ".join([element] * access.count("%v"))
@@ -82,19 +82,19 @@ def test_every_kind_takes_any_element_of_any_shared_array(element: str, architec
             count += 1
             lines += [
                 f"%r{count} = {access.format(order)}, %{array}[%{index} : i32] : {values}, {own} -> {element}",
-                f"cuda.store %r{count}, %a[%n : i32] : {element}, {tensor(element)}",
+                f"simt.store %r{count}, %a[%n : i32] : {element}, {tensor(element)}",
             ]
     text = "\n  ".join(
         [
-            f"cuda.kernel @every(%a : {tensor(element)}, %n : i32) {{",
+            f"simt.kernel @every(%a : {tensor(element)}, %n : i32) {{",
             "%zero = arith.constant 0 : i32",
             "%five = arith.constant 5 : i32",
-            f"%first = cuda.shared at 0 : {own}",
-            f"%second = cuda.shared at 16 : {own}",
-            f"%third = cuda.shared at 34 : {own}",
-            f"%v = cuda.load %a[%zero : i32] : {tensor(element)} -> {element}",
+            f"%first = simt.shared at 0 : {own}",
+            f"%second = simt.shared at 16 : {own}",
+            f"%third = simt.shared at 34 : {own}",
+            f"%v = simt.load %a[%zero : i32] : {tensor(element)} -> {element}",
             *lines,
-            "cuda.return",
+            "simt.return",
         ]
     )
     code, _ = compiled(text + "\n}\n", architecture)
@@ -105,7 +105,7 @@ def test_every_kind_takes_any_element_of_any_shared_array(element: str, architec
 @pytest.mark.parametrize("kind", BITWISE)
 def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
     _, artifacts = compiled(
-        kernel("kernel", element, f'cuda.atomic_rmw "{kind}" "relaxed" "device"')
+        kernel("kernel", element, f'simt.atomic_rmw "{kind}" "relaxed" "device"')
     )
     text = artifacts.contents["ptx"].decode()
     assert synchronisation(text) == [f"atom.global.{kind}.b32", f"atom.shared.{kind}.b32"]
@@ -122,9 +122,9 @@ def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
 @pytest.mark.parametrize("scope", MEMORY_SCOPES)
 def test_orders_and_scopes_are_kept(kind: str, element: str, order: str, scope: str):
     name = {"block": "cta", "device": "gpu", "system": "sys"}[scope]
-    operation = f'cuda.atomic_rmw "{kind}" "{order}" "{scope}"'
+    operation = f'simt.atomic_rmw "{kind}" "{order}" "{scope}"'
     if kind == "cas":
-        operation = f'cuda.atomic_cas "{order}" "{scope}"'
+        operation = f'simt.atomic_cas "{order}" "{scope}"'
     found = synchronisation(
         ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_90a")
     )
@@ -145,9 +145,9 @@ def test_orders_and_scopes_are_kept(kind: str, element: str, order: str, scope: 
 @pytest.mark.parametrize("kind", ["xor", "add", "exchange", "cas"])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
 def test_before_sm_70_orders_are_fences(kind: str, element: str):
-    operation = f'cuda.atomic_rmw "{kind}" "acq_rel" "device"'
+    operation = f'simt.atomic_rmw "{kind}" "acq_rel" "device"'
     if kind == "cas":
-        operation = 'cuda.atomic_cas "acq_rel" "device"'
+        operation = 'simt.atomic_cas "acq_rel" "device"'
     text = ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_61")
     found = [word.split(".")[0] for word in synchronisation(text)]
     assert found == ["membar", "atom", "membar"] * 2

@@ -27,22 +27,22 @@
 // SASS:           MEMBAR.SC.GPU ;
 // SASS:           MEMBAR.SC.SYS ;
 
-cuda.kernel @barriers(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
+simt.kernel @barriers(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
   %zero = arith.constant 0 : i32
-  %i = cuda.thread_idx "x" : i32
+  %i = simt.thread_idx "x" : i32
   %c = arith.cmpi slt, %i, %n : i32
-  cuda.barrier
-  %count = cuda.barrier_reduce "count" %c : i32
-  %and = cuda.barrier_reduce "and" %c : i1
-  %or = cuda.barrier_reduce "or" %c : i1
-  cuda.warp_barrier %n
-  cuda.fence "block"
-  cuda.store %count, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.fence "device"
+  simt.barrier
+  %count = simt.barrier_reduce "count" %c : i32
+  %and = simt.barrier_reduce "and" %c : i1
+  %or = simt.barrier_reduce "or" %c : i1
+  simt.warp_barrier %n
+  simt.fence "block"
+  simt.store %count, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.fence "device"
   %both = arith.andi %and, %or : i1
   %x = arith.extui %both : i1 to i32
-  cuda.store %x, %a[%zero : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.fence "system"
-  cuda.store %count, %a[%n : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  simt.store %x, %a[%zero : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.fence "system"
+  simt.store %count, %a[%n : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

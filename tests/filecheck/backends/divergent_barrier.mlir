@@ -12,18 +12,18 @@
 // PTX:            bra [[LOOP]];
 // PTX-NOT:        bar.sync
 
-cuda.kernel @divergent(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
+simt.kernel @divergent(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  %i = cuda.thread_idx "x" : i32
+  %i = simt.thread_idx "x" : i32
   %c = arith.cmpi slt, %i, %n : i32
   scf.if %c {
-    cuda.store %n, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-    cuda.barrier
+    simt.store %n, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    simt.barrier
   }
   scf.for %k = %zero to %n step %one : i32 {
-    cuda.store %k, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-    cuda.barrier
+    simt.store %k, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    simt.barrier
   }
-  cuda.return
+  simt.return
 }

@@ -20,9 +20,9 @@
 // SASS:           LDG.E.STRONG.GPU
 // SASS:           BAR.SYNC.DEFER_BLOCKING 0x0 ;
 
-cuda.kernel @grid(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
-  cuda.store %n, %a[%n : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.grid_barrier
-  cuda.store %n, %a[%n : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+simt.kernel @grid(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
+  simt.store %n, %a[%n : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.grid_barrier
+  simt.store %n, %a[%n : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

@@ -31,19 +31,19 @@
 // PTX-NEXT:       add.rn.f32 {{.*}}, 0f3F800000
 // PTX:            st.global
 // PTX:            ret;
-cuda.kernel @add_one(%a: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %b: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>) {
-  %block = cuda.block_idx "x" : i32
-  %size = cuda.block_dim "x" : i32
-  %thread = cuda.thread_idx "x" : i32
+simt.kernel @add_one(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %b: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>) {
+  %block = simt.block_idx "x" : i32
+  %size = simt.block_dim "x" : i32
+  %thread = simt.thread_idx "x" : i32
   %first = arith.muli %block, %size : i32
   %i = arith.addi %first, %thread : i32
-  %n = cuda.dim %a[0] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
+  %n = simt.dim %a[0] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
   %inside = arith.cmpi slt, %i, %n : i32
   scf.if %inside {
-    %value = cuda.load %a[%i : i32] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+    %value = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
     %one = arith.constant 1.000000e+00 : f32
     %sum = arith.addf %value, %one : f32
-    cuda.store %sum, %b[%i : i32] : f32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    simt.store %sum, %b[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
   }
-  cuda.return
+  simt.return
 }

@@ -11,11 +11,11 @@
 // LLVM-HOST:      store i64 [[SUM]], ptr
 // LLVM-HOST:      call i32 %launch_cpu
 
-cuda.kernel @tile() attributes {weft.shared_memory_bytes = 48 : i64} {
-  cuda.return
+simt.kernel @tile() attributes {weft.shared_memory_bytes = 48 : i64} {
+  simt.return
 }
 func.func @host(%n: i64) {
-  cuda.launch_ex @tile grid(%n, %n, %n) block(%n, %n, %n)
-  cuda.launch_ex @tile grid(%n, %n, %n) block(%n, %n, %n) shared %n
+  simt.launch_ex @tile grid(%n, %n, %n) block(%n, %n, %n)
+  simt.launch_ex @tile grid(%n, %n, %n) block(%n, %n, %n) shared %n
   func.return
 }

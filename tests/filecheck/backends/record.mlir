@@ -10,10 +10,10 @@
 // SASS:           STG.E.64
 // SASS:           CS2R.32 R{{[0-9]+}}, SR_GLOBALTIMERLO ;
 
-cuda.kernel @records(%a: !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>, %n: i32) {
+simt.kernel @records(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>, %n: i32) {
   %zero = arith.constant 0 : i32
   %leads = arith.cmpi sgt, %n, %zero : i32
-  cuda.record "clock32" %leads, %n, %a[%n : i32] : !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
-  cuda.record "globaltimer" %leads, %zero, %a[%zero : i32] : !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
-  cuda.return
+  simt.record "clock32" %leads, %n, %a[%n : i32] : !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
+  simt.record "globaltimer" %leads, %zero, %a[%zero : i32] : !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
+  simt.return
 }

@@ -24,8 +24,8 @@
 // SASS-NOT:       BSYNC
 // SASS:           BAR.SYNC.DEFER_BLOCKING 0x0 ;
 
-cuda.kernel @returns(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
-  %i = cuda.thread_idx "x" : i32
+simt.kernel @returns(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
+  %i = simt.thread_idx "x" : i32
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %false = arith.constant false
@@ -36,19 +36,19 @@ cuda.kernel @returns(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, off
     scf.condition(%both) %k, %going : i32, i1
   } do {
   ^bb0(%k: i32, %going: i1):
-    %v = cuda.load %a[%i : i32] : !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
+    %v = simt.load %a[%i : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
     %c = arith.cmpi eq, %v, %k : i32
     %on = scf.if %c -> (i1) {
       scf.yield {weft.exit} %false : i1
     } else {
-      cuda.barrier
+      simt.barrier
       scf.yield %true : i1
     }
     %next = arith.addi %k, %one : i32
     scf.yield %next, %on : i32, i1
   }
   scf.if %live {
-    cuda.store %n, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    simt.store %n, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
   }
-  cuda.return
+  simt.return
 }

@@ -19,19 +19,19 @@
 // SASS:           BAR.SYNC.DEFER_BLOCKING 0x0
 // SASS:           LDS
 
-cuda.kernel @shared(%a: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32, %w: i64) attributes {weft.shared_memory_bytes = 48 : i64} {
-  %tile = cuda.shared at 0 : !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
-  %flag = cuda.shared at 32 : !cuda.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
-  %view = cuda.dynamic_shared %w dims(%n : i32) : !cuda.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4>
+simt.kernel @shared(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32, %w: i64) attributes {weft.shared_memory_bytes = 48 : i64} {
+  %tile = simt.shared at 0 : !simt.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
+  %flag = simt.shared at 32 : !simt.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
+  %view = simt.dynamic_shared %w dims(%n : i32) : !simt.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4>
   %zero = arith.constant 0 : i32
   %true = arith.constant true
-  %x = cuda.load %a[%n : i32] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
-  cuda.store %x, %tile[%n, %zero : i32, i32] : f32, !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
-  cuda.store %true, %flag[%zero : i32] : i1, !cuda.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
-  cuda.barrier
-  %y = cuda.load %tile[%zero, %zero : i32, i32] : !cuda.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16> -> f32
-  %z = cuda.load %view[%n, %n : i32, i32] : !cuda.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4> -> f32
+  %x = simt.load %a[%n : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+  simt.store %x, %tile[%n, %zero : i32, i32] : f32, !simt.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
+  simt.store %true, %flag[%zero : i32] : i1, !simt.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
+  simt.barrier
+  %y = simt.load %tile[%zero, %zero : i32, i32] : !simt.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16> -> f32
+  %z = simt.load %view[%n, %n : i32, i32] : !simt.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4> -> f32
   %s = arith.addf %y, %z : f32
-  cuda.store %s, %a[%n : i32] : f32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  simt.store %s, %a[%n : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

@@ -13,17 +13,17 @@
 // SASS:           CS2R R{{[0-9]+}}, SR_CLOCKLO ;
 // SASS:           S2{{U?}}R {{U?}}R{{[0-9]+}}, SR_VIRTUALSMID ;
 
-cuda.kernel @clocks(%a: !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>, %b: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
+simt.kernel @clocks(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>, %b: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) {
   %zero = arith.constant 0 : i32
-  %begin = cuda.timer "globaltimer" : i64
-  %end = cuda.timer "globaltimer" : i64
+  %begin = simt.timer "globaltimer" : i64
+  %end = simt.timer "globaltimer" : i64
   %time = arith.subi %end, %begin : i64
-  cuda.store %time, %a[%zero : i32] : i64, !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
-  %cycles = cuda.timer "clock64" : i64
-  cuda.store %cycles, %a[%n : i32] : i64, !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
-  %low = cuda.timer "clock32" : i32
-  cuda.store %low, %b[%n : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  %sm = cuda.sm_id : i32
-  cuda.store %sm, %b[%zero : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  simt.store %time, %a[%zero : i32] : i64, !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
+  %cycles = simt.timer "clock64" : i64
+  simt.store %cycles, %a[%n : i32] : i64, !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 8>
+  %low = simt.timer "clock32" : i32
+  simt.store %low, %b[%n : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  %sm = simt.sm_id : i32
+  simt.store %sm, %b[%zero : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

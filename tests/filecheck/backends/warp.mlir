@@ -31,29 +31,29 @@
 // SASS-DAG:       MATCH.ANY R
 // SASS-DAG:       MATCH.ALL.U64 PT, R
 
-cuda.kernel @warps(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
-  %i = cuda.thread_idx "x" : i32
+simt.kernel @warps(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+  %i = simt.thread_idx "x" : i32
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %three = arith.constant 3 : i32
   %full = arith.constant -1 : i32
-  %lane = cuda.lane_id : i32
-  %warp = cuda.warp_id : i32
-  %v = cuda.load %a[%i : i32] : !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
+  %lane = simt.lane_id : i32
+  %warp = simt.warp_id : i32
+  %v = simt.load %a[%i : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
   %c = arith.cmpi slt, %v, %n : i32
-  %up = cuda.shuffle "up" %v, %one mask %full width 32 : i32
+  %up = simt.shuffle "up" %v, %one mask %full width 32 : i32
   %xv = arith.sitofp %v : i32 to f32
-  %down = cuda.shuffle "down" %xv, %lane mask %n width 16 : f32
+  %down = simt.shuffle "down" %xv, %lane mask %n width 16 : f32
   %dv = arith.sitofp %v : i32 to f64
-  %xor = cuda.shuffle "xor" %dv, %three mask %full width 32 : f64
+  %xor = simt.shuffle "xor" %dv, %three mask %full width 32 : f64
   %hv = arith.sitofp %v : i32 to f16
-  %idx = cuda.shuffle "idx" %hv, %zero mask %full width 8 : f16
-  %ballot = cuda.vote "ballot" %c mask %n : i32
-  %any = cuda.vote "any" %c mask %full : i1
-  %all = cuda.vote "all" %c mask %full : i1
-  %peers = cuda.match "any" %v mask %full : i32
+  %idx = simt.shuffle "idx" %hv, %zero mask %full width 8 : f16
+  %ballot = simt.vote "ballot" %c mask %n : i32
+  %any = simt.vote "any" %c mask %full : i1
+  %all = simt.vote "all" %c mask %full : i1
+  %peers = simt.match "any" %v mask %full : i32
   %wv = arith.extsi %v : i32 to i64
-  %same = cuda.match "all" %wv mask %full : i64
+  %same = simt.match "all" %wv mask %full : i64
   %f0 = arith.fptosi %down : f32 to i32
   %f1 = arith.fptosi %xor : f64 to i32
   %f2 = arith.fptosi %idx : f16 to i32
@@ -68,6 +68,6 @@ cuda.kernel @warps(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offse
   %s6 = arith.xori %s5, %same : i32
   %s7 = arith.xori %s6, %warp : i32
   %s8 = arith.xori %s7, %ballot : i32
-  cuda.store %s8, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  simt.store %s8, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

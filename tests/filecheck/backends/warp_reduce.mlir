@@ -44,37 +44,37 @@
 // SASS:           .text.whole:
 // SASS:           REDUX.SUM.S32 UR{{[0-9]+}}, R{{[0-9]+}} ;
 
-cuda.kernel @whole(%a: !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
-  %i = cuda.thread_idx "x" : i32
-  %v = cuda.load %a[%i : i32] : !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
-  %r = cuda.warp_reduce "add" %v mask %n : i32
-  cuda.store %r, %a[%i : i32] : i32, !cuda.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+simt.kernel @whole(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+  %i = simt.thread_idx "x" : i32
+  %v = simt.load %a[%i : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
+  %r = simt.warp_reduce "add" %v mask %n : i32
+  simt.store %r, %a[%i : i32] : i32, !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }
 
-cuda.kernel @wide(%a: !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
-  %i = cuda.thread_idx "x" : i32
+simt.kernel @wide(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+  %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
-  %v = cuda.load %a[%i : i32] : !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4> -> i64
-  %r = cuda.warp_reduce "or" %v mask %full : i64
-  cuda.store %r, %a[%i : i32] : i64, !cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  %v = simt.load %a[%i : i32] : !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4> -> i64
+  %r = simt.warp_reduce "or" %v mask %full : i64
+  simt.store %r, %a[%i : i32] : i64, !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }
 
-cuda.kernel @floats(%a: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
-  %i = cuda.thread_idx "x" : i32
+simt.kernel @floats(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+  %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
-  %v = cuda.load %a[%i : i32] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
-  %r = cuda.warp_reduce "add" %v mask %full : f32
-  cuda.store %r, %a[%i : i32] : f32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+  %r = simt.warp_reduce "add" %v mask %full : f32
+  simt.store %r, %a[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }
 
-cuda.kernel @partial(%a: !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [48 : i32, 1 : i32, 1 : i32]} {
-  %i = cuda.thread_idx "x" : i32
+simt.kernel @partial(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [48 : i32, 1 : i32, 1 : i32]} {
+  %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
-  %v = cuda.load %a[%i : i32] : !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
-  %r = cuda.warp_reduce "max" %v mask %full : f32
-  cuda.store %r, %a[%i : i32] : f32, !cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
-  cuda.return
+  %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+  %r = simt.warp_reduce "max" %v mask %full : f32
+  simt.store %r, %a[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Options, Recorder
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 _DEVICE_CPU: Final = 1  # DLPack's kDLCPU
 _MAX_THREADS: Final = 1024

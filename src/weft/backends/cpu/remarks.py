@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which way a kernel's threads run on the CPU, and because of which line, in the words of the language.
 
-In: cuda.kernel. Out: a `Remark`. Next: backend.
+In: simt.kernel. Out: a `Remark`. Next: backend.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
-from weft.dialects.cuda.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
-from weft.dialects.cuda.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
+from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 _REDUCTIONS: Final = {"add": "sum", "umin": "min", "umax": "max"}
 # What users call each operation at which a thread may wait.

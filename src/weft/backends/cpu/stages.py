@@ -20,7 +20,7 @@ from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.simt.kernel import KernelOp
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from weft.backends.base import Options, Recorder
     from weft.backends.cuda.toolchain import Assembly
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 _DEVICE_CUDA: Final = 2  # DLPack's kDLCUDA
 _log = logging.getLogger("weft")

@@ -21,7 +21,7 @@ from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
 from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.simt.kernel import KernelOp
 from weft.errors import ToolchainError
 
 if TYPE_CHECKING:

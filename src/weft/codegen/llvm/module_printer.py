@@ -37,7 +37,7 @@ class ModulePrinter:
         operations: printer of each operation class inside a function.
         symbols: printer of each operation class at the top of a module.
         debug: locations, or None to leave them out.
-        enable_assertions: whether `cuda.assert` is printed on targets where it is off by default.
+        enable_assertions: whether `simt.assert` is printed on targets where it is off by default.
     """
 
     __slots__ = (

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 
-from weft.dialects.cuda.types import StreamType
+from weft.dialects.simt.types import StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:

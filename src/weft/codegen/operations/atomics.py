@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic read-modify-write and compare-and-swap on tensors.
 
-In: cuda.atomic_rmw, cuda.atomic_cas. Out: atomicrmw or cmpxchg with order and syncscope; a compare-and-swap
+In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw or cmpxchg with order and syncscope; a compare-and-swap
 loop where a type has no instruction (f16, bf16, 8-bit floats, bool). Next: mathematics.
 """
 
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import i1
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.conversions import from_f32, to_f32
 from weft.codegen.operations.memory import byte_of_bool
-from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:

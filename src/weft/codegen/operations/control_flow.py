@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.cuda.kernel import EXIT
+from weft.dialects.simt.kernel import EXIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

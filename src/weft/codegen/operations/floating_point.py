@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic and comparison of floats; small floats compute in float and round after each operation.
 
-In: arith's float operations, cuda.floor_div and cuda.floor_mod of floats. Out: LLVM instructions. Flags of fast
+In: arith's float operations, simt.floor_div and simt.floor_mod of floats. Out: LLVM instructions. Flags of fast
 mathematics come from the operation only. Next: mathematics.
 """
 
@@ -22,7 +22,7 @@ from weft.codegen.operations.conversions import (
     to_f32,
 )
 from weft.codegen.operations.integer import print_floor_division
-from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

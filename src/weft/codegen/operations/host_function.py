@@ -16,7 +16,7 @@ from weft.codegen.llvm.names import global_name
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer operations: arithmetic that wraps, division and shifts with every input defined.
 
-In: arith's integer operations, cuda.floor_div and cuda.floor_mod of integers. Out: LLVM instructions. Division
+In: arith's integer operations, simt.floor_div and simt.floor_mod of integers. Out: LLVM instructions. Division
 by zero gives all bits set, its remainder the dividend; MIN / -1 wraps. Next: floating_point.
 """
 
@@ -77,7 +77,7 @@ def _constant(printer: FunctionPrinter, ssa: SSAValue) -> int | None:
 
 
 def _unsigned_division(remainder: bool) -> Callable[[FunctionPrinter, Operation], None]:
-    """Rows for division of unsigned integers; cuda.floor_div and cuda.floor_mod divide signed ones."""
+    """Rows for division of unsigned integers; simt.floor_div and simt.floor_mod divide signed ones."""
     instruction = "urem" if remainder else "udiv"
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:

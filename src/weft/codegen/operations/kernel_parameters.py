@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel receives, in order: per tensor the pointer, the dims and the strides that are used.
 
-In: a cuda.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's
+In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's
 description. Unused parts are dropped. Next: host_function.
 """
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.types import memory_type, size_in_bytes
-from weft.dialects.cuda.inline_ptx import InlinePtxOp
-from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
-from weft.dialects.cuda.timing import RecordOp
-from weft.dialects.cuda.types import DYNAMIC, TensorType
-from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.timing import RecordOp
+from weft.dialects.simt.types import DYNAMIC, TensorType
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
     from xdsl.ir import BlockArgument, Operation
 
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 POINTER: Final = "pointer"
 DIM: Final = "dim"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What launches on every target share: the `weft_launch` structure and the parameter buffer.
 
-In: cuda.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
+In: simt.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
 backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
 """
 
@@ -25,8 +25,8 @@ from weft.codegen.operations.kernel_parameters import (
 from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.operations.tensor_value import TensorValue, widened
 from weft.codegen.runtime_abi import call_row, table_of_frame
-from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
-from weft.dialects.cuda.types import TensorType, array_bytes
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp
+from weft.dialects.simt.types import TensorType, array_bytes
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:

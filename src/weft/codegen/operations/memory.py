@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading and writing tensors: addresses, loads, stores, dims, local arrays.
 
-In: cuda.load, cuda.store, cuda.dim, cuda.stride, cuda.alloca. Out: LLVM memory instructions, aligned to the
+In: simt.load, simt.store, simt.dim, simt.stride, simt.alloca. Out: LLVM memory instructions, aligned to the
 element. Nothing is ever marked noalias or invariant: users' tensors may overlap. Next: atomics.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.cuda.types import TensorType
+    from weft.dialects.simt.types import TensorType
 
 
 def print_load(printer: FunctionPrinter, op: Operation) -> None:
-    """`cuda.load`; a bool is any nonzero byte."""
+    """`simt.load`; a bool is any nonzero byte."""
     tensor, *indices = op.operands
     value = printer.tensors[tensor]
     address = value.address(printer, indices)
@@ -41,7 +41,7 @@ def print_load(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def print_store(printer: FunctionPrinter, op: Operation) -> None:
-    """`cuda.store`; a bool is written as the byte 0 or 1."""
+    """`simt.store`; a bool is written as the byte 0 or 1."""
     stored, tensor, *indices = op.operands
     value = printer.tensors[tensor]
     text = printer.values[stored]
@@ -67,20 +67,20 @@ def is_bool(tensor_type: TensorType) -> bool:
 
 
 def print_dim(printer: FunctionPrinter, op: Any) -> None:
-    """`cuda.dim`: a parameter or a constant; prints nothing."""
+    """`simt.dim`: a parameter or a constant; prints nothing."""
     dimension = op.properties["dimension"].value.data
     printer.values[op.results[0]] = printer.tensors[op.operands[0]].dim(dimension)
 
 
 def print_stride(printer: FunctionPrinter, op: Any) -> None:
-    """`cuda.stride`: a parameter, or the product of the dims that follow."""
+    """`simt.stride`: a parameter, or the product of the dims that follow."""
     tensor = printer.tensors[op.operands[0]]
     dimension = op.properties["dimension"].value.data
     printer.values[op.results[0]] = tensor.stride(printer, dimension)
 
 
 def print_alloca(printer: FunctionPrinter, op: Operation) -> None:
-    """`cuda.alloca`: stack memory of the thread, aligned for vector accesses."""
+    """`simt.alloca`: stack memory of the thread, aligned for vector accesses."""
     result = op.results[0]
     tensor_type: TensorType = result.type  # pyright: ignore[reportAssignmentType]
     element = memory_type(tensor_type.element_type)

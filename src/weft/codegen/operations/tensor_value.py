@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm.types import memory_type
-from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.simt.types import DYNAMIC
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.cuda.types import TensorType
+    from weft.dialects.simt.types import TensorType
 
 
 class TensorValue:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of tensors, and several elements in one access.
 
-In: cuda.view, cuda.load_vector, cuda.store_vector. Out: an address with the view's dims and strides, LLVM vectors,
+In: simt.view, simt.load_vector, simt.store_vector. Out: an address with the view's dims and strides, LLVM vectors,
 aligned to their size. Next: atomics.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import byte_of_bool, is_bool
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.types import DYNAMIC
-from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
-    """`cuda.view`: an address; strides only where the layout class does not say them."""
+    """`simt.view`: an address; strides only where the layout class does not say them."""
     source = printer.tensors[op.source]
     view = op.result_type
     pointer = source.address(printer, list(op.starts))
@@ -60,7 +60,7 @@ def _vector_place(
 
 
 def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
-    """`cuda.load_vector`: one load, and its elements."""
+    """`simt.load_vector`: one load, and its elements."""
     count = len(op.elements)
     element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"
@@ -74,7 +74,7 @@ def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
 
 
 def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
-    """`cuda.store_vector`: the elements put together, and one store."""
+    """`simt.store_vector`: the elements put together, and one store."""
     count = len(op.elements)
     element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"

@@ -12,7 +12,7 @@ from weft import _native
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.simt.types import TensorType
 from weft.dialects.ffi.call import DeviceGuardOp
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from weft.codegen.wrapper.printer import (
 from weft.types.dtype import f32, f64, u64
 
 if TYPE_CHECKING:
-    from weft.dialects.cuda.types import TensorType
     from weft.dialects.ffi.arguments import (
         DecodeNoneOp,
         DecodeOp,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         DecodeScalarOp,
         DecodeStreamOp,
     )
+    from weft.dialects.simt.types import TensorType
     from weft.types.dtype import DType
 
 

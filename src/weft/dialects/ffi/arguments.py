@@ -13,11 +13,11 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.irdl import opt_operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.types import StreamType
-from weft.dialects.cuda.types import TensorType as KernelTensorType
 from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
 from weft.dialects.ffi.types import ArrayType, TensorType
+from weft.dialects.simt.types import StreamType
+from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.dtype import DTYPES, DType, dtype_named
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from weft.dialects.cuda.types import StreamType
 from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.function import InFunctionOp
+from weft.dialects.simt.types import StreamType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

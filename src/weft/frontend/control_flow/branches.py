@@ -14,7 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
-from weft.dialects.cuda.kernel import EXIT, UNIT
+from weft.dialects.simt.kernel import EXIT, UNIT
 from weft.frontend.control_flow.joins import Join, Mismatch, conflict
 from weft.frontend.scope import Conflict, LeftEarly, Undefined, WhenDecided
 from weft.frontend.source.names import ACTIVE, BROKEN, LIVE, LOOPING, RESULT

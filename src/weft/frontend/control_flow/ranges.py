@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i1
 
-from weft.dialects.cuda.debug import AssertOp
-from weft.dialects.cuda.grid import BlockDimOp, GridDimOp
+from weft.dialects.simt.debug import AssertOp
+from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.errors import TypeMismatchError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import to_common

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith
 from xdsl.traits import Pure
 
-from weft.dialects.cuda.memory import AllocaOp
-from weft.dialects.cuda.shared import SharedOp
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.shared import SharedOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only host functions do: launch kernels.
 
-In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `cuda.launch_ex`, checked as
+In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `simt.launch_ex`, checked as
 far as sizes are known. Next: results.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
 
-from weft.dialects.cuda.kernel import UNIT, LaunchExOp, integer_attribute
+from weft.dialects.simt.kernel import UNIT, LaunchExOp, integer_attribute
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of one trace: each is traced once per kinds of its arguments and values of its constants.
 
-In: a kernel function and the values that a launch passes. Out: a `cuda.kernel`, its symbol, and what it takes
+In: a kernel function and the values that a launch passes. Out: a `simt.kernel`, its symbol, and what it takes
 at run time. Next: host.
 """
 
@@ -26,8 +26,9 @@ from weft.arguments.pointer import PointerSpec
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder
-from weft.dialects.cuda.barrier import GridBarrierOp
-from weft.dialects.cuda.kernel import (
+from weft.dialects.printed_names import name_value
+from weft.dialects.simt.barrier import GridBarrierOp
+from weft.dialects.simt.kernel import (
     PROFILE_ARGUMENT,
     PROFILE_NAME,
     PROFILE_WORDS,
@@ -38,8 +39,8 @@ from weft.dialects.cuda.kernel import (
     ReturnOp,
     integer_attribute,
 )
-from weft.dialects.cuda.shared import DynamicSharedOp
-from weft.dialects.cuda.types import array_bytes
+from weft.dialects.simt.shared import DynamicSharedOp
+from weft.dialects.simt.types import array_bytes
 from weft.dialects.printed_names import name_value
 from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
@@ -132,7 +133,7 @@ class TracedKernel:
     Attributes:
         symbol: its name there.
         function: what it was traced from.
-        operation: the `cuda.kernel`.
+        operation: the `simt.kernel`.
         written: indices of the arguments that it may write through.
         blocks: the constant block of each launch; None for one that is not constant.
         launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.

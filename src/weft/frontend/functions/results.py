@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.arguments.base import MISSING
 from weft.arguments.records import is_record, record_of, restorer
-from weft.dialects.cuda.views import ViewOp
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.simt.views import ViewOp
 from weft.errors import TypeMismatchError
 from weft.language import values
 from weft.language.numbers.constants import default_dtype

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from xdsl.traits import MemoryWriteEffect
 
-from weft.dialects.cuda.memory import AllocaOp
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.types import TensorType
-from weft.dialects.cuda.views import ViewOp
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.views import ViewOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 
 def written_tensors(kernel: KernelOp) -> frozenset[int]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements and attributes: ``a[i, j]``, ``a[i] = x``, ``a.shape``, ``thread_idx.x``.
 
-In: a value and indices or an attribute's name. Out: scalars, `cuda.load`, `cuda.store`. Next: operation.
+In: a value and indices or an attribute's name. Out: scalars, `simt.load`, `simt.store`. Next: operation.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
 
-from weft.dialects.cuda.memory import DimOp, LoadOp, StoreOp, StrideOp
-from weft.dialects.cuda.types import DYNAMIC
-from weft.dialects.cuda.views import ViewOp
+from weft.dialects.simt.memory import DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.views import ViewOp
 from weft.errors import (
     NameResolutionError,
     TypeMismatchError,

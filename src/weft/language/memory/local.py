@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.cuda.memory import AllocaOp
-from weft.dialects.cuda.types import MAX_RANK
-from weft.dialects.cuda.views import VECTOR_BYTES
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.types import MAX_RANK
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.operation import operation

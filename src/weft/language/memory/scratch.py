@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
-from weft.dialects.cuda.grid import DIMENSIONS, BlockIdxOp, GridDimOp
-from weft.dialects.cuda.kernel import SCRATCH_NAME
-from weft.dialects.cuda.types import DYNAMIC
-from weft.dialects.cuda.views import VECTOR_BYTES, ViewOp
+from weft.dialects.simt.grid import DIMENSIONS, BlockIdxOp, GridDimOp
+from weft.dialects.simt.kernel import SCRATCH_NAME
+from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.views import VECTOR_BYTES, ViewOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import static_shape

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import i64
 
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.types import DYNAMIC, MAX_RANK
-from weft.dialects.cuda.views import VECTOR_BYTES
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.types import DYNAMIC, MAX_RANK
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import static_shape

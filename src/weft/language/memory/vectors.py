@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.cuda.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.bitwise import bitwise, invert, shift

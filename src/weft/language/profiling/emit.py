@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
-from weft.dialects.cuda.memory import LoadOp, StoreOp
-from weft.dialects.cuda.timing import RecordOp
+from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.timing import RecordOp
 from weft.language.numbers.bitwise import bitwise
 from weft.language.numbers.convert import convert
 from weft.language.numbers.operators import binary, compare

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.cuda.kernel import PROFILE_NAME
-from weft.dialects.cuda.timing import SmIdOp, TimerOp
+from weft.dialects.simt.kernel import PROFILE_NAME
+from weft.dialects.simt.timing import SmIdOp, TimerOp
 from weft.dialects.walk import walk
 from weft.errors import CompileError
 from weft.language.memory import atomics

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.tensor import TensorKind
-from weft.dialects.cuda.kernel import PROFILE_NAME
+from weft.dialects.simt.kernel import PROFILE_NAME
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type_of
 from weft.language.operation import operation

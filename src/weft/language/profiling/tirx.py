@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.cuda.barrier import FenceOp
+from weft.dialects.simt.barrier import FenceOp
 from weft.errors import ValueRangeError
 from weft.language.memory import access, atomics
 from weft.language.memory import local as memory

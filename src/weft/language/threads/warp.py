@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.cuda.warp import (
+from weft.dialects.simt.warp import (
     WARP_SIZE,
     LaneIdOp,
     MatchOp,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Options, Recorder
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 
 def _machine() -> Any:

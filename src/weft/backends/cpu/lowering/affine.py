@@ -16,10 +16,10 @@ from weft.codegen.operations.conversions import CONVERSIONS
 from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
-from weft.dialects.cuda.grid import CoordinateOp, ThreadIdxOp
-from weft.dialects.cuda.kernel import KernelOp
-from weft.dialects.cuda.memory import DimOp, StrideOp
-from weft.dialects.cuda.views import ViewOp
+from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.memory import DimOp, StrideOp
+from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue

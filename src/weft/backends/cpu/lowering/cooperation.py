@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Barriers and warp collectives on the CPU: places where a thread's coroutine suspends.
 
-In: cuda.barrier and its family, cuda.shuffle and its family. Out: what the thread posts, a suspension, what
+In: simt.barrier and its family, simt.shuffle and its family. Out: what the thread posts, a suspension, what
 the scheduler answers (native/cpu/scheduler.cpp). Next: coroutine.
 """
 
@@ -15,13 +15,13 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     GRID,
     CoroutinePrinter,
 )
-from weft.dialects.cuda.barrier import (
+from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
     GridBarrierOp,
     WarpBarrierOp,
 )
-from weft.dialects.cuda.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

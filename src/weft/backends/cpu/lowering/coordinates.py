@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thread and block coordinates on the CPU: names that the loops around a thread's code define.
 
-In: cuda.thread_idx and its like. Out: the loops' induction variables. Next: debug.
+In: simt.thread_idx and its like. Out: the loops' induction variables. Next: debug.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
+from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

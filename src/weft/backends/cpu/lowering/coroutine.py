@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel as one coroutine per thread, for kernels whose threads wait for each other.
 
-In: cuda.kernel. Out: the coroutine of one thread; `@weft.kernel.<name>`, which runs blocks through the runtime's
+In: simt.kernel. Out: the coroutine of one thread; `@weft.kernel.<name>`, which runs blocks through the runtime's
 scheduler; `@weft.scratch.<name>`, which tells how much memory that takes. Always right; the thread loop is
 faster where nobody waits. Next: launch.
 """
@@ -21,8 +21,8 @@ from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_paramete
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.cuda.barrier import GridBarrierOp
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp
+from weft.dialects.simt.barrier import GridBarrierOp
+from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """printf and assert on the CPU.
 
-In: cuda.printf, cuda.assert. Out: a call of libc's printf; a branch to the kernel's end, with the error recorded
+In: simt.printf, simt.assert. Out: a call of libc's printf; a branch to the kernel's end, with the error recorded
 through the runtime table. Next: launch.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.cuda.debug import AssertOp, PrintfOp
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.kernel import KernelOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on the CPU: the kernel's blocks function goes to the runtime with its parameters.
 
-In: cuda.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams mean nothing here, and of the
+In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams mean nothing here, and of the
 attributes only a cluster's size, which the grid must be a multiple of. Next: stages.
 """
 
@@ -23,8 +23,8 @@ from weft.codegen.operations.launch import (
     print_return_on_failure,
 )
 from weft.codegen.runtime_abi import call_row, table_of_frame
-from weft.dialects.cuda.barrier import GridBarrierOp
-from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+from weft.dialects.simt.barrier import GridBarrierOp
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:

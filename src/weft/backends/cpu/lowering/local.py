@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import print_alloca
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.memory import AllocaOp
+from weft.dialects.simt.memory import AllocaOp
 from weft.errors import ValueRangeError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 STACK_BYTES: Final = 16 * 1024  # of all arrays of a kernel that stay on the stack
 SCRATCH_ALIGNMENT: Final = 64  # of what a worker's scratch memory holds

@@ -15,7 +15,7 @@ from weft.codegen.runtime_abi import call_row, table_of_frame
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.cuda.kernel import KernelOp, LaunchExOp
+    from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 
 _KIND: Final = _native.FAILURE_KINDS.index("integer_range")
 _MOST_BYTES: Final = float(1 << 46)  # of all blocks; a product that is larger has not wrapped yet

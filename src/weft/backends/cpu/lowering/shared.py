@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A block's shared memory on the CPU: offsets into the buffer that the block's worker holds.
 
-In: cuda.shared, cuda.dynamic_shared. Out: tensors. The engine has named the buffer. Next: cooperation.
+In: simt.shared, simt.dynamic_shared. Out: tensors. The engine has named the buffer. Next: cooperation.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.kernel import KernelOp
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:

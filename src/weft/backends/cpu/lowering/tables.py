@@ -18,7 +18,7 @@ from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.timing import TIMING
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
-from weft.dialects.cuda.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel as loops over blocks and threads, for kernels whose threads do not wait for each other.
 
-In: cuda.kernel. Out: `i32 @weft.kernel.<name>(ptr %parameters, ptr %launch, i64 %first, i64 %last, ptr %scratch)`,
+In: simt.kernel. Out: `i32 @weft.kernel.<name>(ptr %parameters, ptr %launch, i64 %first, i64 %last, ptr %scratch)`,
 which runs blocks [first, last) in index order; nonzero: an error is recorded. Next: guard.
 """
 
@@ -28,13 +28,13 @@ from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
 from weft.codegen.operations.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.debug import AssertOp, PrintfOp
-from weft.dialects.cuda.grid import ThreadIdxOp
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp
-from weft.dialects.cuda.memory import AtomicCasOp, AtomicRmwOp, StoreOp
-from weft.dialects.cuda.timing import RecordOp
-from weft.dialects.cuda.types import TensorType
-from weft.dialects.cuda.views import StoreVectorOp
+from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.grid import ThreadIdxOp
+from weft.dialects.simt.kernel import KernelOp, ReturnOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, StoreOp
+from weft.dialects.simt.timing import RecordOp
+from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.views import StoreVectorOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks, the worker's number, fences and a thread's place in its warp, on the CPU.
 
-In: cuda.timer, cuda.record, cuda.sm_id, cuda.fence, cuda.lane_id, cuda.warp_id. Out: calls of the runtime table, plain
+In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id. Out: calls of the runtime table, plain
 arithmetic. None of them makes a thread wait. Next: cooperation.
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.cuda.barrier import FenceOp
-from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
-from weft.dialects.cuda.warp import WARP_SIZE, LaneIdOp, WarpIdOp
+from weft.dialects.simt.barrier import FenceOp
+from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.warp import WARP_SIZE, LaneIdOp, WarpIdOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

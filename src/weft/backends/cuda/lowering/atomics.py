@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
 
-In: cuda.atomic_rmw, cuda.atomic_cas. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22
+In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22
 prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70. Next: tables.
 """
 

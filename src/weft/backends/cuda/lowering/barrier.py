@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Barriers and fences on a GPU.
 
-In: the operations of dialects/cuda/barrier. Out: NVVM barriers with the constant number 0, fences with a scope; a
+In: the operations of dialects/simt/barrier. Out: NVVM barriers with the constant number 0, fences with a scope; a
 grid barrier on the counter that the driver gives each cooperative launch. Next: warp.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_together, require
 from weft.backends.cuda.lowering.kernel import coordinate
-from weft.dialects.cuda.barrier import (
+from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
     FenceOp,

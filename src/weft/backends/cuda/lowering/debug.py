@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """printf and assert on a GPU.
 
-In: cuda.printf, cuda.assert. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail; both make
+In: simt.printf, simt.assert. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail; both make
 the driver print when the stream is synchronised. Next: atomics.
 """
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
-from weft.dialects.cuda.debug import AssertOp, PrintfOp
-from weft.dialects.cuda.kernel import KernelOp
+from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.kernel import KernelOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's own PTX, as LLVM's inline assembly.
 
-In: cuda.inline_ptx. Out: a convergent call of `asm sideeffect` whose constraints follow from the types: LLVM ends
+In: nvgpu.inline_ptx. Out: a convergent call of `asm sideeffect` whose constraints follow from the types: LLVM ends
 the process on some that do not fit. Next: the target's stages.
 """
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.llvm.names import quoted
-from weft.dialects.cuda.inline_ptx import InlinePtxOp
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

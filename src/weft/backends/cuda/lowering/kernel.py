@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel as a PTX entry: parameters, launch bounds, special registers.
 
-In: cuda.kernel. Out: `define ptx_kernel void @<name>(...)`. Pointers are in the global address space and never
+In: simt.kernel. Out: `define ptx_kernel void @<name>(...)`. Pointers are in the global address space and never
 marked noalias or readonly. Next: debug.
 """
 
@@ -23,15 +23,15 @@ from weft.codegen.operations.kernel_parameters import (
     kernel_parameters,
 )
 from weft.codegen.operations.tensor_value import TensorValue
-from weft.dialects.cuda.grid import (
+from weft.dialects.simt.grid import (
     BlockDimOp,
     BlockIdxOp,
     CoordinateOp,
     GridDimOp,
     ThreadIdxOp,
 )
-from weft.dialects.cuda.kernel import KernelOp, ReturnOp
-from weft.dialects.cuda.types import TensorType
+from weft.dialects.simt.kernel import KernelOp, ReturnOp
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on a GPU: the kernel's number, its launch structure and an array of pointers to its parameters.
 
-In: cuda.launch_ex in a host function. Out: a call of `table->launch_cuda`, on the call's stream or the one that
+In: simt.launch_ex in a host function. Out: a call of `table->launch_cuda`, on the call's stream or the one that
 the launch names. Next: stages.
 """
 
@@ -22,7 +22,7 @@ from weft.codegen.operations.launch import (
 from weft.codegen.llvm.names import quoted
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
-from weft.dialects.cuda.kernel import LaunchExOp
+from weft.dialects.simt.kernel import LaunchExOp
 from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.codegen.operations.kernel_parameters import KernelParameter
-    from weft.dialects.cuda.kernel import KernelOp
+    from weft.dialects.simt.kernel import KernelOp
 
 # CUlaunchAttributeID
 _COOPERATIVE: Final = 2

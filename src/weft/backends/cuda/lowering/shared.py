@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared memory on a GPU: one dynamic buffer per block, which every array is a part of.
 
-In: cuda.shared with its offset, cuda.dynamic_shared. Out: pointers into an external array of the shared address
+In: simt.shared with its offset, simt.dynamic_shared. Out: pointers into an external array of the shared address
 space, whose size the launch gives; so 48 kB are no limit. Next: barrier.
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.builder import source_location
-from weft.dialects.cuda.kernel import KernelOp
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.types import DYNAMIC
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.types import DYNAMIC
 from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks and the multiprocessor's number on a GPU, and times that go straight into memory.
 
-In: cuda.timer, cuda.sm_id, cuda.record. Out: reads of special registers; those of clocks have an effect, so that
+In: simt.timer, simt.sm_id, simt.record. Out: reads of special registers; those of clocks have an effect, so that
 each stays where it stands. Next: atomics.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shuffles, votes and matches on a GPU, and a thread's lane and warp.
 
-In: the operations of dialects/cuda/warp but the reductions. Out: `shfl.sync`, `vote.sync`, `match.sync`. Registers
+In: the operations of dialects/simt/warp but the reductions. Out: `shfl.sync`, `vote.sync`, `match.sync`. Registers
 have 32 bits: what is smaller travels in one, what is larger in two. Next: warp_reduce.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.convergent import call_together, require
 from weft.backends.cuda.lowering.kernel import coordinate
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.cuda.warp import (
+from weft.dialects.simt.warp import (
     WARP_SIZE,
     LaneIdOp,
     MatchOp,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions over a warp on a GPU.
 
-In: cuda.warp_reduce. Out: `redux.sync` for integers where there is one; else a butterfly of shuffles, or, where
+In: simt.warp_reduce. Out: `redux.sync` for integers where there is one; else a butterfly of shuffles, or, where
 lanes may be missing, a tree over those that are there, which combines in the same order. Next: timing.
 """
 
@@ -22,8 +22,8 @@ from weft.codegen.operations.conversions import (
     is_wide,
     to_f32,
 )
-from weft.dialects.cuda.kernel import KernelOp
-from weft.dialects.cuda.warp import WARP_SIZE, WarpReduceOp
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.warp import WARP_SIZE, WarpReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

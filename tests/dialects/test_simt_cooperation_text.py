@@ -6,47 +6,47 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tests.dialects.test_cuda_text import TEXT as OTHERS
-from tests.dialects.test_cuda_text import generic, parsed
-from tests.dialects.test_cuda_views_text import TEXT as VIEWS
-from weft.dialects.cuda import CUDA
+from tests.dialects.test_simt_text import TEXT as OTHERS
+from tests.dialects.test_simt_text import generic, parsed
+from tests.dialects.test_simt_views_text import TEXT as VIEWS
+from weft.dialects.simt import SIMT
 
-ARRAY = "!cuda.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
-VIEW = "!cuda.tensor<i8, [?, 4], contiguous, shared, dims 32, offsets 32, align 1>"
-RECORDS = "!cuda.tensor<i64, [?], contiguous, global, dims 32, offsets 32, align 8>"
+ARRAY = "!simt.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
+VIEW = "!simt.tensor<i8, [?, 4], contiguous, shared, dims 32, offsets 32, align 1>"
+RECORDS = "!simt.tensor<i64, [?], contiguous, global, dims 32, offsets 32, align 8>"
 TYPES = {"i": "i32", "w": "i64", "x": "f32", "c": "i1", "r": RECORDS}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 TEXT = f"""builtin.module {{
-  cuda.kernel @k({PARAMETERS}) attributes {{weft.shared_memory_bytes = 128 : i64}} {{
-    %a = cuda.shared : {ARRAY}
-    %b = cuda.shared at 128 : {ARRAY}
-    %d = cuda.dynamic_shared %w dims(%i : i32) : {VIEW}
-    %e = cuda.dynamic_shared %w : {ARRAY}
-    cuda.barrier
-    %n = cuda.barrier_reduce "count" %c : i32
-    %0 = cuda.barrier_reduce "and" %c : i1
-    cuda.warp_barrier %i
-    cuda.grid_barrier
-    cuda.fence "device"
-    %l = cuda.lane_id : i32
-    %1 = cuda.warp_id : i32
-    %2 = cuda.shuffle "down" %x, %l mask %i width 16 : f32
-    %3 = cuda.vote "ballot" %c mask %i : i32
-    %4 = cuda.vote "any" %c mask %i : i1
-    %5 = cuda.match "all" %w mask %i : i64
-    %6 = cuda.warp_reduce "add" %x mask %i : f32
-    %7 = cuda.timer "globaltimer" : i64
-    %8 = cuda.timer "clock32" : i32
-    %9 = cuda.sm_id : i32
-    cuda.record "clock32" %c, %i, %r[%w : i64] : {RECORDS}
-    cuda.return
+  simt.kernel @k({PARAMETERS}) attributes {{weft.shared_memory_bytes = 128 : i64}} {{
+    %a = simt.shared : {ARRAY}
+    %b = simt.shared at 128 : {ARRAY}
+    %d = simt.dynamic_shared %w dims(%i : i32) : {VIEW}
+    %e = simt.dynamic_shared %w : {ARRAY}
+    simt.barrier
+    %n = simt.barrier_reduce "count" %c : i32
+    %0 = simt.barrier_reduce "and" %c : i1
+    simt.warp_barrier %i
+    simt.grid_barrier
+    simt.fence "device"
+    %l = simt.lane_id : i32
+    %1 = simt.warp_id : i32
+    %2 = simt.shuffle "down" %x, %l mask %i width 16 : f32
+    %3 = simt.vote "ballot" %c mask %i : i32
+    %4 = simt.vote "any" %c mask %i : i1
+    %5 = simt.match "all" %w mask %i : i64
+    %6 = simt.warp_reduce "add" %x mask %i : f32
+    %7 = simt.timer "globaltimer" : i64
+    %8 = simt.timer "clock32" : i32
+    %9 = simt.sm_id : i32
+    simt.record "clock32" %c, %i, %r[%w : i64] : {RECORDS}
+    simt.return
   }}
 }}"""
 
 
 def test_every_operation_of_the_dialect_occurs_in_a_text():
     texts = f"{OTHERS} {VIEWS} {TEXT}".replace("\n", " ")
-    assert [op.name for op in CUDA.operations if f"{op.name} " not in texts] == []
+    assert [op.name for op in SIMT.operations if f"{op.name} " not in texts] == []
 
 
 def test_the_text_parses_and_prints_as_it_stands():

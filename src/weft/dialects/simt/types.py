@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the `cuda` dialect: the tensor, the stream.
+"""Types of the `simt` dialect: the tensor, the stream.
 
-In: an element type and the facts that a signature fixed. Out: `!cuda.tensor<...>`, `!cuda.stream`.
+In: an element type and the facts that a signature fixed. Out: `!simt.tensor<...>`, `!simt.stream`.
 Next: kernel, memory.
 """
 
@@ -36,15 +36,15 @@ MAX_RANK: Final = 8
 
 @irdl_attr_definition
 class TensorType(ParametrizedAttribute, TypeAttribute):
-    """`!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`.
+    """`!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`.
 
     The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
-    integers that `cuda.dim` yields; `offsets` the width in which element offsets are computed: 32 only
+    integers that `simt.dim` yields; `offsets` the width in which element offsets are computed: 32 only
     where the wrapper proves that every offset fits. `align` is what the wrapper guarantees for the data
     pointer, in bytes.
     """
 
-    name = "cuda.tensor"
+    name = "simt.tensor"
 
     element_type: Attribute
     shape: ArrayAttr[IntAttr]
@@ -162,6 +162,6 @@ def _parse_dim(parser: AttrParser) -> int:
 
 @irdl_attr_definition
 class StreamType(ParametrizedAttribute, TypeAttribute):
-    """`!cuda.stream`: a CUstream handle; ignored on the CPU."""
+    """`!simt.stream`: a CUstream handle; ignored on the CPU."""
 
-    name = "cuda.stream"
+    name = "simt.stream"

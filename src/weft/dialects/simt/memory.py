@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in memory: `cuda.load`, `cuda.store`, `cuda.dim`, `cuda.stride`, `cuda.alloca`, atomics.
+"""Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, atomics.
 
 In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when
 LLVM text is printed, so that an access stays one operation that shows its shape. Next: debug.
@@ -21,8 +21,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.types import TensorType
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ MEMORY_SCOPES: Final = ("block", "device", "system")
 
 def _tensor_type(value: SSAValue) -> TensorType:
     if not isinstance(value.type, TensorType):
-        raise VerifyException(f"expected a !cuda.tensor, got {value.type}")
+        raise VerifyException(f"expected a !simt.tensor, got {value.type}")
     return value.type
 
 
@@ -57,7 +57,7 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
 class LoadOp(IRDLOperation):
     """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true."""
 
-    name = "cuda.load"
+    name = "simt.load"
 
     tensor = operand_def(TensorType)
     indices = var_operand_def()
@@ -80,7 +80,7 @@ class LoadOp(IRDLOperation):
 class StoreOp(IRDLOperation):
     """Writes one element; a bool is stored as the byte 0 or 1."""
 
-    name = "cuda.store"
+    name = "simt.store"
 
     value = operand_def()
     tensor = operand_def(TensorType)
@@ -101,7 +101,7 @@ class StoreOp(IRDLOperation):
 
 
 class _TensorFactOp(IRDLOperation):
-    """What `cuda.dim` and `cuda.stride` share: a tensor and a constant dimension."""
+    """What `simt.dim` and `simt.stride` share: a tensor and a constant dimension."""
 
     tensor = operand_def(TensorType)
     dimension = prop_def(I32Attr)
@@ -117,7 +117,7 @@ class _TensorFactOp(IRDLOperation):
 class DimOp(_TensorFactOp):
     """One dimension of a tensor, in elements; as wide as the tensor type says (`dims 32`)."""
 
-    name = "cuda.dim"
+    name = "simt.dim"
 
     result = result_def(IntegerType)
     traits = traits_def(Pure())
@@ -136,7 +136,7 @@ class DimOp(_TensorFactOp):
 class StrideOp(_TensorFactOp):
     """One stride of a tensor, in elements; i64, may be zero or negative."""
 
-    name = "cuda.stride"
+    name = "simt.stride"
 
     result = result_def(i64)
     traits = traits_def(Pure())
@@ -154,7 +154,7 @@ class StrideOp(_TensorFactOp):
 class AllocaOp(IRDLOperation):
     """A tensor of static shape in the thread's own memory, uninitialised."""
 
-    name = "cuda.alloca"
+    name = "simt.alloca"
 
     result = result_def(TensorType)
     assembly_format = "attr-dict `:` type($result)"
@@ -165,7 +165,7 @@ class AllocaOp(IRDLOperation):
     def verify_(self) -> None:
         tensor_type = _tensor_type(self.result)
         if tensor_type.space.data != "local" or any(dim < 0 for dim in tensor_type.dims):
-            raise VerifyException("cuda.alloca makes a local tensor of static shape")
+            raise VerifyException("simt.alloca makes a local tensor of static shape")
 
 
 def _check_order_and_scope(order: str, scope: str) -> None:
@@ -182,7 +182,7 @@ class AtomicRmwOp(IRDLOperation):
     `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
     """
 
-    name = "cuda.atomic_rmw"
+    name = "simt.atomic_rmw"
 
     kind = prop_def(StringAttr)
     order = prop_def(StringAttr)
@@ -229,7 +229,7 @@ class AtomicRmwOp(IRDLOperation):
 class AtomicCasOp(IRDLOperation):
     """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
 
-    name = "cuda.atomic_cas"
+    name = "simt.atomic_cas"
 
     order = prop_def(StringAttr)
     scope = prop_def(StringAttr)

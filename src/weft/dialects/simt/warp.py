@@ -44,7 +44,7 @@ def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
 class LaneIdOp(IRDLOperation):
     """The thread's lane in its warp, 0 to 31: its number in the block modulo 32."""
 
-    name = "cuda.lane_id"
+    name = "simt.lane_id"
 
     result = result_def(i32)
     traits = traits_def(Pure())
@@ -58,7 +58,7 @@ class LaneIdOp(IRDLOperation):
 class WarpIdOp(IRDLOperation):
     """The thread's warp in its block: its number in the block divided by 32."""
 
-    name = "cuda.warp_id"
+    name = "simt.warp_id"
 
     result = result_def(i32)
     traits = traits_def(Pure())
@@ -82,7 +82,7 @@ class ShuffleOp(IRDLOperation):
     It must be in `mask`: what another one gives is undefined on a GPU and the lane's own value on the CPU.
     """
 
-    name = "cuda.shuffle"
+    name = "simt.shuffle"
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     kind = prop_def(StringAttr)
@@ -117,7 +117,7 @@ class ShuffleOp(IRDLOperation):
 class VoteOp(IRDLOperation):
     """The lanes' predicates together: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
 
-    name = "cuda.vote"
+    name = "simt.vote"
 
     kind = prop_def(StringAttr)
     mask = operand_def(i32)
@@ -147,7 +147,7 @@ class MatchOp(IRDLOperation):
     `any` yields the lanes whose value equals this lane's; `all` yields `mask` if all are equal, else 0.
     """
 
-    name = "cuda.match"
+    name = "simt.match"
 
     kind = prop_def(StringAttr)
     mask = operand_def(i32)
@@ -176,7 +176,7 @@ class WarpReduceOp(IRDLOperation):
     are IEEE's minNum and maxNum: of a number and NaN the number.
     """
 
-    name = "cuda.warp_reduce"
+    name = "simt.warp_reduce"
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     kind = prop_def(StringAttr)

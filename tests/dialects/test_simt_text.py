@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `cuda` dialect as text: every operation prints, parses again in both forms, and refuses what is wrong."""
+"""The `simt` dialect as text: every operation prints, parses again in both forms, and refuses what is wrong."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from weft.dialects.context import make_context
 
-VECTOR = "!cuda.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
-MATRIX = "!cuda.tensor<i32, [?, 4], strided, global, dims 64, offsets 64, align 16>"
-LOCAL = "!cuda.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
+VECTOR = "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
+MATRIX = "!simt.tensor<i32, [?, 4], strided, global, dims 64, offsets 64, align 16>"
+LOCAL = "!simt.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
 TYPES = {"a": VECTOR, "m": MATRIX, "i": "i32", "x": "f32", "c": "i1"}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 ARGUMENTS = f"{', '.join(f'%{n}' for n in TYPES)} : {', '.join(TYPES.values())}"
 TEXT = f"""builtin.module {{
-  cuda.kernel @k({PARAMETERS}) attributes {{weft.max_threads = 256 : i32}} {{
-    %t = cuda.thread_idx "x" : i32
-    %b = cuda.block_idx "y" : i32
-    %d = cuda.block_dim "z" : i32
-    %g = cuda.grid_dim "x" : i32
-    %n = cuda.dim %m[0] : {MATRIX} -> i64
-    %s = cuda.stride %m[1] : {MATRIX} -> i64
-    %l = cuda.alloca : {LOCAL}
-    %0 = cuda.load %a[%t : i32] : {VECTOR} -> f32
-    %1 = cuda.load %m[%n, %t : i64, i32] : {MATRIX} -> i32
-    cuda.store %x, %a[%t : i32] : f32, {VECTOR}
-    cuda.store %c, %l[%t : i32] : i1, {LOCAL}
-    %2 = cuda.atomic_rmw "add" "relaxed" "device" %x, %a[%t : i32] : f32, {VECTOR} -> f32
-    %3 = cuda.atomic_cas "acq_rel" "system" %i, %1, %m[%t, %t : i32, i32] : i32, i32, {MATRIX} -> i32
-    %4 = cuda.floor_div %i, %1 : i32
-    %5 = cuda.floor_mod %x, %0 : f32
-    cuda.printf "%d\\0A"(%i : i32)
-    cuda.printf "done"
-    cuda.assert %c, "c holds"
-    cuda.return
+  simt.kernel @k({PARAMETERS}) attributes {{weft.max_threads = 256 : i32}} {{
+    %t = simt.thread_idx "x" : i32
+    %b = simt.block_idx "y" : i32
+    %d = simt.block_dim "z" : i32
+    %g = simt.grid_dim "x" : i32
+    %n = simt.dim %m[0] : {MATRIX} -> i64
+    %s = simt.stride %m[1] : {MATRIX} -> i64
+    %l = simt.alloca : {LOCAL}
+    %0 = simt.load %a[%t : i32] : {VECTOR} -> f32
+    %1 = simt.load %m[%n, %t : i64, i32] : {MATRIX} -> i32
+    simt.store %x, %a[%t : i32] : f32, {VECTOR}
+    simt.store %c, %l[%t : i32] : i1, {LOCAL}
+    %2 = simt.atomic_rmw "add" "relaxed" "device" %x, %a[%t : i32] : f32, {VECTOR} -> f32
+    %3 = simt.atomic_cas "acq_rel" "system" %i, %1, %m[%t, %t : i32, i32] : i32, i32, {MATRIX} -> i32
+    %4 = simt.floor_div %i, %1 : i32
+    %5 = simt.floor_mod %x, %0 : f32
+    simt.printf "%d\\0A"(%i : i32)
+    simt.printf "done"
+    simt.assert %c, "c holds"
+    simt.return
   }}
-  func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !cuda.stream) {{
-    cuda.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS})
+  func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !simt.stream) {{
+    simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS})
     func.return
   }}
 }}"""
@@ -69,17 +69,17 @@ def test_the_generic_form_parses_to_the_same():
 
 
 WRONG = [
-    ('cuda.thread_idx "x"', 'cuda.thread_idx "w"', "none of"),
+    ('simt.thread_idx "x"', 'simt.thread_idx "w"', "none of"),
     (
-        "%a[%t : i32] : !cuda.tensor<f32",
-        "%a[%t, %t : i32, i32] : !cuda.tensor<f32",
+        "%a[%t : i32] : !simt.tensor<f32",
+        "%a[%t, %t : i32, i32] : !simt.tensor<f32",
         "2 indices for",
     ),
-    ("cuda.load %a[%t : i32]", "cuda.load %a[%x : f32]", "an index is i32 or i64, not f32"),
+    ("simt.load %a[%t : i32]", "simt.load %a[%x : f32]", "an index is i32 or i64, not f32"),
     (f"{VECTOR} -> f32", f"{VECTOR} -> f64", None),
     ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
     ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
-    (f"cuda.alloca : {LOCAL}", f"cuda.alloca : {LOCAL.replace('local', 'global')}", None),
+    (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
     ('"add"', '"nand"', "atomic 'nand' is none of"),
     ('"relaxed"', '"strong"', "memory order 'strong' is none of"),
     ('"system"', '"world"', "memory scope 'world' is none of"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of tensors: `cuda.view`, and neighbours in one access: `cuda.load_vector`, `cuda.store_vector`.
+"""Parts of tensors: `simt.view`, and neighbours in one access: `simt.load_vector`, `simt.store_vector`.
 
 In: a tensor, where the part begins, how large it is. Out: a tensor over the same memory; several elements.
 Next: debug.
@@ -23,9 +23,9 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.memory import check_indices
-from weft.dialects.cuda.types import DYNAMIC, TensorType
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.memory import check_indices
+from weft.dialects.simt.types import DYNAMIC, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class ViewOp(IRDLOperation):
     `sizes` holds one integer for each `?` of the result's type.
     """
 
-    name = "cuda.view"
+    name = "simt.view"
 
     source = operand_def(TensorType)
     starts = var_operand_def()
@@ -127,7 +127,7 @@ def _check_vector(
 class LoadVectorOp(IRDLOperation):
     """Reads neighbours along the last dimension in one access, whose address is a multiple of its size."""
 
-    name = "cuda.load_vector"
+    name = "simt.load_vector"
 
     tensor = operand_def(TensorType)
     indices = var_operand_def()
@@ -148,7 +148,7 @@ class LoadVectorOp(IRDLOperation):
 class StoreVectorOp(IRDLOperation):
     """Writes neighbours along the last dimension in one access, whose address is a multiple of its size."""
 
-    name = "cuda.store_vector"
+    name = "simt.store_vector"
 
     elements = var_operand_def()
     tensor = operand_def(TensorType)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where threads wait for each other, and fences: `cuda.barrier`, `cuda.warp_barrier`, `cuda.grid_barrier`.
+"""Where threads wait for each other, and fences: `simt.barrier`, `simt.warp_barrier`, `simt.grid_barrier`.
 
 In: a mask or a predicate where there is one. Out: the combined predicate. Memory written before a barrier is
 seen after it by the threads that meet there. Next: warp.
@@ -20,8 +20,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.memory import MEMORY_SCOPES
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.memory import MEMORY_SCOPES
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -37,7 +37,7 @@ class BarrierOp(IRDLOperation):
     different barriers are undefined on a GPU and an error on the CPU.
     """
 
-    name = "cuda.barrier"
+    name = "simt.barrier"
     assembly_format = "attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -49,7 +49,7 @@ class BarrierReduceOp(IRDLOperation):
     `count` yields an i32, the number of threads with a true one; `and` and `or` yield an i1.
     """
 
-    name = "cuda.barrier_reduce"
+    name = "simt.barrier_reduce"
 
     kind = prop_def(StringAttr)
     predicate = operand_def(i1)
@@ -76,7 +76,7 @@ class BarrierReduceOp(IRDLOperation):
 class WarpBarrierOp(IRDLOperation):
     """The lanes of `mask` meet here; each of them executes it with the same mask."""
 
-    name = "cuda.warp_barrier"
+    name = "simt.warp_barrier"
 
     mask = operand_def(i32)
 
@@ -91,7 +91,7 @@ class WarpBarrierOp(IRDLOperation):
 class GridBarrierOp(IRDLOperation):
     """All threads of the grid meet here; the launch must be cooperative."""
 
-    name = "cuda.grid_barrier"
+    name = "simt.grid_barrier"
     assembly_format = "attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -104,7 +104,7 @@ class FenceOp(IRDLOperation):
     ordered too.
     """
 
-    name = "cuda.fence"
+    name = "simt.fence"
 
     scope = prop_def(StringAttr)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels and their launches: `cuda.kernel`, `cuda.return`, `cuda.launch_ex`.
+"""Kernels and their launches: `simt.kernel`, `simt.return`, `simt.launch_ex`.
 
 In: a traced kernel body, a launch in a host function. Out: the operations that every backend starts from.
 Next: grid, memory.
@@ -41,8 +41,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.types import StreamType
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import StreamType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,13 +82,13 @@ _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 class KernelOp(IRDLOperation):
     """A kernel: the code of one thread.
 
-    Arguments are `!cuda.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
+    Arguments are `!simt.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
     as `weft.name`. Attributes that a launch needs stand in the attribute dictionary: `weft.max_threads`,
     `weft.min_blocks`, `weft.max_registers`, `weft.cluster` and, where every launch has the same constant
     block, `weft.block_size`; after their layout, `weft.shared_memory_bytes` of its own shared arrays.
     """
 
-    name = "cuda.kernel"
+    name = "simt.kernel"
 
     sym_name = prop_def(StringAttr)
     function_type = prop_def(FunctionType)
@@ -179,7 +179,7 @@ class KernelOp(IRDLOperation):
 class ReturnOp(IRDLOperation):
     """The end of a kernel's body: the thread exits. See `EXIT` for a return before it."""
 
-    name = "cuda.return"
+    name = "simt.return"
     assembly_format = "attr-dict"
     traits = traits_def(IsTerminator(), HasParent(KernelOp))
 
@@ -195,7 +195,7 @@ class LaunchExOp(IRDLOperation):
     `weft.launch_attributes` (array of `{id, value}` with 64-byte values as hexadecimal strings).
     """
 
-    name = "cuda.launch_ex"
+    name = "simt.launch_ex"
 
     kernel = prop_def(SymbolRefAttr)
     grid = var_operand_def(i64)

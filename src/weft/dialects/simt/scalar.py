@@ -43,11 +43,11 @@ class _FloorOp(IRDLOperation):
 class FloorDivOp(_FloorOp):
     """Python's `//`: the quotient rounded toward minus infinity."""
 
-    name = "cuda.floor_div"
+    name = "simt.floor_div"
 
 
 @operation_definition
 class FloorModOp(_FloorOp):
     """Python's `%`: the remainder has the sign of the divisor."""
 
-    name = "cuda.floor_mod"
+    name = "simt.floor_mod"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a thread is: `cuda.thread_idx`, `cuda.block_idx`, `cuda.block_dim`, `cuda.grid_dim`.
+"""Where a thread is: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`.
 
 In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast.
 Next: memory.
@@ -44,25 +44,25 @@ class CoordinateOp(IRDLOperation):
 class ThreadIdxOp(CoordinateOp):
     """Index of the thread in its block, 0 ≤ value < block_dim."""
 
-    name = "cuda.thread_idx"
+    name = "simt.thread_idx"
 
 
 @operation_definition
 class BlockIdxOp(CoordinateOp):
     """Index of the block in the grid, 0 ≤ value < grid_dim."""
 
-    name = "cuda.block_idx"
+    name = "simt.block_idx"
 
 
 @operation_definition
 class BlockDimOp(CoordinateOp):
     """Threads of a block in one dimension."""
 
-    name = "cuda.block_dim"
+    name = "simt.block_dim"
 
 
 @operation_definition
 class GridDimOp(CoordinateOp):
     """Blocks of the grid in one dimension."""
 
-    name = "cuda.grid_dim"
+    name = "simt.grid_dim"

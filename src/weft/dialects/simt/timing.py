@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks and the multiprocessor's number: `cuda.timer`, `cuda.sm_id`; a clock into memory: `cuda.record`.
+"""Clocks and the multiprocessor's number: `simt.timer`, `simt.sm_id`; a clock into memory: `simt.record`.
 
 In: nothing. Out: integers that differ from run to run; each read stays where it stands. Next: scalar.
 """
@@ -19,8 +19,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.types import TensorType
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -35,7 +35,7 @@ class TimerOp(IRDLOperation):
     On the CPU all three count nanoseconds of the monotonic clock.
     """
 
-    name = "cuda.timer"
+    name = "simt.timer"
 
     kind = prop_def(StringAttr)
     result = result_def(IntegerType)
@@ -57,7 +57,7 @@ class TimerOp(IRDLOperation):
 class SmIdOp(IRDLOperation):
     """The multiprocessor that runs the thread; on the CPU, the number of the worker."""
 
-    name = "cuda.sm_id"
+    name = "simt.sm_id"
 
     result = result_def(i32)
     traits = traits_def(MemoryReadEffect())
@@ -74,7 +74,7 @@ class RecordOp(IRDLOperation):
     Time and store are one step, so that nothing comes between them, and on a GPU no branch is needed.
     """
 
-    name = "cuda.record"
+    name = "simt.record"
 
     kind = prop_def(StringAttr)
     condition = operand_def(i1)
@@ -101,4 +101,4 @@ class RecordOp(IRDLOperation):
         tensor = self.tensor.type
         assert isinstance(tensor, TensorType)
         if tensor.element_type != i64 or tensor.rank != 1 or tensor.space.data != "global":
-            raise VerifyException("cuda.record writes into a global tensor of rank 1 of i64")
+            raise VerifyException("simt.record writes into a global tensor of rank 1 of i64")

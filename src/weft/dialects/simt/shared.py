@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the threads of a block share: `cuda.shared`, `cuda.dynamic_shared`.
+"""Memory that the threads of a block share: `simt.shared`, `simt.dynamic_shared`.
 
 In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the
 kernel's own arrays, which a pass lays out, then what the launch asks for. Next: barrier.
@@ -22,8 +22,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.cuda.types import DYNAMIC, TensorType
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import DYNAMIC, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ _I64 = IntegerAttr.constr(i64)
 def _check_shared(value: SSAValue) -> TensorType:
     tensor_type = value.type
     if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":
-        raise VerifyException(f"expected a !cuda.tensor in the shared space, got {tensor_type}")
+        raise VerifyException(f"expected a !simt.tensor in the shared space, got {tensor_type}")
     if tensor_type.layout.data != "contiguous":
         raise VerifyException("shared arrays are contiguous")
     return tensor_type
@@ -49,7 +49,7 @@ class SharedOp(IRDLOperation):
     `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it.
     """
 
-    name = "cuda.shared"
+    name = "simt.shared"
 
     offset = opt_prop_def(_I64)
     result = result_def(TensorType)
@@ -61,7 +61,7 @@ class SharedOp(IRDLOperation):
 
     def verify_(self) -> None:
         if DYNAMIC in _check_shared(self.result).dims:
-            raise VerifyException("cuda.shared makes an array of static shape")
+            raise VerifyException("simt.shared makes an array of static shape")
 
 
 @operation_definition
@@ -72,7 +72,7 @@ class DynamicSharedOp(IRDLOperation):
     checks that the bytes are there.
     """
 
-    name = "cuda.dynamic_shared"
+    name = "simt.dynamic_shared"
 
     offset = operand_def(i64)
     dims = var_operand_def()

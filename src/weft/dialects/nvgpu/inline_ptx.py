@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that a user writes: `cuda.inline_ptx`.
+"""Instructions that a user writes: `nvgpu.inline_ptx`.
 
 In: PTX with numbered places, scalars and tensors. Out: scalars. Next: debug.
 """
@@ -34,7 +34,7 @@ class InlinePtxOp(IRDLOperation):
     It may read and write any memory, and is executed by all threads that reach it together.
     """
 
-    name = "cuda.inline_ptx"
+    name = "nvgpu.inline_ptx"
 
     text = prop_def(StringAttr)
     inputs = var_operand_def()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `cuda` dialect, assembled from its families: one file each, one table here.
+"""The `simt` dialect, which every target prints, assembled from its families: one file each, one table here.
 
-In: the families' operations. Out: `CUDA`, which a context loads. Next: context.
+In: the families' operations. Out: `SIMT`, which a context loads. Next: context.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
-from weft.dialects.cuda.barrier import (
+from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
     FenceOp,
     GridBarrierOp,
     WarpBarrierOp,
 )
-from weft.dialects.cuda.debug import AssertOp, PrintfOp
-from weft.dialects.cuda.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
-from weft.dialects.cuda.inline_ptx import InlinePtxOp
-from weft.dialects.cuda.kernel import KernelOp, LaunchExOp, ReturnOp
-from weft.dialects.cuda.memory import (
+from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp, ReturnOp
+from weft.dialects.simt.memory import (
     AllocaOp,
     AtomicCasOp,
     AtomicRmwOp,
@@ -30,12 +29,12 @@ from weft.dialects.cuda.memory import (
     StoreOp,
     StrideOp,
 )
-from weft.dialects.cuda.scalar import FloorDivOp, FloorModOp
-from weft.dialects.cuda.shared import DynamicSharedOp, SharedOp
-from weft.dialects.cuda.timing import RecordOp, SmIdOp, TimerOp
-from weft.dialects.cuda.types import StreamType, TensorType
-from weft.dialects.cuda.views import LoadVectorOp, StoreVectorOp, ViewOp
-from weft.dialects.cuda.warp import (
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.types import StreamType, TensorType
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.warp import (
     LaneIdOp,
     MatchOp,
     ShuffleOp,
@@ -44,8 +43,8 @@ from weft.dialects.cuda.warp import (
     WarpReduceOp,
 )
 
-CUDA: Final = Dialect(
-    "cuda",
+SIMT: Final = Dialect(
+    "simt",
     [
         KernelOp,
         ReturnOp,
@@ -82,7 +81,6 @@ CUDA: Final = Dialect(
         RecordOp,
         FloorDivOp,
         FloorModOp,
-        InlinePtxOp,
         PrintfOp,
         AssertOp,
     ],

@@ -6,19 +6,19 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tests.dialects.test_cuda_text import generic, parsed
+from tests.dialects.test_simt_text import generic, parsed
 
-T = "!cuda.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>"
-ROW = "!cuda.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>"
-PART = "!cuda.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
+T = "!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>"
+ROW = "!simt.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>"
+PART = "!simt.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
 TEXT = f"""builtin.module {{
-  cuda.kernel @k(%a: {T} {{weft.name = "a"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
-    %row = cuda.view %a[%i, %w : i32, i64] keeps [1] steps [1] : {T} -> {ROW}
-    %part = cuda.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
-    %0, %1 = cuda.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
-    cuda.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
-    %2 = cuda.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
-    cuda.return
+  simt.kernel @k(%a: {T} {{weft.name = "a"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
+    %row = simt.view %a[%i, %w : i32, i64] keeps [1] steps [1] : {T} -> {ROW}
+    %part = simt.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
+    %0, %1 = simt.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
+    simt.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
+    %2 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
+    simt.return
   }}
 }}"""
 
@@ -32,7 +32,7 @@ def test_the_generic_form_parses_to_the_same():
 
 
 WRONG = [
-    ("keeps [1]", "keeps [2]", "of !cuda.tensor"),
+    ("keeps [1]", "keeps [2]", "of !simt.tensor"),
     ("keeps [1]", "keeps [0, 1]", "2 dimensions and 1 steps"),
     ("steps [-2]", "steps [0]", "in steps of"),
     (" sizes(%i : i32)", "", "0 sizes for"),

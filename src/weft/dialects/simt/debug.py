@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output and checks inside a kernel: `cuda.printf`, `cuda.assert`.
+"""Output and checks inside a kernel: `simt.printf`, `simt.assert`.
 
 In: a C format string with its arguments, a condition with its text. Out: text on the process's standard
 output; an error that names file, line, block and thread. Next: scalar.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class PrintfOp(IRDLOperation):
     """C's printf; arguments are i32, i64 and f64 only, as a variadic C call would pass them."""
 
-    name = "cuda.printf"
+    name = "simt.printf"
 
     text = prop_def(StringAttr)
     args = var_operand_def()
@@ -48,7 +48,7 @@ class PrintfOp(IRDLOperation):
 class AssertOp(IRDLOperation):
     """Stops the launch with an error where `condition` is false; the location says where it stands."""
 
-    name = "cuda.assert"
+    name = "simt.assert"
 
     condition = operand_def(i1)
     text = prop_def(StringAttr)
