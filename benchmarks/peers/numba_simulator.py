@@ -22,7 +22,7 @@ BLOCK = 256
 
 @cuda.jit
 def block_reduction(a, sums):
-    partial = simt.shared.array(BLOCK, float32)
+    partial = cuda.shared.array(BLOCK, float32)
     thread = cuda.threadIdx.x
     partial[thread] = a[cuda.grid(1)]
     cuda.syncthreads()

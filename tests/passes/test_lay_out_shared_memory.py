@@ -24,7 +24,7 @@ def laid_out(*kernels):
             f'%a{n} = simt.shared : {shared(*array)} loc("k.py":{n + 10}:5)'
             for n, array in enumerate(arrays)
         )
-        texts.append(f"simt.kernel @k{number}() {{\n{lines}\ncuda.return\n}}")
+        texts.append(f"simt.kernel @k{number}() {{\n{lines}\nsimt.return\n}}")
     module = Parser(make_context(), "\n".join(texts)).parse_module()
     lay_out_shared_memory(module)
     module.verify()
