@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.blame import is_of_a_handler
-from weft.codegen.llvm.types import llvm_type
 from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
+from weft.codegen.llvm.types import llvm_type
 from weft.errors import WeftError
 
 if TYPE_CHECKING:

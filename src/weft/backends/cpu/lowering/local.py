@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread's own arrays on the CPU: on the stack as far as every stack has room, the others in scratch memory.
 
-In: the cuda.alloca operations of a kernel. Out: which of them lie where in the scratch memory; tensors. The stack is
+In: the simt.alloca operations of a kernel. Out: which of them lie where in the scratch memory; tensors. The stack is
 the caller's own for small grids, and may be a small one of a thread or fiber. Next: thread_loop, coroutine.
 """
 
@@ -74,7 +74,7 @@ def _size(array: AllocaOp) -> int:
 
 
 def _print_local(printer: FunctionPrinter, op: AllocaOp) -> None:
-    """`cuda.alloca`: once, though the thread loop prints a kernel's operations several times."""
+    """`simt.alloca`: once, though the thread loop prints a kernel's operations several times."""
     if op.results[0] not in printer.tensors:
         print_alloca(printer, op)
 
