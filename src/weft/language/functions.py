@@ -34,8 +34,9 @@ class StagedFunction:
         self.texts = SourceTexts(function)
 
     def __dir__(self) -> list[str]:
-        """The attributes without those that begin with one underscore, which are the package's own."""
-        return [name for name in super().__dir__() if name[:1] != "_" or name[:2] == "__"]
+        """The attributes without the package's own: `texts`, and what begins with one underscore."""
+        own = {"texts"}
+        return [n for n in super().__dir__() if n not in own and (n[:1] != "_" or n[:2] == "__")]
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """In a class it is a method: an instance's first argument is the instance."""
