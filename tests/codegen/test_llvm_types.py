@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import (
     Float64Type,
 )
 
-from weft.codegen.llvm.types import float8_bits, float_text, integer_text
 from weft.codegen.llvm.names import quoted
+from weft.codegen.llvm.types import float8_bits, float_text, integer_text
 
 finite = st.floats(allow_nan=False, width=64)
 

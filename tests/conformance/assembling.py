@@ -14,6 +14,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
+from weft.codegen.operations.launch import kernels_of
+from weft.codegen.llvm.module_printer import ModulePrinter
 from xdsl.dialects.builtin import StringAttr
 
 from weft.backends.cuda.lowering.kernel import print_kernel

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from weft.codegen.llvm.debug_info import DebugInfo
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.llvm.names import quoted, utf8
+from weft.codegen.math_library.library import LIBRARY
 from weft.dialects.builder import source_location
 from weft.errors import REPORT_HINT, InternalCompilerError
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm.module_printer import quoted_bytes
+from weft.codegen.llvm.names import quoted
 from weft.codegen.operations.kernel_parameters import POINTER
 from weft.codegen.operations.launch import (
     launched_kernel,
@@ -19,7 +19,6 @@ from weft.codegen.operations.launch import (
     print_return_on_failure,
     scratch_bytes,
 )
-from weft.codegen.llvm.names import quoted
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import LaunchExOp
