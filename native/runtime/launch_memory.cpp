@@ -7,8 +7,8 @@
 #include <atomic>
 
 #include "module.h"
-#include "python/common.h"
 #include "python/callbacks/deferred.h"
+#include "python/common.h"
 #include "python/errors/foreign_error.h"
 #include "python/gil.h"
 

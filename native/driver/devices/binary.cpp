@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "driver/devices/device_image.h"
-#include "driver/library/driver_library.h"
 #include "driver/devices/unload_queue.h"
+#include "driver/library/driver_library.h"
 
 namespace weft {
 

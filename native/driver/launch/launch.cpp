@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "driver/library/driver_library.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/launch/launch_history.h"
 #include "driver/launch/launch_scratch.h"
+#include "driver/library/driver_library.h"
 #include "python/common.h"
 #include "runtime/launch_hooks.h"
 

@@ -3,8 +3,8 @@
 // One function per limit; the first that is exceeded is told. They run only after a launch has failed.
 #include "driver/launch/launch_diagnosis.h"
 
-#include "driver/library/driver_library.h"
 #include "driver/launch/launch_history.h"
+#include "driver/library/driver_library.h"
 
 namespace weft {
 

@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "driver/library/driver_library.h"
 #include "driver/launch/launch_diagnosis.h"
+#include "driver/library/driver_library.h"
 #include "driver/python/python_module.h"
 #include "python/callbacks/deferred.h"
 #include "python/errors/ffi_error.h"

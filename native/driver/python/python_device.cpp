@@ -3,12 +3,12 @@
 // Devices, contexts and memory for Python.
 #include "driver/devices/device_program.h"
 #include "driver/devices/devices.h"
-#include "driver/library/driver_library.h"
-#include "driver/launch/extract_pointer.h"
-#include "driver/library/gil.h"
-#include "driver/launch/launch_diagnosis.h"
-#include "driver/python/python_module.h"
 #include "driver/devices/unload_queue.h"
+#include "driver/launch/extract_pointer.h"
+#include "driver/launch/launch_diagnosis.h"
+#include "driver/library/driver_library.h"
+#include "driver/library/gil.h"
+#include "driver/python/python_module.h"
 #include "python/readers/stream.h"
 
 namespace weft {

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "driver/devices/binary.h"
-#include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
 #include "driver/launch/launch.h"
 #include "driver/launch/launch_parameters.h"
 #include "driver/launch/launch_scratch.h"
+#include "driver/library/driver_library.h"
+#include "driver/library/gil.h"
 #include "driver/python/python_module.h"
 #include "python/errors/ffi_error.h"
 #include "python/readers/stream.h"

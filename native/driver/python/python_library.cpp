@@ -2,10 +2,10 @@
 //
 // The driver library seen from Python: which file, whether it is open, what waits to be unloaded.
 #include "driver/devices/devices.h"
+#include "driver/devices/unload_queue.h"
 #include "driver/library/driver_library.h"
 #include "driver/library/gil.h"
 #include "driver/python/python_module.h"
-#include "driver/devices/unload_queue.h"
 
 namespace weft {
 namespace {

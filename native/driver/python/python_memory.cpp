@@ -7,12 +7,12 @@
 #include <new>
 
 #include "driver/devices/devices.h"
-#include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/devices/unload_queue.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/launch/launch_scratch.h"
+#include "driver/library/driver_library.h"
+#include "driver/library/gil.h"
 #include "driver/python/python_module.h"
-#include "driver/devices/unload_queue.h"
 #include "ffi_library.h"
 #include "python/objects/object.h"
 #include "python/readers/stream.h"

@@ -4,10 +4,10 @@
 #include <weft/runtime_table.h>
 
 #include "driver/devices/device_program.h"
+#include "driver/devices/unload_queue.h"
 #include "driver/library/driver_library.h"
 #include "driver/library/gil.h"
 #include "driver/python/python_module.h"
-#include "driver/devices/unload_queue.h"
 
 namespace weft {
 namespace {

@@ -10,11 +10,11 @@
 #include "ffi_library.h"
 #include "module.h"
 #include "python/call/constant_key.h"
-#include "python/values/encode.h"
-#include "python/values/interop.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/tensors/tensor_view.h"
+#include "python/values/encode.h"
+#include "python/values/interop.h"
 #include "python/values/value_class.h"
 
 namespace weft {

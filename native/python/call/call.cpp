@@ -5,12 +5,12 @@
 
 #include "ffi_library.h"
 #include "python/call/call.h"
-#include "python/callbacks/deferred.h"
-#include "python/values/encode.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
+#include "python/callbacks/deferred.h"
+#include "python/errors/ffi_error.h"
 #include "python/gil.h"
 #include "python/results/result.h"
+#include "python/values/encode.h"
 
 namespace weft {
 

@@ -4,8 +4,8 @@
 #ifndef WEFT_PYTHON_CALL_H_
 #define WEFT_PYTHON_CALL_H_
 
-#include "python/values/encode.h"
 #include "python/call/function.h"
+#include "python/values/encode.h"
 
 namespace weft {
 

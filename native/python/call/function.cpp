@@ -7,13 +7,13 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/callbacks/callback.h"
-#include "python/values/encode.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/first_call.h"
-#include "python/values/interop.h"
 #include "python/call/prepared_call.h"
+#include "python/callbacks/callback.h"
 #include "python/callbacks/standard_function.h"
+#include "python/errors/ffi_error.h"
+#include "python/values/encode.h"
+#include "python/values/interop.h"
 
 namespace weft {
 namespace {

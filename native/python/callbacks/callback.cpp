@@ -10,14 +10,14 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/values/any.h"
+#include "python/call/function.h"
 #include "python/callbacks/deferred.h"
-#include "python/values/encode.h"
 #include "python/errors/ffi_error.h"
 #include "python/errors/foreign_error.h"
-#include "python/call/function.h"
 #include "python/gil.h"
 #include "python/tensors/tensor_view.h"
+#include "python/values/any.h"
+#include "python/values/encode.h"
 
 namespace weft {
 namespace {

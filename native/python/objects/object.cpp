@@ -8,8 +8,8 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
+#include "python/errors/ffi_error.h"
 #include "python/values/interop.h"
 
 namespace weft {

@@ -5,10 +5,10 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/callbacks/callback.h"
-#include "python/values/encode.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
+#include "python/callbacks/callback.h"
+#include "python/errors/ffi_error.h"
+#include "python/values/encode.h"
 #include "python/values/interop.h"
 
 namespace weft {

@@ -8,12 +8,12 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/callbacks/deferred.h"
-#include "python/tensors/dlpack_export.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
+#include "python/callbacks/deferred.h"
+#include "python/errors/ffi_error.h"
 #include "python/gil.h"
 #include "python/readers/stream.h"
+#include "python/tensors/dlpack_export.h"
 #include "python/values/type_table.h"
 
 namespace weft {

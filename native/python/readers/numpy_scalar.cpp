@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "python/values/encode.h"
 #include "python/readers/readers.h"
+#include "python/values/encode.h"
 
 namespace weft {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "driver/devices/devices.h"
-#include "driver/library/driver_library.h"
 #include "driver/launch/extract_pointer.h"
+#include "driver/library/driver_library.h"
 #include "python/readers/readers.h"
 
 namespace weft {

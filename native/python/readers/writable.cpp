@@ -4,9 +4,9 @@
 // dicts hold none: what is put into them is refused.
 #include "python/readers/writable.h"
 
-#include "python/values/mapping_items.h"
 #include "python/objects/owned_object.h"
 #include "python/tensors/tensor_cell.h"
+#include "python/values/mapping_items.h"
 
 namespace weft {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <cstring>
 
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
-#include "python/values/interop.h"
+#include "python/errors/ffi_error.h"
 #include "python/objects/object.h"
 #include "python/objects/owned_object.h"
+#include "python/values/interop.h"
 #include "python/values/value_class.h"
 
 namespace weft {

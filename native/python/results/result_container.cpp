@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ffi.Array as a tuple and ffi.Map as a dict. The elements keep references of their own.
-#include "python/values/mapping_items.h"
 #include "python/objects/owned_object.h"
 #include "python/results/result.h"
+#include "python/values/mapping_items.h"
 
 namespace weft {
 namespace {

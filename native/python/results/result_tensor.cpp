@@ -2,13 +2,13 @@
 //
 // Tensors as arrays of the program's own library, without a copy.
 #include "ffi_library.h"
-#include "python/tensors/dlpack_export.h"
 #include "python/errors/ffi_error.h"
-#include "python/values/interop.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/results/result.h"
+#include "python/tensors/dlpack_export.h"
 #include "python/tensors/tensor_cell.h"
+#include "python/values/interop.h"
 
 namespace weft {
 namespace {

@@ -4,14 +4,14 @@
 // them. Exports hold the tensor object itself, so their deleters need no GIL.
 #include "ffi_library.h"
 #include "module.h"
-#include "python/tensors/dlpack_export.h"
 #include "python/call/function.h"
-#include "python/values/interop.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
+#include "python/tensors/dlpack_export.h"
 #include "python/tensors/tensor_cell.h"
 #include "python/tensors/tensor_properties.h"
 #include "python/tensors/tensor_view.h"
+#include "python/values/interop.h"
 
 namespace weft {
 namespace {

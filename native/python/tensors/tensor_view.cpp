@@ -11,10 +11,10 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/callbacks/deferred.h"
-#include "python/tensors/dlpack_export.h"
 #include "python/call/function.h"
+#include "python/callbacks/deferred.h"
 #include "python/readers/readers.h"
+#include "python/tensors/dlpack_export.h"
 #include "python/tensors/tensor_cell.h"
 
 namespace weft {

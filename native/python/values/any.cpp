@@ -8,11 +8,11 @@
 
 #include "ffi_library.h"
 #include "module.h"
-#include "python/values/encode.h"
-#include "python/errors/ffi_error.h"
 #include "python/call/function.h"
+#include "python/errors/ffi_error.h"
 #include "python/objects/object.h"
 #include "python/results/result.h"
+#include "python/values/encode.h"
 
 namespace weft {
 namespace {

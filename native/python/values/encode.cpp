@@ -6,20 +6,20 @@
 #include <cstring>
 
 #include "ffi_library.h"
-#include "python/values/any.h"
+#include "python/call/function.h"
 #include "python/callbacks/callback.h"
 #include "python/errors/ffi_error.h"
 #include "python/errors/foreign_error.h"
-#include "python/call/function.h"
-#include "python/values/interop.h"
-#include "python/values/moved.h"
-#include "python/readers/numpy_scalar.h"
 #include "python/objects/object.h"
+#include "python/readers/numpy_scalar.h"
 #include "python/readers/readers.h"
 #include "python/readers/stream.h"
+#include "python/readers/writable.h"
 #include "python/tensors/tensor_cell.h"
 #include "python/tensors/tensor_view.h"
-#include "python/readers/writable.h"
+#include "python/values/any.h"
+#include "python/values/interop.h"
+#include "python/values/moved.h"
 
 namespace weft {
 namespace {

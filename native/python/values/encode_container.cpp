@@ -2,8 +2,8 @@
 //
 // Python containers as FFI objects. A container owns its elements, so tensors in it are objects.
 #include "python/call/constant_key.h"
-#include "python/values/encode.h"
 #include "python/callbacks/standard_function.h"
+#include "python/values/encode.h"
 
 namespace weft {
 namespace {

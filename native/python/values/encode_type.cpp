@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "ffi_library.h"
-#include "python/values/encode.h"
 #include "python/errors/ffi_error.h"
 #include "python/readers/readers.h"
+#include "python/values/encode.h"
 
 namespace weft {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "ffi_library.h"
 #include "module.h"
+#include "python/call/function.h"
 #include "python/callbacks/deferred.h"
 #include "python/errors/ffi_error.h"
-#include "python/call/function.h"
 
 namespace weft {
 namespace {

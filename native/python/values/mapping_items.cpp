@@ -8,10 +8,10 @@
 #include <new>
 
 #include "module.h"
+#include "python/callbacks/standard_function.h"
 #include "python/objects/object.h"
 #include "python/objects/owned_object.h"
 #include "python/results/result.h"
-#include "python/callbacks/standard_function.h"
 
 namespace weft {
 namespace {

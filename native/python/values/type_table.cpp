@@ -9,13 +9,13 @@
 #include <new>
 
 #include "module.h"
-#include "python/values/any.h"
 #include "python/call/function.h"
-#include "python/values/moved.h"
-#include "python/readers/numpy_scalar.h"
 #include "python/objects/object.h"
+#include "python/readers/numpy_scalar.h"
 #include "python/readers/readers.h"
 #include "python/tensors/tensor_view.h"
+#include "python/values/any.h"
+#include "python/values/moved.h"
 
 namespace weft {
 namespace {

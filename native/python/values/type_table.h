@@ -6,8 +6,8 @@
 #ifndef WEFT_PYTHON_TYPE_TABLE_H_
 #define WEFT_PYTHON_TYPE_TABLE_H_
 
-#include "python/common.h"
 #include "python/call/scratch.h"
+#include "python/common.h"
 
 namespace weft {
 
