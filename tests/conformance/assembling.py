@@ -14,9 +14,6 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
-from weft.codegen.operations.launch import kernels_of
-from weft.codegen.llvm.module_printer import ModulePrinter
 from xdsl.dialects.builtin import StringAttr
 
 from weft.backends.cuda.lowering.kernel import print_kernel
@@ -26,8 +23,8 @@ from weft.backends.cuda.stages import emit_ptx
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
-from weft.codegen.operations.launch import kernels_of
 from weft.codegen.llvm.module_printer import ModulePrinter
+from weft.codegen.operations.launch import kernels_of
 from weft.compiler import pipeline
 from weft.errors import ValueRangeError, WeftError
 

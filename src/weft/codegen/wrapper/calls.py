@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen import runtime_abi as abi
-from weft.codegen.operations.host_function import host_symbol
 from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.operations.host_function import host_symbol
 from weft.types.device import CUDA
 
 if TYPE_CHECKING:

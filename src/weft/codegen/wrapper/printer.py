@@ -12,8 +12,8 @@ from weft import _native
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
-from weft.dialects.simt.types import TensorType
 from weft.dialects.ffi.call import DeviceGuardOp
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue

@@ -41,7 +41,6 @@ from weft.dialects.simt.kernel import (
 )
 from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
-from weft.dialects.printed_names import name_value
 from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
