@@ -22,9 +22,9 @@ pip := $(bin)/python -m pip install --quiet --disable-pip-version-check $(if $(W
 # Tools that pip installs come first; cmake and ninja of PYTHON's own packages serve as well.
 tools := export PATH="$(abspath $(bin)):$$(dirname "$$(command -v $(PYTHON))"):$$PATH";
 build := build/native-$(notdir $(abspath $(VENV)))
-native_sources := $(wildcard CMakeLists.txt native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h)
+native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp")
 
-native_all := $(wildcard native/*.h native/*.cpp native/*/*.h native/*/*.cpp native/*/*/*.h tests/native/*.cpp tests/native/*.h tests/native/*.c tests/native/*/*.cpp tests/native/*/*.h)
+native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
 .PHONY: help venv native demo test test-all sanitize check format docs bench gpu clean
 
