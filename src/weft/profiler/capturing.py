@@ -19,8 +19,8 @@ from weft import _native
 from weft.errors import UnavailableError
 from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
 from weft.profiler.lane import NOT_RUN, decode_lane
-from weft.profiler.records import LANE, RECORD, Recording
-from weft.profiler.trace import Launch, Trace
+from weft.profiler.records import LANE, RECORD, Launch, Recording
+from weft.profiler.trace import Trace
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of one launch, drawn with matplotlib.
 
-In: a trace. Out: a figure, and a file. One row per lane, blocks below each other; regions are bars, nested ones
+In: recordings. Out: a figure, and a file. One row per lane, blocks below each other; regions are bars, nested ones
 narrower, asynchronous ones lines, and instants ticks.
 """
 
@@ -16,12 +16,12 @@ from weft.profiler.spans import find_spans
 from weft.types import trace_format as wire
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
     from numpy.typing import NDArray
 
     from weft.profiler.records import Recording
-    from weft.profiler.trace import Trace
 
 _COLOURS: Final = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2"),
@@ -32,7 +32,7 @@ _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def plot(
-    trace: Trace,
+    recordings: Sequence[Recording],
     path: str | PathLike[str] | None = None,
     *,
     launch: int = 0,
@@ -43,7 +43,7 @@ def plot(
     """Draws one launch.
 
     Args:
-        trace: what was captured.
+        recordings: of the launches of a trace.
         path: of a PNG, SVG or PDF, or None.
         launch: which one.
         lanes: how many at most; the first ones are drawn.
@@ -54,15 +54,15 @@ def plot(
         ArgumentValueError: if there is no such launch.
         ImportError: if matplotlib is not installed.
     """
-    if not 0 <= launch < len(trace.launches):
+    if not 0 <= launch < len(recordings):
         raise ArgumentValueError(
-            "PROFILER_LAUNCH", f"launch {launch} of a trace with {len(trace.launches)} launches"
+            "PROFILER_LAUNCH", f"launch {launch} of a trace with {len(recordings)} launches"
         )
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("a picture needs matplotlib: pip install weft[plot]") from error
-    recording = trace.launches[launch].recording
+    recording = recordings[launch]
     shown = min(len(recording.lanes), lanes)
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")
     axes = figure.add_subplot()

@@ -7,6 +7,7 @@ In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -165,6 +166,41 @@ class Recording:
         names = [self.lane_name(int(index)) for index in indices[:3]]
         more = len(indices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """One launch of a trace.
+
+    Attributes:
+        recording: what it recorded.
+        function: the host function that made it; empty where unknown.
+        begin_ns, end_ns: the host's monotonic clock just before the call, and after all launches had ended;
+            None where unknown.
+        device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
+        stream: the CUDA stream's handle; None on the CPU, or where unknown.
+        host_ns: how long the launch itself took on the host, on the CPU the run; None where unknown.
+        device_ns: time on the GPU between an event before the launch and one after it; None on the CPU, in a
+            CUDA graph, and where unknown.
+        is_marked: whether the kernel has a `Profiler`; without, its recording is empty.
+
+    Example:
+        >>> trace.launches[0].function, trace.launches[0].device
+        ('run', 'cpu')
+    """
+
+    recording: Recording
+    function: str = ""
+    begin_ns: int | None = None
+    end_ns: int | None = None
+    device: str = ""
+    stream: int | None = None
+    host_ns: int | None = field(default=None, init=False)
+    device_ns: float | None = field(default=None, init=False)
+    is_marked: bool = field(default=True, init=False)
+
+    def __repr__(self) -> str:
+        return f"<launch of {self.recording.kernel or 'a kernel'}: {len(self.recording.records)} records>"
 
 
 def as_words(buffer: object) -> NDArray[np.uint64]:

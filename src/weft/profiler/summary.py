@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text that `Trace.summary` shows: one table per launch.
 
-In: a trace. Out: lines. Next: nothing; this is for eyes.
+In: launches. Out: lines. Next: nothing; this is for eyes.
 """
 
 from __future__ import annotations
@@ -13,25 +13,37 @@ import numpy as np
 from weft.profiler.spans import find_spans, self_times
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from weft.profiler.records import Recording
-    from weft.profiler.trace import Launch, Trace
+    from weft.profiler.records import Launch, Recording
 
 _COLUMNS: Final = ("n", "total", "self", "min", "median", "p99", "max", "of kernel")
 
 
-def summary(trace: Trace) -> str:
-    """All tables, and what is wrong with the data."""
+def summary(
+    launches: Sequence[Launch],
+    cost_ns: float,
+    uncertainties: Mapping[str, int],
+    problems: Sequence[str],
+) -> str:
+    """All tables, and what is wrong with the data.
+
+    Args:
+        launches: one table each.
+        cost_ns: what one record costs; 0 where unknown.
+        uncertainties: how far the clock of each device may be from the host's, in ns.
+        problems: shown below the tables.
+    """
     lines: list[str] = []
-    for number, launch in enumerate(trace.launches):
-        lines += _launch_lines(launch, number, trace.cost_ns)
+    for number, launch in enumerate(launches):
+        lines += _launch_lines(launch, number, cost_ns)
         lines.append("")
-    for device in sorted({launch.device for launch in trace.launches}):
-        _, uncertainty = trace.clock_offset(device)
+    for device, uncertainty in uncertainties.items():
         if uncertainty:
             lines.append(f"times of {device} and host are aligned to ±{duration(uncertainty)}")
-    lines += [f"! {problem}" for problem in trace.problems]
+    lines += [f"! {problem}" for problem in problems]
     return "\n".join(lines).rstrip("\n") if lines else "no launches"
 
 

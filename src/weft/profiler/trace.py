@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from weft.errors import brief
+from weft.profiler.records import Launch
 from weft.profiler.spans import find_spans
 from weft.profiler.timeline import HostSpan, Timeline, lay_out
 
@@ -44,54 +45,6 @@ NAMED_SPAN: Final = np.dtype(
         ("is_open", np.bool_),
     ]
 )
-
-
-class Launch:
-    """One launch of a trace.
-
-    Attributes:
-        recording: what it recorded.
-        function: the host function that made it; empty where unknown.
-        begin_ns, end_ns: the host's monotonic clock just before the call, and after all launches had ended;
-            None where unknown.
-        device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
-        stream: the CUDA stream's handle; None on the CPU, or where unknown.
-        host_ns: how long the launch itself took on the host, on the CPU the run; None where unknown.
-        device_ns: time on the GPU between an event before the launch and one after it; None on the CPU, in a
-            CUDA graph, and where unknown.
-        is_marked: whether the kernel has a `Profiler`; without, its recording is empty.
-
-    Example:
-        >>> trace.launches[0].function, trace.launches[0].device
-        ('run', 'cpu')
-    """
-
-    __slots__ = (
-        *("begin_ns", "device", "device_ns", "end_ns", "function", "host_ns", "is_marked"),
-        *("recording", "stream"),
-    )
-
-    def __init__(
-        self,
-        recording: Recording,
-        function: str = "",
-        begin_ns: int | None = None,
-        end_ns: int | None = None,
-        device: str = "",
-        stream: int | None = None,
-    ) -> None:
-        self.recording = recording
-        self.function = function
-        self.begin_ns = begin_ns
-        self.end_ns = end_ns
-        self.device = device
-        self.stream = stream
-        self.host_ns: int | None = None
-        self.device_ns: float | None = None
-        self.is_marked = True
-
-    def __repr__(self) -> str:
-        return f"<launch of {self.recording.kernel or 'a kernel'}: {len(self.recording.records)} records>"
 
 
 class Trace:
@@ -237,7 +190,9 @@ class Trace:
         """A table per launch: how often and how long each event ran in each group, and what was lost."""
         from weft.profiler.summary import summary
 
-        return summary(self)
+        devices = sorted({launch.device for launch in self.launches})
+        uncertainties = {device: self.clock_offset(device)[1] for device in devices}
+        return summary(self.launches, self.cost_ns, uncertainties, self.problems)
 
     def to_perfetto(self, path: str | PathLike[str]) -> None:
         """Writes a trace for https://ui.perfetto.dev; compressed if the name ends in ``.gz``."""
@@ -263,7 +218,7 @@ class Trace:
         """
         from weft.profiler.plot import plot
 
-        return plot(self, path, **options)
+        return plot(self.recordings, path, **options)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the table, and the picture where matplotlib is installed."""
