@@ -26,7 +26,7 @@ PyObject* import_managed(TVMFFIObject* tensor, const DLPackExchangeAPI* api) {
   return nullptr;
 }
 
-// NumPy's own types; those of ml_dtypes go through weft.ffi.dlpack.
+// NumPy's own types; those of ml_dtypes go through weft.ffi.tensor.
 bool numpy_has_type(DLDataType type) {
   bool known = type.code == kDLInt || type.code == kDLUInt || type.code == kDLBool ||
                type.code == kDLComplex || (type.code == kDLFloat && type.bits <= 64);
@@ -40,7 +40,7 @@ PyObject* import_into_numpy(PyObject* source, const DLTensor& tensor) {
     return numpy == nullptr ? Py_NewRef(source)
                             : PyObject_CallMethodOneArg(numpy, g_names.from_dlpack, source);
   }
-  Reference helper(PyImport_ImportModule("weft.ffi.dlpack"));
+  Reference helper(PyImport_ImportModule("weft.ffi.tensor"));
   return helper ? PyObject_CallMethod(helper.get(), "to_numpy_or_tensor", "O", source) : nullptr;
 }
 

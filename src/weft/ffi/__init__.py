@@ -16,13 +16,11 @@ _PUBLIC = {
     "weft.ffi.container": ("Array", "Dict", "List", "Map"),
     "weft.ffi.data_type": ("DataType",),
     "weft.ffi.device": ("Device",),
-    "weft.ffi.dlpack": ("from_dlpack", "to_array", "to_dlpack"),
     "weft.ffi.error": ("Error", "error_of", "register_error", "to_error"),
     "weft.ffi.function": ("Function", "function_at", "name_parameters", "wrap_function"),
     "weft.ffi.library": ("release_callbacks",),
     "weft.ffi.module": ("Module", "load_module", "system_library"),
-    "weft.ffi.object": ("Object", "register_object"),
-    "weft.ffi.reflection": ("TypeInfo", "create_object", "type_info"),
+    "weft.ffi.object": ("Object", "TypeInfo", "create_object", "register_object", "type_info"),
     "weft.ffi.registry": (
         "get_global",
         "global_metadata",
@@ -33,7 +31,7 @@ _PUBLIC = {
     "weft.ffi.shape": ("Shape",),
     "weft.ffi.stream": ("current_stream", "use_stream"),
     "weft.ffi.string": ("Bytes", "String"),
-    "weft.ffi.tensor": ("Tensor", "TensorView"),
+    "weft.ffi.tensor": ("Tensor", "TensorView", "from_dlpack", "to_array", "to_dlpack"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 

@@ -10,9 +10,6 @@ from weft.ffi.container import List as List
 from weft.ffi.container import Map as Map
 from weft.ffi.data_type import DataType as DataType
 from weft.ffi.device import Device as Device
-from weft.ffi.dlpack import from_dlpack as from_dlpack
-from weft.ffi.dlpack import to_array as to_array
-from weft.ffi.dlpack import to_dlpack as to_dlpack
 from weft.ffi.error import Error as Error
 from weft.ffi.error import error_of as error_of
 from weft.ffi.error import register_error as register_error
@@ -26,10 +23,10 @@ from weft.ffi.module import Module as Module
 from weft.ffi.module import load_module as load_module
 from weft.ffi.module import system_library as system_library
 from weft.ffi.object import Object as Object
+from weft.ffi.object import TypeInfo as TypeInfo
+from weft.ffi.object import create_object as create_object
 from weft.ffi.object import register_object as register_object
-from weft.ffi.reflection import TypeInfo as TypeInfo
-from weft.ffi.reflection import create_object as create_object
-from weft.ffi.reflection import type_info as type_info
+from weft.ffi.object import type_info as type_info
 from weft.ffi.registry import get_global as get_global
 from weft.ffi.registry import global_metadata as global_metadata
 from weft.ffi.registry import list_global as list_global
@@ -42,3 +39,6 @@ from weft.ffi.string import Bytes as Bytes
 from weft.ffi.string import String as String
 from weft.ffi.tensor import Tensor as Tensor
 from weft.ffi.tensor import TensorView as TensorView
+from weft.ffi.tensor import from_dlpack as from_dlpack
+from weft.ffi.tensor import to_array as to_array
+from weft.ffi.tensor import to_dlpack as to_dlpack

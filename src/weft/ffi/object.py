@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of the ABI: a handle with one reference, given back when the wrapper goes.
 
-In: an address and whose reference it is. Out: a wrapper whose attributes are the object's reflected fields and methods,
-in the class of its type. Next: function.
+In: an address and whose reference it is. Out: a wrapper whose attributes are the fields and methods that its type has
+registered, in the class of its type; descriptions of types; new objects. Next: function.
 """
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from weft import _native
@@ -26,6 +27,12 @@ STANDARD_CLASSES: Final = {
     TypeIndex.LIST: ("weft.ffi.container", "List"),
     TypeIndex.DICT: ("weft.ffi.container", "Dict"),
 }
+
+
+# TVMFFIFieldFlagBitMask.
+_WRITABLE: Final = 1 << 0
+_HAS_DEFAULT: Final = 1 << 1
+_STATIC_METHOD: Final = 1 << 2
 
 
 def standard_class(type_index: int) -> type[_native.Object] | None:
@@ -78,26 +85,18 @@ class Object(_native.Object):
         """
         if not isinstance(type_key, str):
             raise TypeError(f"is_instance: expected a type's key as str, received {type_key!r}")
-        from weft.ffi.reflection import type_and_ancestors
-
         return any(info.key == type_key for info in type_and_ancestors(self.type_index))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        from weft.ffi.reflection import get_member
-
         return get_member(self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        from weft.ffi.reflection import set_field
-
         if not set_field(self, name, value):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        from weft.ffi.reflection import member_names
-
         return sorted({*super().__dir__(), *member_names(self.type_index)})
 
 
@@ -141,9 +140,211 @@ def _constructor(type_key: str) -> Any:
     def construct(cls: type[Object], *arguments: object, **fields: object) -> Object:
         if set(fields) == {"borrowed"} and len(arguments) == 1:
             return _native.Object.__new__(cls, *arguments, **fields)  # type: ignore[arg-type]
-        from weft.ffi.reflection import create_object
-
         made = create_object(type_key, *arguments, **fields)
         return _native.Object.__new__(cls, made.release(), borrowed=False)
 
     return construct
+
+
+class Field:
+    """A field of a type: where it is, and how it may be used."""
+
+    __slots__ = ("doc", "flags", "metadata", "name", "number", "offset", "size", "type_index")
+
+    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
+        self.type_index = type_index
+        self.number = number
+        self.name: str = row[0]
+        self.doc: str = row[1]
+        self.metadata: str = row[2]
+        self.flags: int = row[3]
+        self.offset: int = row[4]
+        self.size: int = row[5]
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be set."""
+        return bool(self.flags & _WRITABLE)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the constructor can do without it."""
+        return bool(self.flags & _HAS_DEFAULT)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi field {self.name!r}{'' if self.is_writable else ', read-only'}>"
+
+
+class Method:
+    """A method of a type."""
+
+    __slots__ = ("doc", "is_static", "metadata", "name", "number", "type_index")
+
+    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
+        self.type_index = type_index
+        self.number = number
+        self.name: str = row[0]
+        self.doc: str = row[1]
+        self.metadata: str = row[2]
+        self.is_static = bool(row[3] & _STATIC_METHOD)
+
+    def function(self) -> _native.Function:
+        """The method as a function; it takes the object first unless it is static."""
+        return _native.get_method(self.type_index, self.number)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi method {self.name!r}{', static' if self.is_static else ''}>"
+
+
+class TypeInfo:
+    """A type of the ABI, as it is registered now; `type_info` gives it.
+
+    Attributes:
+        index: its type index in this process.
+        key: its name.
+        ancestors: the type indices of its bases, the root first.
+        fields: its own, each with `name`, `doc`, `is_writable` and `has_default`.
+        methods: its own, each with `name`, `doc` and `is_static`.
+        doc: its text.
+        size: bytes of an object.
+
+    Example:
+        >>> info = type_info("ffi.Module")
+        >>> info.key, [type_info(index).key for index in info.ancestors]
+        ('ffi.Module', ['ffi.Object'])
+    """
+
+    __slots__ = ("ancestors", "doc", "fields", "index", "key", "methods", "size")
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self.index: int = row[0]
+        self.key: str = row[1]
+        self.doc: str = row[2]
+        self.ancestors: tuple[int, ...] = row[3]
+        self.fields = tuple(Field(self.index, n, field) for n, field in enumerate(row[4]))
+        self.methods = tuple(Method(self.index, n, method) for n, method in enumerate(row[5]))
+        self.size: int = row[6]
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi type {self.key}, {len(self.fields)} fields, {len(self.methods)} methods>"
+
+
+def type_info(type: int | str | _native.Object) -> TypeInfo:
+    """The description of a type.
+
+    Args:
+        type: its key, an index that an object had, or an object of it.
+
+    Raises:
+        KeyError: if no type has that key.
+        ValueError: if no type has that index.
+        TypeError: if it is nothing of the above.
+
+    Example:
+        >>> type_info("ffi.Array").index
+        71
+    """
+    if isinstance(type, str):
+        index = _native.type_key_to_index(type)
+        if index is None:
+            raise KeyError(f"no FFI type is registered as {type!r}")
+        return TypeInfo(_native.type_info(index))
+    if not isinstance(type, int | _native.Object):
+        raise TypeError(f"type_info: expected a type's key, index or object, received {type!r}")
+    return TypeInfo(_native.type_info(type if isinstance(type, int) else type.type_index))
+
+
+def create_object(type_key: str, *arguments: object, **fields: object) -> Object:
+    """A new object of a registered type, by the constructor that it registered.
+
+    Args:
+        type_key: of the type.
+        arguments: what the constructor takes, in order.
+        fields: by name, for types whose constructor takes names.
+
+    Raises:
+        KeyError: if no type has that key.
+        TypeError: if the type has no constructor, or it takes other arguments.
+
+    Example:
+        >>> from weft.ffi import load_module
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> library = load_module(path)  # registers its types
+        >>> pair = create_object("testing.TestIntPair", 3, 4)
+        >>> pair.a, pair.b, pair.sum()
+        (3, 4, 7)
+    """
+    if not isinstance(type_key, str):
+        raise TypeError(f"create_object: expected a type's key as str, received {type_key!r}")
+    info = type_info(type_key)
+    for method in info.methods:
+        if method.name == "__ffi_init__":
+            constructor = method.function()
+            break
+    else:
+        constructor = _native.type_attribute(info.index, "__ffi_init__")
+        if constructor is None:
+            raise TypeError(f"FFI type {type_key!r} has no constructor")
+    if not fields:
+        return constructor(*arguments)
+    from weft.ffi.registry import standard_function
+
+    marker = standard_function("ffi.GetKwargsObject", "objects")()
+    named = [part for pair in fields.items() for part in pair]
+    return constructor(*arguments, marker, *named)
+
+
+@cache
+def _find_member(type_index: int, name: str) -> Field | Method:
+    # Only what is found is remembered: a library that is loaded later may register more.
+    owners = type_and_ancestors(type_index)
+    for owner in owners:
+        for member in (*owner.fields, *owner.methods):
+            if member.name == name:
+                return member
+    key = repr(owners[0].key) if owners else f"index {type_index}, which nobody has registered,"
+    raise AttributeError(f"FFI object of type {key} has no attribute {name!r}")
+
+
+def type_and_ancestors(type_index: int) -> list[TypeInfo]:
+    """The type and its ancestors, the nearest first; none of a type that nobody has registered."""
+    try:
+        info = type_info(type_index)
+    except ValueError:
+        return []
+    return [info, *(type_info(index) for index in reversed(info.ancestors))]
+
+
+def member_names(type_index: int) -> list[str]:
+    """The names of all fields and methods, those of ancestors too."""
+    owners = type_and_ancestors(type_index)
+    return [member.name for owner in owners for member in (*owner.fields, *owner.methods)]
+
+
+def get_member(object: _native.Object, name: str) -> Any:
+    """The value of a field, or a method bound to the object.
+
+    Raises:
+        AttributeError: if the object's type has neither.
+    """
+    member = _find_member(object.type_index, name)
+    if isinstance(member, Field):
+        return _native.get_field(object, member.type_index, member.number)
+    return member.function() if member.is_static else partial(member.function(), object)
+
+
+def set_field(object: _native.Object, name: str, value: object) -> bool:
+    """Sets a field; False where the type has none of that name.
+
+    Raises:
+        AttributeError: if the field is read-only.
+    """
+    try:
+        member = _find_member(object.type_index, name)
+    except AttributeError:
+        return False
+    if isinstance(member, Method):
+        raise AttributeError(f"{name!r} is a method and cannot be set")
+    _native.set_field(object, member.type_index, member.number, value)
+    return True

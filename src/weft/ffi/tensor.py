@@ -1,15 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of the ABI: `Tensor` is a counted object (type index 70), `TensorView` a DLTensor* (7).
+"""Tensors of the ABI, and their zero-copy exchange through DLPack, versioned and legacy.
 
-In: arrays of any library. Out: tensors over the same memory, and arrays again. Next: dlpack.
+`Tensor` is a counted object (type index 70), `TensorView` a DLTensor* (7).
+
+In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays again. Next: registry.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import Any, Final
 
 from weft import _native
 from weft.ffi.object import Object
+
+# Types that ml_dtypes adds to NumPy, by DLPack code: the dtype's name, and the NumPy type of the same size.
+_ML_DTYPES: Final = {
+    4: ("bfloat16", "uint16"),
+    7: ("float8_e3m4", "uint8"),
+    8: ("float8_e4m3", "uint8"),
+    9: ("float8_e4m3b11fnuz", "uint8"),
+    10: ("float8_e4m3fn", "uint8"),
+    11: ("float8_e4m3fnuz", "uint8"),
+    12: ("float8_e5m2", "uint8"),
+    13: ("float8_e5m2fnuz", "uint8"),
+    14: ("float8_e8m0fnu", "uint8"),
+}
 
 
 class Tensor(_native.Tensor, Object):
@@ -33,8 +50,6 @@ class Tensor(_native.Tensor, Object):
         Raises:
             TypeError: if the class is none of an array library.
         """
-        from weft.ffi.dlpack import to_array
-
         return to_array(self, array_type)
 
 
@@ -52,3 +67,102 @@ Example:
     >>> wrap_function(lambda given: given.type_key, views=True)(view)
     'DLTensor*'
 """
+
+
+def from_dlpack(value: object, *, writable: bool = False) -> Tensor:
+    """A tensor object over the memory of an array, without a copy.
+
+    Args:
+        value: an array of any library (also read-only, strided, or of a type that NumPy lacks), a tensor
+            of tvm_ffi, a buffer, or a DLPack capsule, which is used up.
+        writable: the memory may be written, by your word, although the library of the array never does:
+            JAX's arrays are read-only otherwise. A write shows in every array that shares the memory,
+            and in what the library computed from it and holds on to.
+
+    Returns:
+        A `Tensor` that keeps the memory alive and remembers whether it is read-only.
+
+    Raises:
+        BufferError: if `writable` and the memory itself is read-only.
+        TypeError: if it is no tensor, or one that has no memory of its own.
+        ValueError: if its memory is not what it seems: a conjugate view, swapped bytes.
+
+    Example:
+        >>> import numpy as np
+        >>> array = np.arange(3)
+        >>> array.flags.writeable = False
+        >>> from_dlpack(array).read_only
+        True
+    """
+    return _native.from_dlpack(value, writable)  # type: ignore[return-value]
+
+
+def to_dlpack(value: object, *, versioned: bool = True) -> object:
+    """A DLPack capsule over the memory of any tensor, for consumers that take capsules.
+
+    Args:
+        value: what `from_dlpack` takes.
+        versioned: the form of DLPack 1.0, which can say that memory is read-only; False gives the older.
+
+    Raises:
+        BufferError: if the memory is read-only and the older form is asked for.
+
+    Example:
+        >>> import numpy as np
+        >>> "dltensor_versioned" in repr(to_dlpack(np.zeros(3)))
+        True
+    """
+    return _native.from_dlpack(value).__dlpack__(max_version=(1, 1) if versioned else None)
+
+
+def to_array(value: object, array_type: type) -> Any:
+    """An array of a library's class over the memory of any tensor, without a copy.
+
+    Args:
+        value: what `from_dlpack` takes.
+        array_type: ``numpy.ndarray``, ``torch.Tensor``, ``cupy.ndarray``, ``jax.Array``, `Tensor`, ...
+
+    Raises:
+        TypeError: if it is no class of arrays, or the library cannot hold the tensor.
+
+    Example:
+        >>> import numpy as np, weft.ffi
+        >>> to_array(weft.ffi.from_dlpack(bytearray(3)), np.ndarray)
+        array([0, 0, 0], dtype=uint8)
+    """
+    owned = _native.OwnedAny(_native.from_dlpack(value))
+    made = owned.take(tensor_type=array_type)
+    if isinstance(made, array_type):
+        return made
+    raise TypeError(f"{array_type.__module__}.{array_type.__name__} cannot hold {made!r}")
+
+
+def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
+    """A NumPy array of a type that ml_dtypes adds, or the source itself where NumPy has no such type.
+
+    Called by the extension for tensors that `numpy.from_dlpack` does not know.
+    """
+    code, bits, lanes = source.dtype
+    name, storage = _ML_DTYPES.get(code, ("", ""))
+    if not name or lanes != 1 or bits != {"uint16": 16, "uint8": 8}[storage]:
+        return source
+    try:
+        ml_dtypes = import_module("ml_dtypes")
+    except ImportError:
+        return source
+    numpy: Any = sys.modules["numpy"]  # whoever asks for an array of NumPy has imported it
+    return numpy.from_dlpack(_Reinterpreted(source, storage)).view(getattr(ml_dtypes, name))
+
+
+class _Reinterpreted:
+    """A tensor whose elements are exported as unsigned integers of their size."""
+
+    def __init__(self, source: _native.Tensor | _native.TensorView, storage: str) -> None:
+        self.source = source
+        self.bits = 16 if storage == "uint16" else 8
+
+    def __dlpack__(self, **options: Any) -> object:
+        return _native.export_as(self.source, 1, self.bits, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.source.__dlpack_device__()
