@@ -19,8 +19,7 @@ from weft.arguments.base import (
 )
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 
 class ConstantAnnotation(Annotation):

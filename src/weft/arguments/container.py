@@ -23,8 +23,7 @@ from weft.arguments.records import is_dataclass, is_record, make, record_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weft.arguments.base import Leaf, Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Leaf, Place, Symbols
 
 
 class ContainerKind(ArgumentKind):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from weft.arguments.base import MISSING, ArgumentKind, describe
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 
 class NoneKind(ArgumentKind):

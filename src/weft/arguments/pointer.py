@@ -24,8 +24,7 @@ from weft.types.address_space import ADDRESS_SPACES, GLOBAL
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 _ADDRESS_PROTOCOL: Final = "__tvm_ffi_opaque_ptr__"
 

@@ -14,8 +14,7 @@ from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
 from weft.types.dtype import DType, bool_, dtype_named, f32, i32
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 # What Python's own types mean, as annotations and as examples.
 _PYTHON_TYPES: Final = {bool: bool_, int: i32, float: f32}

@@ -26,8 +26,7 @@ from weft.types.dtype import i32, i64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 
 class ShapeSpec(Annotation):

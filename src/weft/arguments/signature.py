@@ -18,6 +18,7 @@ from weft.arguments.base import (
     Leaf,
     OptionalAnnotation,
     Place,
+    Symbols,
     annotation_text,
     describe,
 )
@@ -29,7 +30,6 @@ from weft.arguments.registered import adapted
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
-from weft.arguments.symbols import Symbols
 from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, WeftError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from weft.arguments.base import MISSING, Annotation, ArgumentKind, annotation_text, describe
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
 
 
 class Stream:

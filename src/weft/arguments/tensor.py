@@ -16,8 +16,7 @@ from weft.types.dims import Dim
 from weft.types.layout import CONTIGUOUS, layout_holds
 
 if TYPE_CHECKING:
-    from weft.arguments.base import Place
-    from weft.arguments.symbols import Symbols
+    from weft.arguments.base import Place, Symbols
     from weft.types.dtype import DType
 
 _LARGEST_32_BIT: Final = (1 << 31) - 1
