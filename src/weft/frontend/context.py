@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from weft.dialects.builder import Builder
-    from weft.frontend.control_flow.loop import Loop
     from weft.frontend.source.names import Names
     from weft.frontend.source.text import FunctionNode, FunctionSource
+    from weft.frontend.statements.loop import Loop
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
     from weft.location import SourceLocation

@@ -34,7 +34,7 @@ from weft.frontend.functions.parameters import host_parameters
 from weft.frontend.functions.results import Results
 from weft.frontend.functions.written import viewed
 from weft.frontend.source.names import RESULT
-from weft.frontend.statements import Statements
+from weft.frontend.statements.statement import Statements
 from weft.language.values import Tensor
 
 if TYPE_CHECKING:

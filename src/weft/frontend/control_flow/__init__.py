@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides which statements run, and how often: branches, loops, and where their paths meet."""
+"""Where paths of control part and meet again: branches, what loops carry, joins."""

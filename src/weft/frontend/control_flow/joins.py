@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
-from weft.frontend.expressions.constants import kind
 from weft.frontend.scope import Conflict, Undefined
+from weft.frontend.state.constants import kind
 from weft.frontend.structure import flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant, operand

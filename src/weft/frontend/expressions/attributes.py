@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import HOST, BoundMethod, FrontendCallable
-from weft.frontend.expressions import constants, methods
+from weft.frontend.expressions import methods
+from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
-from weft.frontend.source.staging import holds_kernel_object
+from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language import LANGUAGE, LanguageName, hint_for

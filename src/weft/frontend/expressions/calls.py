@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import CompileError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.expressions import constants, folds, lookups, methods
+from weft.frontend.expressions import folds, lookups, methods
 from weft.frontend.expressions.attributes import is_mover, refuse_on_host
 from weft.frontend.expressions.items import Items
+from weft.frontend.expressions.staging import needs_tracing
 from weft.frontend.scope import resolved
 from weft.frontend.source.refusals import call_hint, refused_call
-from weft.frontend.source.staging import needs_tracing
+from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE

@@ -10,9 +10,9 @@ import ast
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import TypeMismatchError, WeftError
-from weft.frontend.expressions import constants
 from weft.frontend.expressions.items import Items, Lazy
 from weft.frontend.scope import Scope
+from weft.frontend.state import constants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError
-from weft.frontend.expressions import constants, methods, short_circuit
+from weft.frontend.expressions import methods, short_circuit
 from weft.frontend.expressions.items import Items
+from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
 from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
 from weft.language.numbers.operators import binary, compare

@@ -17,11 +17,11 @@ from weft.frontend.expressions import (
     calls,
     comparisons,
     comprehensions,
-    constants,
     methods,
     short_circuit,
 )
 from weft.frontend.source.refusals import refusal
+from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.operators import binary, logical_not, truth, unary
 from weft.language.values import Scalar, describe, is_staged
@@ -155,7 +155,7 @@ class Expressions:
         ask = self.frame.context.state.ask
         sign = _BINARY[operator]
         if in_place and isinstance(left, list | dict | set):
-            return constants.in_place(self.frame.context.state, sign, left, right)
+            return constants.in_place(self.frame.context.state.run, sign, left, right)
         return self._container(constants.binary(ask, sign, left, right), left, right)
 
     def _container(self, result: Any, *sources: Any) -> Any:

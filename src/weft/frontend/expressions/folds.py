@@ -13,8 +13,9 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
-from weft.frontend.expressions import attributes, comparisons, constants, short_circuit
+from weft.frontend.expressions import attributes, comparisons, short_circuit
 from weft.frontend.expressions.items import Items, Lazy
+from weft.frontend.state import constants
 from weft.frontend.structure import contains_staged
 from weft.language.builtins import max_, min_
 from weft.language.memory.access import attribute_names

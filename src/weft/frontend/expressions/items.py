@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import TypeMismatchError
-from weft.frontend.expressions import constants
+from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
 from weft.language.control import StagedRange

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
-from weft.frontend.expressions import attributes, constants, short_circuit
+from weft.frontend.expressions import attributes, short_circuit
+from weft.frontend.state import constants
 from weft.frontend.structure import contains_staged
 from weft.language.values import Scalar, describe, is_instance, is_staged
 

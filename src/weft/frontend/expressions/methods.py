@@ -11,7 +11,7 @@ import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.frontend.source.staging import holds_kernel_object
+from weft.frontend.expressions.staging import holds_kernel_object
 from weft.language.values import is_staged
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.arguments.base import MISSING
 from weft.errors import TypeMismatchError
 from weft.frontend.context import Frame, LocalFunction
-from weft.frontend.statements import Statements
+from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import materialize
 from weft.language.values import Scalar

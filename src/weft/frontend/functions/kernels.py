@@ -47,7 +47,7 @@ from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.functions.entry import tidy_entry
 from weft.frontend.functions.inlining import bind_arguments, local_names
 from weft.frontend.functions.written import written_tensors
-from weft.frontend.statements import Statements
+from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.language.numbers.convert import constant, materialize
 from weft.language.values import Scalar, Stream, Tensor, describe, shape_text

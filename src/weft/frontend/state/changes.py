@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import UnsupportedSyntaxError
-from weft.frontend.expressions import constants
+from weft.frontend.state import constants
 from weft.frontend.state.reachable import (
     Held,
     Reach,

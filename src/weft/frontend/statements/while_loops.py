@@ -14,10 +14,10 @@ from xdsl.ir import Block, Region
 
 from weft.frontend.control_flow.branches import discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
-from weft.frontend.control_flow.loop import Loop, live_flag
 from weft.frontend.expressions import short_circuit
 from weft.frontend.scope import Undefined, WhenDecided
 from weft.frontend.source.names import ACTIVE, LIVE, LOOPING
+from weft.frontend.statements.loop import Loop, live_flag
 from weft.frontend.structure import flatten, rebuild
 from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.frontend.source.names import Names
-    from weft.frontend.statements import Statements
+    from weft.frontend.statements.statement import Statements
 
 _MOST_UNROLLED: Final = 64
 _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000

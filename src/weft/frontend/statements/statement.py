@@ -15,15 +15,16 @@ from xdsl.ir import BlockArgument
 from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import HOST, FrontendCallable
-from weft.frontend.control_flow import for_loops, while_loops
 from weft.frontend.control_flow.branches import Fork, guard
-from weft.frontend.expressions import constants, matching, short_circuit
+from weft.frontend.expressions import matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
 from weft.frontend.expressions.comprehensions import unpack
 from weft.frontend.expressions.expression import Expressions
 from weft.frontend.scope import Conflict, Undefined, return_type_error
 from weft.frontend.source.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
 from weft.frontend.source.refusals import outer_assignment, refusal
+from weft.frontend.state import constants
+from weft.frontend.statements import for_loops, while_loops
 from weft.frontend.structure import contains_staged
 from weft.language.debug import emit_assert
 from weft.language.memory import access

@@ -15,12 +15,12 @@ from xdsl.ir import Block, Region
 
 from weft.dialects.printed_names import name_value
 from weft.frontend.context import HOST
-from weft.frontend.control_flow import ranges
 from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
-from weft.frontend.control_flow.loop import Loop, live_flag
 from weft.frontend.expressions.items import Items
 from weft.frontend.source.names import ACTIVE, LIVE, LOOPING
+from weft.frontend.statements import ranges
+from weft.frontend.statements.loop import Loop, live_flag
 from weft.language.control import StagedRange, make_range
 from weft.language.values import Scalar
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
-    from weft.frontend.control_flow.ranges import Course
     from weft.frontend.source.names import Names
-    from weft.frontend.statements import Statements
+    from weft.frontend.statements.ranges import Course
+    from weft.frontend.statements.statement import Statements
 
 
 def trace_for(statements: Statements, node: ast.For, live_after: Names) -> Loop:

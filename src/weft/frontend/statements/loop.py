@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.frontend.context import Frame
     from weft.frontend.control_flow.carried import Carried
     from weft.frontend.source.names import Exits, Names
-    from weft.frontend.statements import Statements
+    from weft.frontend.statements.statement import Statements
 
 _ABSENT: Final = object()
 

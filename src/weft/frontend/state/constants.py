@@ -17,8 +17,6 @@ from weft.language.values import describe, is_staged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.frontend.state.changes import State
-
 # pyright: reportUnknownMemberType=false
 # The operator module's functions have no types.
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -58,10 +56,10 @@ def binary(ask: Callable[..., Any], sign: str, left: Any, right: Any) -> Any:
     return ask(f"operator {sign}", _BINARY[sign], left, right)
 
 
-def in_place(state: State, sign: str, left: Any, right: Any) -> Any:
+def in_place(run: Callable[..., Any], sign: str, left: Any, right: Any) -> Any:
     """``left sign= right`` of a container, which changes it."""
     _check_staged(sign, left, right)
-    return state.run(f"operator {sign}=", _IN_PLACE[sign], left, right)
+    return run(f"operator {sign}=", _IN_PLACE[sign], left, right)
 
 
 def _check_staged(sign: str, left: Any, right: Any) -> None:
