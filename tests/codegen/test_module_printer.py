@@ -17,7 +17,7 @@ from weft.errors import InternalCompilerError
 
 
 def printer() -> ModulePrinter:
-    return ModulePrinter(host_machine().target, KERNEL_ROWS, {})
+    return ModulePrinter(host_machine().target, KERNEL_ROWS, {}, LIBRARY)
 
 
 def test_an_intrinsic_that_is_not_allowed_is_refused_before_llvm_sees_it():
@@ -57,7 +57,7 @@ def test_only_library_functions_that_are_used_are_printed():
 @pytest.mark.parametrize("name", LIBRARY)
 def test_every_library_function_is_valid_on_every_target(name: str):
     for target in (host_machine().target, cuda_machine("sm_90a").target):
-        module = ModulePrinter(target, {}, {})
+        module = ModulePrinter(target, {}, {}, LIBRARY)
         module.library(name)
         parse(module.text(), name)
 

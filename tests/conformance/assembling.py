@@ -24,6 +24,7 @@ from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
+from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
 from weft.compiler import pipeline
 from weft.errors import ValueRangeError, WeftError
@@ -122,7 +123,9 @@ class Assembling:
 
     def _printer(self, architecture: str) -> ModulePrinter:
         target = cuda_machine(architecture).target
-        return ModulePrinter(target, KERNEL_ROWS, {}, DebugInfo(DIRECTIVES), enable_assertions=True)
+        return ModulePrinter(
+            target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(DIRECTIVES), enable_assertions=True
+        )
 
     def _close(self) -> None:
         self._texts += [(name, printer.text()) for name, printer in self._printers.items()]

@@ -23,6 +23,7 @@ from weft.backends.host import HOST_SYMBOLS, host_machine
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
 from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.llvm.optimize import emit_object, parse
+from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.tables import HOST_FUNCTION
 from weft.compiler.call_plan import make_call_plan
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
@@ -72,7 +73,7 @@ def module_of(signature: Signature, returns=(), tree: Attribute | None = None) -
 
 def llvm_text(module: ModuleOp) -> str:
     """LLVM text of host function and wrapper."""
-    printer = ModulePrinter(host_machine().target, HOST_FUNCTION, HOST_SYMBOLS)
+    printer = ModulePrinter(host_machine().target, HOST_FUNCTION, HOST_SYMBOLS, LIBRARY)
     printer.print_symbols(symbols_of(module))
     return printer.text()
 

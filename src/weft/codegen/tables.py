@@ -24,7 +24,7 @@ from weft.dialects.simt.views import ViewOp
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.llvm.module_printer import OperationPrinter
+    from weft.codegen.llvm.function_printer import OperationPrinter
 
 SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
     **INTEGER,

@@ -19,6 +19,7 @@ from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
 from weft.dialects.simt.kernel import KernelOp
 
@@ -35,7 +36,7 @@ PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
     refuse_unsupported(kernels_of(module), UNSUPPORTED)
-    printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, DebugInfo(LINE_TABLES))
+    printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
         if waiting_operation(kernel) is not None:
             print_cooperative_kernel(printer, kernel)
@@ -47,7 +48,9 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
 
 def print_host(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's host function and wrapper."""
-    printer = ModulePrinter(machine.target, HOST_ROWS, HOST_SYMBOLS, DebugInfo(LINE_TABLES))
+    printer = ModulePrinter(
+        machine.target, HOST_ROWS, HOST_SYMBOLS, LIBRARY, DebugInfo(LINE_TABLES)
+    )
     printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
     return printer.text()
 

@@ -20,6 +20,7 @@ from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
 from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
 from weft.dialects.simt.kernel import KernelOp
 from weft.errors import ToolchainError
@@ -54,7 +55,7 @@ def print_kernels(
         UnavailableError: if it uses what the architecture lacks.
     """
     printer = ModulePrinter(
-        machine.target, KERNEL_ROWS, {}, DebugInfo(DIRECTIVES), enable_assertions
+        machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(DIRECTIVES), enable_assertions
     )
     for kernel in kernels_of(module):
         check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)
@@ -64,7 +65,7 @@ def print_kernels(
 
 def print_host(module: ModuleOp, host: HostMachine) -> str:
     """LLVM text of a module's host function and wrapper."""
-    printer = ModulePrinter(host.target, HOST_ROWS, HOST_SYMBOLS)
+    printer = ModulePrinter(host.target, HOST_ROWS, HOST_SYMBOLS, LIBRARY)
     printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
     return printer.text()
 

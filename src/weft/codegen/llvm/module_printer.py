@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from weft.codegen.llvm.debug_info import DebugInfo
 from weft.codegen.llvm.names import quoted, utf8
-from weft.codegen.math_library.library import LIBRARY
 from weft.dialects.builder import source_location
 from weft.errors import REPORT_HINT, InternalCompilerError
 
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.codegen.llvm.target import Target
 
-    OperationPrinter = Callable[[FunctionPrinter, Operation], None]
+    LibraryEntry = Callable[["ModulePrinter"], str]
     SymbolPrinter = Callable[["ModulePrinter", Any], None]
 
 
@@ -34,8 +32,9 @@ class ModulePrinter:
 
     Attributes:
         target: the machine that is printed for.
-        operations: printer of each operation class inside a function.
+        operations: printer of each operation class inside a function; a function's printer calls them.
         symbols: printer of each operation class at the top of a module.
+        library_functions: what prints each function of weft's own library, by name.
         debug: locations, or None to leave them out.
         enable_assertions: whether `simt.assert` is printed on targets where it is off by default.
     """
@@ -48,6 +47,7 @@ class ModulePrinter:
         "_strings",
         "debug",
         "enable_assertions",
+        "library_functions",
         "operations",
         "symbols",
         "target",
@@ -56,14 +56,16 @@ class ModulePrinter:
     def __init__(
         self,
         target: Target,
-        operations: Mapping[type[Operation], OperationPrinter],
+        operations: Mapping[type[Operation], Callable[..., None]],
         symbols: Mapping[type[Operation], SymbolPrinter],
+        library_functions: Mapping[str, LibraryEntry],
         debug: DebugInfo | None = None,
         enable_assertions: bool = False,
     ) -> None:
         self.target = target
         self.operations = operations
         self.symbols = symbols
+        self.library_functions = library_functions
         self.debug = debug
         self.enable_assertions = enable_assertions
         self._functions: list[str] = []
@@ -133,7 +135,7 @@ class ModulePrinter:
     def library(self, name: str) -> str:
         """The name of a function of weft's own library, such as `exp.f32`, which is then printed too."""
         if name not in self._library:
-            entry = LIBRARY.get(name)
+            entry = self.library_functions.get(name)
             if entry is None:
                 raise InternalCompilerError(
                     "CODEGEN_LIBRARY", f"weft's library has no {name}", hint=REPORT_HINT

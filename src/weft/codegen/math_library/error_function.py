@@ -12,8 +12,7 @@ from weft.codegen.math_library.exponential import KINDS
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # erf(x) = x + x e(x**2) for |x| < 1; the last coefficient is 2 / sqrt(π) - 1.
 _E: Final = {

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from weft.codegen.llvm.types import f32_text, f64_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from weft.codegen.llvm.module_printer import ModulePrinter
 
     Operand = str | float
-    LibraryEntry = Callable[[ModulePrinter], str]
 
 
 class Formula:

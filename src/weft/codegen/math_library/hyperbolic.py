@@ -12,8 +12,7 @@ from weft.codegen.math_library.exponential import KINDS, exp_scaled
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # tanh(x) = x + x z t(z), z = x**2, |x| ≤ 5/8
 _T: Final = {

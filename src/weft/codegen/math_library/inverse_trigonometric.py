@@ -13,8 +13,7 @@ from weft.codegen.math_library.exponential import KINDS
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # asin(x) = x + x z a(z), z = x**2 ≤ 1/4
 _A: Final = {

@@ -21,7 +21,7 @@ from weft.codegen.math_library.small_floats import SMALL_FLOATS
 from weft.codegen.math_library.trigonometric import TRIGONOMETRIC
 
 if TYPE_CHECKING:
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry
 
 LIBRARY: Final[dict[str, LibraryEntry]] = {
     **SMALL_FLOATS,

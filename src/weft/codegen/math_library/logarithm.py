@@ -13,8 +13,7 @@ from weft.codegen.math_library.exponential import KINDS, MANTISSA
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # log(1 + f) = f - f**2 / 2 + f**3 p(f)
 _P_F32: Final = (

@@ -14,8 +14,7 @@ from weft.codegen.math_library.formula import Formula
 from weft.codegen.math_library.logarithm import LOG2_E, correction, split
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # log(1 + f) = 2 s + s z (2/3 + z t(z)), s = f / (2 + f), z = s**2
 _TAIL: Final = (

@@ -14,8 +14,7 @@ from weft.codegen.math_library.exponential import KINDS, rounded
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 _TWO_OVER_PI: Final = 0.6366197723675814
 _HALF_PI: Final = {

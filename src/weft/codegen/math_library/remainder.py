@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # Quotients below the first and operands between the others divide exactly in one step.
 _ONE_STEP = {"float": (2.0**22, 2.0**-100, 2.0**100), "double": (2.0**51, 2.0**-900, 2.0**900)}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 
 def bf16_to_f32(module: ModulePrinter) -> str:

@@ -14,8 +14,7 @@ from weft.codegen.math_library.formula import Formula
 from weft.codegen.math_library.range_reduction import reduced
 
 if TYPE_CHECKING:
-    from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.codegen.math_library.formula import LibraryEntry
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # sin(r) = r + r z s(z), z = r**2
 _S: Final = {

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import func
 
-from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import global_name
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.memory import byte_of_bool
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:

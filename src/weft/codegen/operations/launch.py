@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from weft.codegen import runtime_abi as abi
+from weft.codegen.llvm.function_printer import TensorValue, widened
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import (
     DIM,
@@ -23,7 +24,6 @@ from weft.codegen.operations.kernel_parameters import (
     parameter_bytes,
 )
 from weft.codegen.operations.memory import byte_of_bool
-from weft.codegen.operations.tensor_value import TensorValue, widened
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.dialects.simt.types import TensorType, array_bytes

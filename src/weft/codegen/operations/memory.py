@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type, size_in_bytes
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 
 if TYPE_CHECKING:

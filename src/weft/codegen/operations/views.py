@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import byte_of_bool, is_bool
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
 

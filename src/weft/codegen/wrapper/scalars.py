@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
 from weft.codegen.llvm.types import f64_text, llvm_type
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
     BIG_INT,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.codegen.wrapper.printer import (
     ANY_VALUE,
     DLTENSOR_POINTER,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import print_alloca
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.memory import AllocaOp
 from weft.errors import ValueRangeError
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen import runtime_abi as abi
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC

@@ -23,7 +23,7 @@ from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.llvm.module_printer import OperationPrinter
+    from weft.codegen.llvm.function_printer import OperationPrinter
 
 # What a kernel of either engine may contain.
 _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {

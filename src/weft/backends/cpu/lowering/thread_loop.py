@@ -23,11 +23,10 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.codegen import runtime_abi as abi
-from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
 from weft.codegen.operations.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr
 
-from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import ascii_name, local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import (
@@ -22,7 +22,6 @@ from weft.codegen.operations.kernel_parameters import (
     STRIDE,
     kernel_parameters,
 )
-from weft.codegen.operations.tensor_value import TensorValue
 from weft.dialects.simt.grid import (
     BlockDimOp,
     BlockIdxOp,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.operations.tensor_value import TensorValue
+from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp

@@ -24,7 +24,7 @@ from weft.codegen.tables import HOST_FUNCTION, KERNEL
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from weft.codegen.llvm.module_printer import OperationPrinter
+    from weft.codegen.llvm.function_printer import OperationPrinter
 
 KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
