@@ -15,7 +15,7 @@ from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.types.dtype import DType
 
-_TENSOR = re.compile(r"!cuda\.tensor<[^>]*>")
+_TENSOR = re.compile(r"!simt\.tensor<[^>]*>")
 
 
 def trace_host(host, *examples, target="cpu", **keywords):
