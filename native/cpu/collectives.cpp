@@ -203,6 +203,11 @@ void reduce_any(const Warp& warp, uint32_t lanes, const weft_cooperative_site& s
 
 }  // namespace
 
+bool is_shuffle(int operation) {
+  return operation == WEFT_COOPERATIVE_shuffle_up || operation == WEFT_COOPERATIVE_shuffle_down ||
+         operation == WEFT_COOPERATIVE_shuffle_xor || operation == WEFT_COOPERATIVE_shuffle_idx;
+}
+
 void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site) {
   switch (site.operation) {
     case WEFT_COOPERATIVE_warp_barrier:

@@ -25,6 +25,9 @@ class Warp {
   int64_t stride_;
 };
 
+// Whether an operation gives a lane what another one has.
+bool is_shuffle(int operation);
+
 // Stores every lane's result. `lanes` are those that take part: not empty, all with the same site's operation
 // and the same mask, all with their values posted.
 void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site);

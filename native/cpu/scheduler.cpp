@@ -218,10 +218,11 @@ class Block {
       runnable = 0;
       for (uint32_t left = waiting; left != 0;) {
         const int lane = __builtin_ctz(left);
-        const uint32_t mask = slot(first + lane).mask & present;
-        if (!check_mask(lane, mask, exited)) return false;
+        if (!check_mask(first, lane, exited)) return false;
+        // Lanes that have returned count for nothing, as those that the block does not have; so it is on a GPU.
+        const uint32_t mask = slot(first + lane).mask & present & ~exited;
         // A lane of the mask that waits elsewhere, under another mask, may come here later.
-        const uint32_t together = waiting_with(first, lane, mask & waiting, present);
+        const uint32_t together = waiting_with(first, lane, mask & waiting, present & ~exited);
         left &= ~together;
         if (together != mask) continue;
         const Warp warp(slots_ + first * stride_, stride_);
@@ -250,9 +251,10 @@ class Block {
   bool collectives_differ() const {
     for (int32_t first = 0; first < threads_; first += kWarpSize) {
       const int32_t lanes = std::min(threads_ - first, kWarpSize);
-      const uint32_t present = lanes == kWarpSize ? ~0U : (1U << lanes) - 1;
+      uint32_t present = 0;
       uint32_t waiting = 0;
       for (int32_t lane = 0; lane < lanes; ++lane) {
+        present |= uint32_t{slot(first + lane).state != WEFT_THREAD_EXITED} << lane;
         waiting |= uint32_t{slot(first + lane).state == WEFT_THREAD_COLLECTIVE} << lane;
       }
       for (uint32_t left = waiting; left != 0; left &= left - 1) {
@@ -262,13 +264,15 @@ class Block {
     return false;
   }
 
-  bool check_mask(int lane, uint32_t mask, uint32_t exited) {
-    if ((mask >> lane & 1) == 0) {
+  bool check_mask(int32_t first, int lane, uint32_t exited) {
+    const weft_thread_slot& own = slot(first + lane);
+    if ((own.mask >> lane & 1) == 0) {
       stuck("a lane calls a warp collective with a mask that it is not in");
       return false;
     }
-    if ((mask & exited) != 0) {
-      stuck("a warp collective waits for a lane that has exited");
+    // What a shuffle reads of a lane that has returned is undefined on a GPU.
+    if ((own.mask & exited) != 0 && is_shuffle(kernel_.sites[own.site].operation)) {
+      stuck("a shuffle waits for a lane that has exited");
       return false;
     }
     return true;

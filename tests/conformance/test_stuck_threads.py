@@ -82,10 +82,8 @@ def exited_lane(a: weft.Tensor):
     a[t] = weft.shfl_down(a[t], 1)
 
 
-def test_a_collective_that_names_an_exited_lane_is_an_error():
-    with pytest.raises(
-        RuntimeError, match="a warp collective waits for a lane that has exited"
-    ) as caught:
+def test_a_shuffle_that_names_an_exited_lane_is_an_error():
+    with pytest.raises(RuntimeError, match="a shuffle waits for a lane that has exited") as caught:
         launched(exited_lane)(np.zeros(32, np.int32))
     assert "thread 5 exited" in str(caught.value)
 

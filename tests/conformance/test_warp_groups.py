@@ -97,3 +97,59 @@ def test_groups_that_never_meet_are_an_error_that_names_both():
     assert "lanes of one mask call different warp collectives" in lines[0]
     assert lines[1].startswith("  threads 0..15 at warp_sum")
     assert lines[2].startswith("  threads 16..31 at warp barrier at ")
+
+
+@weft.kernel
+def after_returns_kernel(a: weft.Tensor, votes: weft.Tensor, sums: weft.Tensor, means: weft.Tensor):
+    i = weft.thread_idx.x
+    if a[i] < 0:
+        return
+    votes[i, 0] = weft.ballot(a[i] > 3)
+    votes[i, 1] = weft.any(a[i] > 6)
+    votes[i, 2] = weft.all(a[i] < 7)
+    votes[i, 3] = weft.match(a[i])
+    weft.sync_warp()
+    sums[i, 0] = weft.warp_sum(a[i])
+    sums[i, 1] = weft.warp_max(a[i])
+    sums[i, 2] = weft.warp_and(a[i])
+    means[i] = weft.warp_sum(weft.f32(a[i]))
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 45])
+@pytest.mark.parametrize("seed", range(4))
+def test_lanes_that_have_returned_count_for_nothing(n, seed):
+    a = np.random.default_rng(seed).integers(-3, 9, n).astype(np.int32)
+    votes, sums = np.zeros((n, 4), np.uint32), np.zeros((n, 3), np.int32)
+    means = np.zeros(n, np.float32)
+    after_returns_kernel[1, n](a, votes, sums, means)
+    for i in range(n):
+        first = i // WARP * WARP
+        part = a[first : first + WARP]
+        stayed = part[part >= 0]
+        if a[i] < 0:
+            assert not votes[i].any() and not sums[i].any() and means[i] == 0
+            continue
+        bits = [1 << lane for lane in range(len(part))]
+        assert votes[i, 0] == sum(b for b, x in zip(bits, part, strict=True) if x > 3)
+        assert votes[i, 1] == (stayed > 6).any()
+        assert votes[i, 2] == (stayed < 7).all()
+        assert votes[i, 3] == sum(b for b, x in zip(bits, part, strict=True) if x == a[i])
+        assert sums[i].tolist() == [stayed.sum(), stayed.max(), np.bitwise_and.reduce(stayed)]
+        assert means[i] == stayed.sum()
+
+
+@weft.kernel
+def returning_in_turns_kernel(out: weft.Tensor):
+    i = weft.thread_idx.x
+    for k in range(weft.block_dim.x):
+        out[i, k] = weft.ballot(True)
+        if i == k:
+            return
+
+
+def test_lanes_return_in_turns():
+    out = np.zeros((WARP, WARP), np.uint32)
+    returning_in_turns_kernel[1, WARP](out)
+    for i in range(WARP):
+        expected = [2**WARP - (1 << k) if k <= i else 0 for k in range(WARP)]
+        assert out[i].tolist() == expected

@@ -305,3 +305,12 @@ def test_an_annotation_may_name_what_only_the_closure_has():
         return f
 
     assert read_source(make(weft.f64)).parameters[0].annotation is weft.f64
+
+
+def test_an_annotation_that_was_set_later_is_told_as_it_was_set():
+    def host(a, b):
+        return None
+
+    host.__annotations__ = {"b": "Missing[int]"}
+    with pytest.raises(NameResolutionError, match=r"the annotation of 'b', Missing\[int\], cannot"):
+        _ = read_source(host).parameters

@@ -15,6 +15,8 @@ from weft.types.dims import Dim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from weft.location import SourceLocation
+
 
 class _Missing:
     """The type of `MISSING`: neither an annotation nor a default nor a value was given."""
@@ -72,15 +74,17 @@ class DeclaredParameter(Frozen):
         default: its default, or MISSING.
         keyword_only: whether it stands after `*`.
         positional_only: whether it stands before `/`.
+        location: where it stands in the source, or None; two that differ in nothing else are equal.
     """
 
-    __slots__ = ("name", "annotation", "default", "keyword_only", "positional_only")  # noqa: RUF023  order of __init__
+    __slots__ = ("name", "annotation", "default", "keyword_only", "positional_only", "location")  # noqa: RUF023  order of __init__
 
     name: str
     annotation: object
     default: object
     keyword_only: bool
     positional_only: bool
+    location: SourceLocation | None
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class DeclaredParameter(Frozen):
         default: object = MISSING,
         keyword_only: bool = False,
         positional_only: bool = False,
+        location: SourceLocation | None = None,
     ) -> None:
         self._set(
             name=name,
@@ -96,7 +101,12 @@ class DeclaredParameter(Frozen):
             default=default,
             keyword_only=keyword_only,
             positional_only=positional_only,
+            location=location,
         )
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return super().key[:-1]
 
 
 class Place:

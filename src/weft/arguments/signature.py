@@ -248,7 +248,9 @@ def infer_signature(
             else:
                 kind = infer_kind(parameter.annotation, value, place, symbols)
             inferred.append((parameter, kind))
-        except WeftError:
+        except WeftError as error:
+            if error.code == "ANNOTATION_UNKNOWN":
+                error.location = parameter.location
             raise
         except (TypeError, ValueError) as error:
             if is_of_a_handler(error):

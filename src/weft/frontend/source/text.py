@@ -129,13 +129,15 @@ class FunctionSource:
         for index, argument in enumerate(positional):
             default = defaults[index - first_default] if index >= first_default else MISSING
             positional_only = index < len(arguments.posonlyargs)
-            yield DeclaredParameter(
-                argument.arg, self._annotation(argument), default, positional_only=positional_only
-            )
+            yield self._parameter(argument, default, positional_only=positional_only)
         keyword_defaults = function.__kwdefaults__ or {}
         for argument in arguments.kwonlyargs:
             default = keyword_defaults.get(argument.arg, MISSING)
-            yield DeclaredParameter(argument.arg, self._annotation(argument), default, True)
+            yield self._parameter(argument, default, keyword_only=True)
+
+    def _parameter(self, argument: ast.arg, default: object, **kind: bool) -> DeclaredParameter:
+        annotation, location = self._annotation(argument), self.locate(argument)
+        return DeclaredParameter(argument.arg, annotation, default, location=location, **kind)
 
     def _annotation(self, argument: ast.arg) -> object:
         annotation: object = MISSING
@@ -148,7 +150,9 @@ class FunctionSource:
         except Exception as error:
             if is_of_a_handler(error):
                 raise
-            text = ast.unparse(argument.annotation) if argument.annotation else ""
+            # An annotation that somebody has set does not stand in the source.
+            written = ast.unparse(argument.annotation) if argument.annotation else None
+            text = annotation if isinstance(annotation, str) else written or "which was set later"
             raise NameResolutionError(
                 "ANNOTATION_UNRESOLVED",
                 f"the annotation of '{argument.arg}', {text}, cannot be evaluated: {error}",
