@@ -115,13 +115,18 @@ def after_returns_kernel(a: weft.Tensor, votes: weft.Tensor, sums: weft.Tensor, 
     means[i] = weft.warp_sum(weft.f32(a[i]))
 
 
+@weft.jit
+def after_returns(a: weft.Tensor, votes: weft.Tensor, sums: weft.Tensor, means: weft.Tensor):
+    after_returns_kernel(a, votes, sums, means).launch(grid=1, block=a.shape[0])
+
+
 @pytest.mark.parametrize("n", [1, 31, 32, 45])
 @pytest.mark.parametrize("seed", range(4))
 def test_lanes_that_have_returned_count_for_nothing(n, seed):
     a = np.random.default_rng(seed).integers(-3, 9, n).astype(np.int32)
     votes, sums = np.zeros((n, 4), np.uint32), np.zeros((n, 3), np.int32)
     means = np.zeros(n, np.float32)
-    after_returns_kernel[1, n](a, votes, sums, means)
+    after_returns(a, votes, sums, means)
     for i in range(n):
         first = i // WARP * WARP
         part = a[first : first + WARP]
@@ -147,9 +152,14 @@ def returning_in_turns_kernel(out: weft.Tensor):
             return
 
 
+@weft.jit
+def returning_in_turns(out: weft.Tensor):
+    returning_in_turns_kernel(out).launch(grid=1, block=WARP)
+
+
 def test_lanes_return_in_turns():
     out = np.zeros((WARP, WARP), np.uint32)
-    returning_in_turns_kernel[1, WARP](out)
+    returning_in_turns(out)
     for i in range(WARP):
         expected = [2**WARP - (1 << k) if k <= i else 0 for k in range(WARP)]
         assert out[i].tolist() == expected

@@ -33,6 +33,8 @@ FILES = (
     "shared_atomics",
     "small_atomics",
     "warp_order",
+    "warp_groups",
+    "ranges",
 )
 # What the CPU promises and a GPU does not.
 ON_CPU_ONLY = (
