@@ -219,7 +219,8 @@ class Block {
       for (uint32_t left = waiting; left != 0;) {
         const int lane = __builtin_ctz(left);
         if (!check_mask(first, lane, exited)) return false;
-        // Lanes that have returned count for nothing, as those that the block does not have; so it is on a GPU.
+        // Lanes that have returned count for nothing, as those that the block does not have; so it is on a
+        // GPU.
         const uint32_t mask = slot(first + lane).mask & present & ~exited;
         // A lane of the mask that waits elsewhere, under another mask, may come here later.
         const uint32_t together = waiting_with(first, lane, mask & waiting, present & ~exited);
