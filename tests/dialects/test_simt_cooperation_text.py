@@ -17,7 +17,7 @@ RECORDS = "!simt.tensor<i64, [?], contiguous, global, dims 32, offsets 32, align
 TYPES = {"i": "i32", "w": "i64", "x": "f32", "c": "i1", "r": RECORDS}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 TEXT = f"""builtin.module {{
-  simt.kernel @k({PARAMETERS}) attributes {{weft.shared_memory_bytes = 128 : i64}} {{
+  simt.kernel @k({PARAMETERS}) attributes {{shared_memory_bytes = 128 : i64}} {{
     %a = simt.shared : {ARRAY}
     %b = simt.shared at 128 : {ARRAY}
     %d = simt.dynamic_shared %w dims(%i : i32) : {VIEW}

@@ -18,8 +18,18 @@ LOCAL = "!simt.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
 TYPES = {"a": VECTOR, "m": MATRIX, "i": "i32", "x": "f32", "c": "i1"}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 ARGUMENTS = f"{', '.join(f'%{n}' for n in TYPES)} : {', '.join(TYPES.values())}"
+PROPERTIES = (
+    "max_threads = 256 : i32, min_blocks = 2 : i32, max_registers = 64 : i32, "
+    "cluster = array<i32: 2, 1, 1>, block_size = array<i32: 64, 2, 1>, shared_memory_bytes = 128 : i64, "
+    "scratch_arguments = array<i32: 0, 1>, profile_argument = 1 : i32, "
+    "profile_words = array<i64: 1, 2, 3, 4, 5>"
+)
+LAUNCH = (
+    "cluster = array<i32: 4, 1, 1>, cooperative, programmatic, "
+    'launch_attributes = [#simt.launch_attribute<9, "ff00">]'
+)
 TEXT = f"""builtin.module {{
-  simt.kernel @k({PARAMETERS}) attributes {{weft.max_threads = 256 : i32}} {{
+  simt.kernel @k({PARAMETERS}) attributes {{{PROPERTIES}}} {{
     %t = simt.thread_idx "x" : i32
     %b = simt.block_idx "y" : i32
     %d = simt.block_dim "z" : i32
@@ -41,7 +51,7 @@ TEXT = f"""builtin.module {{
     simt.return
   }}
   func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !simt.stream) {{
-    simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS})
+    simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}
     func.return
   }}
 }}"""
@@ -88,6 +98,20 @@ WRONG = [
     ("global", "texture", "address space 'texture' is none of"),
     ("dims 64", "dims 16", "16 is neither 32 nor 64 bits"),
     ("align 16", "align 3", "no power of two"),
+    ("max_threads = 256", "max_threads = 0", "max_threads is 0; expected at least 1"),
+    ("256 : i32", "256 : i64", None),
+    ("min_blocks = 2", "min_blocks = -2", "min_blocks is -2; expected at least 1"),
+    ("i32: 2, 1, 1>", "i32: 2, 1>", r"cluster is \[2, 1\]; expected three sizes"),
+    ("i32: 64, 2, 1>", "i32: 64, 0, 1>", r"block_size is \[64, 0, 1\]; expected three sizes"),
+    ("bytes = 128", "bytes = 120", "shared_memory_bytes is 120; expected a multiple of 16"),
+    ("array<i32: 0, 1>", "array<i32: 0, 5>", "scratch_arguments names argument 5 of 5"),
+    ("profile_argument = 1", "profile_argument = 2", "names argument 2, which is not a tensor"),
+    ("i64: 1, 2, 3, 4, 5>", "i64: 1, 2, 3, 4>", "profile_words has 4 words; expected 5"),
+    ("i64: 1, 2, 3, 4, 5>", "i32: 1, 2, 3, 4, 5>", None),
+    ("i32: 4, 1, 1>", "i32: 4, 1, -1>", r"cluster is \[4, 1, -1\]; expected three sizes"),
+    ("programmatic", "programmatic = true", None),
+    ("ff00", "fg00", "expected hexadecimal digits, got 'fg00'"),
+    ("ff00", "00" * 65, "a launch attribute has at most 64 bytes, got 65"),
     ("[3], contiguous", "[1, 1, 1, 1, 1, 1, 1, 1, 1], contiguous", "rank 9 is above 8"),
 ]
 

@@ -9,7 +9,7 @@ from tests.codegen.kernel_runner import parse_module
 from weft.dialects.walk import walk
 
 TEXT = """
-cuda.kernel @kernel(%c : i1, %n : i32) {
+simt.kernel @kernel(%c : i1, %n : i32) {
   %zero = arith.constant 0 : i32
   %r = scf.if %c -> (i32) {
     scf.if %c {
@@ -23,7 +23,7 @@ cuda.kernel @kernel(%c : i1, %n : i32) {
   } else {
     scf.yield %zero : i32
   }
-  cuda.return
+  simt.return
 }
 """
 

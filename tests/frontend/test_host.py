@@ -91,8 +91,8 @@ def blocks(a, b):
 
 def test_a_block_size_that_all_launches_have_is_the_kernels():
     found = kernels(trace_host(blocks, F32, F32))
-    assert str(found["copy"].attributes["weft.block_size"]) == "[16 : i32, 2 : i32, 1 : i32]"
-    assert "weft.block_size" not in found["fill"].attributes
+    assert found["copy"].block_size == (16, 2, 1)
+    assert found["fill"].block_size is None
 
 
 def staged_block(a, n: weft.i32):
@@ -102,7 +102,7 @@ def staged_block(a, n: weft.i32):
 
 def test_a_block_that_is_known_at_run_time_is_no_attribute():
     (kernel,) = kernels(trace_host(staged_block, F32, 1)).values()
-    assert "weft.block_size" not in kernel.attributes
+    assert kernel.block_size is None
 
 
 @weft.kernel(max_threads=256, min_blocks=2, max_registers=64, cluster=(2, 1))
@@ -120,18 +120,17 @@ def with_everything(a, stream: weft.Stream, extra: weft.u32):
 def test_everything_that_a_launch_can_say():
     traced = trace_host(with_everything, F32, weft.Stream(0), 1, target="cuda")
     first, second = launches(traced)
-    assert {"weft.cooperative", "weft.programmatic", "weft.cluster"} <= first.attributes.keys()
+    assert (first.is_cooperative, first.is_programmatic, first.cluster) == (True, True, (2, 1, 1))
     assert first.stream is not None
     assert first.shared_memory_bytes is not None
-    assert str(second.attributes["weft.cluster"]) == "[4 : i32, 1 : i32, 1 : i32]"
-    attributes = kernels(traced)["declared"].attributes
-    assert {
-        name: attributes[name].value.data for name in ("weft.max_threads", "weft.min_blocks")
-    } == {
-        "weft.max_threads": 256,
-        "weft.min_blocks": 2,
-    }
-    assert str(attributes["weft.cluster"]) == "[2 : i32, 1 : i32, 1 : i32]"
+    assert (second.is_cooperative, second.is_programmatic, second.cluster) == (
+        False,
+        False,
+        (4, 1, 1),
+    )
+    kernel = kernels(traced)["declared"]
+    assert (kernel.max_threads, kernel.min_blocks, kernel.max_registers) == (256, 2, 64)
+    assert kernel.cluster == (2, 1, 1)
 
 
 def brackets(a, b):

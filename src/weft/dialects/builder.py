@@ -51,7 +51,7 @@ class Builder:
         hidden_arguments: name → argument of the function that its source does not show.
         launch_checks: called with the blocks of each launch of this kernel whose grid is constant; raise where
             the kernel is not made for so many.
-        profile_words: what sizes the memory that launches record into, as `PROFILE_WORDS`; empty where only
+        profile_words: what sizes the memory that launches record into, as `KernelOp.profile_words`; empty where only
             the run can tell.
     """
 

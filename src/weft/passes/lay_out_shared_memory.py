@@ -2,17 +2,17 @@
 """Where the shared arrays of each kernel lie in the block's one buffer.
 
 In: a module whose kernels hold `simt.shared`. Out: each with its `offset`; each kernel with the bytes of all its
-arrays as `weft.shared_memory_bytes`, which launches add to what they ask for. Next room: ffi_wrapper.
+arrays as `shared_memory_bytes`, which launches add to what they ask for. Next room: ffi_wrapper.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from weft.dialects.builder import source_location
-from weft.dialects.simt.kernel import SHARED_MEMORY_BYTES, KernelOp
+from weft.dialects.simt.kernel import SHARED_MEMORY_ALIGNMENT, KernelOp
 from weft.dialects.simt.shared import SharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xdsl.dialects.builtin import ModuleOp
-
-
-BUFFER_ALIGNMENT: Final = 16
-"""Bytes that a kernel's part of the buffer is a multiple of: there the launch's own bytes begin."""
 
 
 def lay_out_shared_memory(module: ModuleOp) -> None:
@@ -57,8 +53,8 @@ def _lay_out(kernel: KernelOp) -> None:
             )
         array.offset = IntegerAttr(offset, i64)
     if end:
-        total = IntegerAttr(_aligned(end, BUFFER_ALIGNMENT), i64)
-        kernel.attributes[SHARED_MEMORY_BYTES] = total
+        total = _aligned(end, SHARED_MEMORY_ALIGNMENT)
+        kernel.shared_memory_bytes_attr = IntegerAttr(total, i64)
 
 
 def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:

@@ -178,7 +178,7 @@ def test_options_for_ptxas_reach_it():
 
 
 MANY_REGISTERS = f"%w = math.powf %value, %value : f32\n  simt.store %w, %a[%i : i32] : f32, {F32}"
-BLOCK_OF_64 = " attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]}"
+BLOCK_OF_64 = " attributes {block_size = array<i32: 64, 1, 1>}"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(words
 
 
 def test_a_kernels_own_register_limit_goes_before_that_of_the_options():
-    text = kernel_text(attributes=" attributes {weft.max_registers = 40 : i32}")
+    text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     _, artifacts = compiled(text, ptxas_options=("-maxrregcount=64",))
     assert b".maxnreg 40" in artifacts.contents["ptx"]
 
@@ -214,7 +214,7 @@ def test_a_register_limit_that_is_no_number_of_registers_is_refused(word: str):
 
 
 def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark():
-    text = kernel_text(attributes=" attributes {weft.max_registers = 40 : i32}")
+    text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     code, _ = compiled(text, ptxas_options=("-maxrregcount=64",))
     assert code.remarks == ()
 
@@ -222,14 +222,14 @@ def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark():
 @pytest.mark.parametrize(
     ("attributes", "expected", "most"),
     [
-        ("{weft.block_size = [128 : i32, 2 : i32, 1 : i32]}", {"nvvm.reqntid": "128,2,1"}, 256),
-        ("{weft.max_threads = 256 : i32}", {"nvvm.maxntid": "256"}, 256),
+        ("{block_size = array<i32: 128, 2, 1>}", {"nvvm.reqntid": "128,2,1"}, 256),
+        ("{max_threads = 256 : i32}", {"nvvm.maxntid": "256"}, 256),
         (
-            "{weft.max_threads = 96 : i32, weft.min_blocks = 2 : i32, weft.max_registers = 40 : i32}",
+            "{max_threads = 96 : i32, min_blocks = 2 : i32, max_registers = 40 : i32}",
             {"nvvm.maxntid": "96", "nvvm.minctasm": "2", "nvvm.maxnreg": "40"},
             96,
         ),
-        ("{weft.cluster = [2 : i32, 1 : i32, 1 : i32]}", {"nvvm.cluster_dim": "2,1,1"}, 1024),
+        ("{cluster = array<i32: 2, 1, 1>}", {"nvvm.cluster_dim": "2,1,1"}, 1024),
     ],
 )
 def test_launch_bounds_reach_ptx(attributes: str, expected: dict[str, str], most: int):
@@ -249,7 +249,7 @@ def test_launch_bounds_reach_ptx(attributes: str, expected: dict[str, str], most
 
 
 def test_a_constant_block_size_is_a_constant_in_the_code():
-    text = kernel_text(attributes=" attributes {weft.block_size = [128 : i32, 1 : i32, 1 : i32]}")
+    text = kernel_text(attributes=" attributes {block_size = array<i32: 128, 1, 1>}")
     assert "sreg.ntid" not in print_kernels(parse_module(text), cuda_machine("sm_90a"))
 
 
@@ -409,8 +409,8 @@ def test_a_launch_passes_pointers_to_its_parameters():
 
 def test_launch_attributes_are_constant_data():
     text = host_text(
-        f"args(%a, %n : {F32}, i32) {{weft.cluster = [2 : i32, 1 : i32, 1 : i32], weft.cooperative, "
-        f'weft.launch_attributes = [{{"id" = 9 : i32, "value" = "ff00"}}]}}'
+        f"args(%a, %n : {F32}, i32) {{cluster = array<i32: 2, 1, 1>, cooperative, "
+        f'launch_attributes = [#simt.launch_attribute<9, "ff00">]}}'
     )
     assert "[3 x { i32, i32, [64 x i8] }]" in text
     assert r"{ i32 4, i32 0, [64 x i8] c\"\02\00\00\00\01\00\00\00\01".replace('\\"', '"') in text

@@ -96,7 +96,7 @@ def test_what_came_with_volta_is_refused_before_it(name):
 )
 def test_shared_arrays_fit_the_architecture(architecture: str, kilobytes: int):
     most = 1024 * kilobytes
-    text = kernel(attributes=f" attributes {{weft.shared_memory_bytes = {most} : i64}}")
+    text = kernel(attributes=f" attributes {{shared_memory_bytes = {most} : i64}}")
     print_kernels(parse_module(text), cuda_machine(architecture))
     with pytest.raises(ValueRangeError) as caught:
         print_kernels(
@@ -114,7 +114,7 @@ def test_a_kernel_tells_the_bytes_of_its_shared_arrays():
     text = kernel(
         f"%s = simt.shared at 0 : {array}",
         f"simt.store %n, %s[%i : i32] : i32, {array}",
-        attributes=" attributes {weft.shared_memory_bytes = 120000 : i64}",
+        attributes=" attributes {shared_memory_bytes = 120000 : i64}",
     )
     code, _ = compiled(text)
     assert [found.shared_memory_bytes for found in code.kernels] == [120000]
@@ -130,8 +130,8 @@ def reduced(attributes: str, before: str = "", after: str = "", architecture: st
 
 
 def test_a_butterfly_stands_alone_only_where_no_lane_can_be_missing():
-    full = " attributes {weft.block_size = [8 : i32, 8 : i32, 1 : i32]}"
-    partial = " attributes {weft.block_size = [8 : i32, 7 : i32, 1 : i32]}"
+    full = " attributes {block_size = array<i32: 8, 8, 1>}"
+    partial = " attributes {block_size = array<i32: 8, 7, 1>}"
     assert "vote.ballot" not in reduced(full)
     for text in (reduced(partial), reduced(""), reduced(full, "scf.if %c {", "}")):
         assert text.count("vote.ballot") == 1

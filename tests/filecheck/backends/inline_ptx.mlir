@@ -12,7 +12,7 @@
 // PTX:            membar.gl; // "
 // PTX:            // end inline asm
 
-simt.kernel @inline(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %x: f32, %h: f16) attributes {weft.shared_memory_bytes = 16 : i64} {
+simt.kernel @inline(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %x: f32, %h: f16) attributes {shared_memory_bytes = 16 : i64} {
   %s = simt.shared at 0 : !simt.tensor<f32, [4], contiguous, shared, dims 32, offsets 32, align 16>
   %0, %1 = nvgpu.inline_ptx "first $0, $1, $2, $3, $4, $5;" in(%a, %s, %h, %x : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, !simt.tensor<f32, [4], contiguous, shared, dims 32, offsets 32, align 16>, f16, f32) out(i32, f64)
   nvgpu.inline_ptx "membar.gl; // \""

@@ -11,7 +11,7 @@
 // LLVM-HOST:      store i64 [[SUM]], ptr
 // LLVM-HOST:      call i32 %launch_cpu
 
-simt.kernel @tile() attributes {weft.shared_memory_bytes = 48 : i64} {
+simt.kernel @tile() attributes {shared_memory_bytes = 48 : i64} {
   simt.return
 }
 func.func @host(%n: i64) {

@@ -19,7 +19,7 @@
 // SASS:           BAR.SYNC.DEFER_BLOCKING 0x0
 // SASS:           LDS
 
-simt.kernel @shared(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32, %w: i64) attributes {weft.shared_memory_bytes = 48 : i64} {
+simt.kernel @shared(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32, %w: i64) attributes {shared_memory_bytes = 48 : i64} {
   %tile = simt.shared at 0 : !simt.tensor<f32, [2, 4], contiguous, shared, dims 32, offsets 32, align 16>
   %flag = simt.shared at 32 : !simt.tensor<i1, [1], contiguous, shared, dims 32, offsets 32, align 1>
   %view = simt.dynamic_shared %w dims(%n : i32) : !simt.tensor<f32, [?, 4], contiguous, shared, dims 32, offsets 64, align 4>

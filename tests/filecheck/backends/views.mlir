@@ -21,7 +21,7 @@
 // SASS:           LDG.E.128
 // SASS:           STG.E.128
 
-simt.kernel @views(%a: !simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>, %out: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 16>, %i: i32, %n: i32) attributes {weft.shared_memory_bytes = 16 : i64} {
+simt.kernel @views(%a: !simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>, %out: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 16>, %i: i32, %n: i32) attributes {shared_memory_bytes = 16 : i64} {
   %zero = arith.constant 0 : i32
   %row = simt.view %a[%i, %zero : i32, i32] keeps [1] steps [1] : !simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16> -> !simt.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>
   %x, %y, %z, %w = simt.load_vector %row[%zero : i32] : !simt.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16> -> f32, f32, f32, f32

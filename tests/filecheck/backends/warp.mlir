@@ -31,7 +31,7 @@
 // SASS-DAG:       MATCH.ANY R
 // SASS-DAG:       MATCH.ALL.U64 PT, R
 
-simt.kernel @warps(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+simt.kernel @warps(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
   %i = simt.thread_idx "x" : i32
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32

@@ -44,7 +44,7 @@
 // SASS:           .text.whole:
 // SASS:           REDUX.SUM.S32 UR{{[0-9]+}}, R{{[0-9]+}} ;
 
-simt.kernel @whole(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+simt.kernel @whole(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
   %i = simt.thread_idx "x" : i32
   %v = simt.load %a[%i : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
   %r = simt.warp_reduce "add" %v mask %n : i32
@@ -52,7 +52,7 @@ simt.kernel @whole(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, offse
   simt.return
 }
 
-simt.kernel @wide(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+simt.kernel @wide(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
   %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
   %v = simt.load %a[%i : i32] : !simt.tensor<i64, [?], contiguous, global, dims 32, offsets 64, align 4> -> i64
@@ -61,7 +61,7 @@ simt.kernel @wide(%a: !simt.tensor<i64, [?], contiguous, global, dims 32, offset
   simt.return
 }
 
-simt.kernel @floats(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [64 : i32, 1 : i32, 1 : i32]} {
+simt.kernel @floats(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
   %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
   %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
@@ -70,7 +70,7 @@ simt.kernel @floats(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offs
   simt.return
 }
 
-simt.kernel @partial(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {weft.block_size = [48 : i32, 1 : i32, 1 : i32]} {
+simt.kernel @partial(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 48, 1, 1>} {
   %i = simt.thread_idx "x" : i32
   %full = arith.constant -1 : i32
   %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32

@@ -76,12 +76,11 @@ class CpuBackend:
 
 def _kernel_info(kernel: KernelOp) -> KernelInfo:
     parameters = kernel_parameters(kernel)
-    fixed = kernel.attributes.get("weft.max_threads")
     return KernelInfo(
         name=kernel.sym_name.data,
         parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
         parameter_bytes=parameter_bytes(parameters),
-        max_threads=fixed.value.data if fixed else _MAX_THREADS,  # pyright: ignore
+        max_threads=kernel.max_threads or _MAX_THREADS,
         shared_memory_bytes=kernel.shared_memory_bytes,
         global_scratch_bytes=sum(scratch_bytes(kernel)),
     )

@@ -7,11 +7,12 @@ In: a module. Out: `ObjectCode`, with what the assembler says about each kernel.
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
-from weft.backends.cuda.lowering.kernel import block_size, entry_name, integers
+from weft.backends.cuda.lowering.kernel import entry_name
 from weft.backends.cuda.lowering.launch import refuse_clusters
 from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, machine_of
 from weft.backends.cuda.toolchain import disassemble
@@ -119,8 +120,8 @@ def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> Ker
     name = entry_name(kernel.sym_name.data)
     found = resources.get(name, KernelResources())
     parameters = kernel_parameters(kernel)
-    fixed, bound = block_size(kernel), integers(kernel, "weft.max_threads")
-    limit = fixed[0] * fixed[1] * fixed[2] if fixed else bound[0] if bound else None
+    fixed = kernel.block_size
+    limit = kernel.max_threads if fixed is None else math.prod(fixed)
     return KernelInfo(
         name=name,
         parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),

@@ -19,7 +19,7 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
-from weft.dialects.simt.kernel import KernelOp, LaunchExOp, ReturnOp
+from weft.dialects.simt.kernel import KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
     AtomicCasOp,
@@ -84,5 +84,5 @@ SIMT: Final = Dialect(
         PrintfOp,
         AssertOp,
     ],
-    [TensorType, StreamType],
+    [TensorType, StreamType, LaunchAttributeAttr],
 )

@@ -10,9 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
+    I32,
+    I64,
     ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -22,10 +27,12 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.ir import ParametrizedAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
+    irdl_attr_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -42,24 +49,18 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.simt.types import StreamType
+from weft.dialects.simt.types import StreamType, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
-    from xdsl.parser import Parser
+    from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
-
-SHARED_MEMORY_BYTES: Final = "weft.shared_memory_bytes"
-"""Attribute of a kernel: bytes of its own shared arrays, i64, a multiple of 16; not there means none."""
 
 EXIT: Final = "weft.exit"
 """Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows has no effect on it, and a
 target may let it leave at once; one whose barriers wait for every thread that has not left must."""
-
-SCRATCH_ARGUMENTS: Final = "weft.scratch_arguments"
-"""Attribute of a kernel: which of its arguments are scratch arrays, i32 each; not there means none."""
 
 SCRATCH_NAME: Final = "scratch_"
 """What the names of such arguments begin with."""
@@ -67,15 +68,50 @@ SCRATCH_NAME: Final = "scratch_"
 PROFILE_NAME: Final = "profile"
 """The name of the argument that a launch's records go to."""
 
-PROFILE_ARGUMENT: Final = "weft.profile_argument"
-"""Attribute of a kernel: which of its arguments each launch's records go to, i32; not there means none."""
+SHARED_MEMORY_ALIGNMENT: Final = 16
+"""Bytes that a kernel's part of a block's shared memory is a multiple of: there the launch's own bytes begin."""
 
-PROFILE_WORDS: Final = "weft.profile_words"
-"""Attribute of a kernel: how many words its launches record at most, five i64: words before all records and
-headers of lanes, words per block, and the first, the end and the step of the blocks that record. Not there where
-only the run can tell."""
+MAX_LAUNCH_ATTRIBUTE_BYTES: Final = 64
+"""Bytes of a `CUlaunchAttributeValue`."""
 
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
+
+
+@irdl_attr_definition
+class LaunchAttributeAttr(ParametrizedAttribute):
+    """`#simt.launch_attribute<9, "ff00">`: an attribute of a launch as the driver takes it, a constant.
+
+    Parameters: the driver's number of the attribute, and the bytes of its value, in the text as
+    hexadecimal digits; the driver's union has `MAX_LAUNCH_ATTRIBUTE_BYTES`, and zeros follow.
+    """
+
+    name = "simt.launch_attribute"
+
+    number: IntAttr
+    value: BytesAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            number = parser.parse_integer()
+            parser.parse_punctuation(",")
+            digits = parser.parse_str_literal()
+        try:
+            value = bytes.fromhex(digits)
+        except ValueError:
+            parser.raise_error(f"expected hexadecimal digits, got {digits!r}")
+        return [IntAttr(number), BytesAttr(value)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f'{self.number.data}, "{self.value.data.hex()}"')
+
+    def verify(self) -> None:
+        if len(self.value.data) > MAX_LAUNCH_ATTRIBUTE_BYTES:
+            raise VerifyException(
+                f"a launch attribute has at most {MAX_LAUNCH_ATTRIBUTE_BYTES} bytes, "
+                f"got {len(self.value.data)}"
+            )
 
 
 @operation_definition
@@ -83,9 +119,21 @@ class KernelOp(IRDLOperation):
     """A kernel: the code of one thread.
 
     Arguments are `!simt.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
-    as `weft.name`. Attributes that a launch needs stand in the attribute dictionary: `weft.max_threads`,
-    `weft.min_blocks`, `weft.max_registers`, `weft.cluster` and, where every launch has the same constant
-    block, `weft.block_size`; after their layout, `weft.shared_memory_bytes` of its own shared arrays.
+    as `weft.name`. What a launch promises, demands and allocates is a property each, absent where nothing is
+    said; the accessor without `_attr` gives it as Python's integers.
+
+    Properties:
+        max_threads, min_blocks, max_registers: what the user asked for: threads per block at most, blocks per
+            multiprocessor at least, registers per thread at most.
+        cluster: blocks per cluster, along x, y and z.
+        block_size: threads along x, y and z, where every launch has the same constant block.
+        shared_memory_bytes: of the kernel's own shared arrays, a multiple of `SHARED_MEMORY_ALIGNMENT`; after
+            their layout.
+        scratch_arguments: the numbers of the arguments that are scratch arrays, which launches allocate.
+        profile_argument: the number of the argument that a launch's records go to.
+        profile_words: how many words a launch records at most, where that is known when compiling: words before
+            all records and headers of lanes, words per block, and the first, the end and the step of the blocks
+            that record.
     """
 
     name = "simt.kernel"
@@ -93,6 +141,15 @@ class KernelOp(IRDLOperation):
     sym_name = prop_def(StringAttr)
     function_type = prop_def(FunctionType)
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    max_threads_attr = opt_prop_def(IntegerAttr[I32], prop_name="max_threads")
+    min_blocks_attr = opt_prop_def(IntegerAttr[I32], prop_name="min_blocks")
+    max_registers_attr = opt_prop_def(IntegerAttr[I32], prop_name="max_registers")
+    cluster_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="cluster")
+    block_size_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="block_size")
+    shared_memory_bytes_attr = opt_prop_def(IntegerAttr[I64], prop_name="shared_memory_bytes")
+    scratch_arguments_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="scratch_arguments")
+    profile_argument_attr = opt_prop_def(IntegerAttr[I32], prop_name="profile_argument")
+    profile_words_attr = opt_prop_def(DenseArrayBase.constr(i64), prop_name="profile_words")
     body = region_def()
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
@@ -102,7 +159,7 @@ class KernelOp(IRDLOperation):
         name: str,
         body: Region,
         argument_names: Sequence[str] = (),
-        attributes: dict[str, Attribute] | None = None,
+        properties: Mapping[str, Attribute] | None = None,
     ) -> None:
         types = [argument.type for argument in body.block.args]
         names = [DictionaryAttr({"weft.name": StringAttr(n)}) for n in argument_names]
@@ -111,8 +168,8 @@ class KernelOp(IRDLOperation):
                 "sym_name": StringAttr(name),
                 "function_type": FunctionType.from_lists(types, []),
                 "arg_attrs": ArrayAttr(names) if names else None,
+                **(properties or {}),
             },
-            attributes=attributes or {},
             regions=[body],
         )
 
@@ -124,8 +181,9 @@ class KernelOp(IRDLOperation):
         kernel = cls(name, region)
         kernel.function_type = FunctionType.from_lists(inputs, outputs)
         kernel.arg_attrs = arg_attrs
-        if extra is not None:
-            kernel.attributes |= extra.data
+        properties = cls.get_irdl_definition().properties
+        for key, value in extra.data.items() if extra is not None else ():
+            (kernel.properties if key in properties else kernel.attributes)[key] = value
         return kernel
 
     def print(self, printer: Printer) -> None:
@@ -134,45 +192,87 @@ class KernelOp(IRDLOperation):
             self.sym_name,
             self.function_type,
             self.body,
-            self.attributes,
+            {**self.properties, **self.attributes},
             arg_attrs=self.arg_attrs,
             reserved_attr_names=_KERNEL_NAMES,
         )
 
     @property
+    def max_threads(self) -> int | None:
+        """Threads per block at most, where the user says so."""
+        return _integer(self.max_threads_attr)
+
+    @property
+    def min_blocks(self) -> int | None:
+        """Blocks per multiprocessor at least, where the user says so."""
+        return _integer(self.min_blocks_attr)
+
+    @property
+    def max_registers(self) -> int | None:
+        """Registers per thread at most, where the user says so."""
+        return _integer(self.max_registers_attr)
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """Blocks per cluster along x, y and z; None for launches without clusters."""
+        return _integers(self.cluster_attr)
+
+    @property
+    def block_size(self) -> tuple[int, ...] | None:
+        """Threads along x, y and z, where every launch has the same constant block."""
+        return _integers(self.block_size_attr)
+
+    @property
     def shared_memory_bytes(self) -> int:
-        """Bytes of the kernel's own shared arrays, behind which lies what a launch asks for."""
-        found = self.attributes.get(SHARED_MEMORY_BYTES)
-        return found.value.data if isinstance(found, IntegerAttr) else 0
+        """Bytes of the kernel's own shared arrays, after which lies what a launch asks for."""
+        return _integer(self.shared_memory_bytes_attr) or 0
 
     @property
     def scratch_arguments(self) -> tuple[BlockArgument, ...]:
         """The hidden arguments that launches allocate: tensors with one row per block."""
-        found = self.attributes.get(SCRATCH_ARGUMENTS)
-        if not isinstance(found, ArrayAttr):
-            return ()
-        places = cast("ArrayAttr[IntegerAttr]", found)
-        return tuple(self.body.block.args[place.value.data] for place in places)
+        return tuple(
+            self.body.block.args[index] for index in _integers(self.scratch_arguments_attr) or ()
+        )
 
     @property
     def profile_argument(self) -> BlockArgument | None:
         """The hidden argument that launches fill with memory to record into, u64 words of rank 1."""
-        found = self.attributes.get(PROFILE_ARGUMENT)
-        return self.body.block.args[found.value.data] if isinstance(found, IntegerAttr) else None
+        index = _integer(self.profile_argument_attr)
+        return None if index is None else self.body.block.args[index]
 
     @property
     def profile_words(self) -> tuple[int, ...]:
-        """The numbers of `PROFILE_WORDS`; empty where only the run can tell."""
-        found = self.attributes.get(PROFILE_WORDS)
-        if not isinstance(found, ArrayAttr):
-            return ()
-        return tuple(word.value.data for word in cast("ArrayAttr[IntegerAttr]", found))
+        """The five numbers that size a launch's records; empty where only the run can tell."""
+        return _integers(self.profile_words_attr) or ()
 
     def verify_(self) -> None:
         if self.function_type.outputs.data:
             raise VerifyException("a kernel returns nothing")
         if tuple(self.function_type.inputs) != tuple(a.type for a in self.body.block.args):
             raise VerifyException("the kernel's type and its block arguments differ")
+        for name in ("max_threads", "min_blocks", "max_registers"):
+            value = _integer(self.properties.get(name))
+            if value is not None and value < 1:
+                raise VerifyException(f"{name} is {value}; expected at least 1")
+        _verify_sizes("cluster", self.cluster)
+        _verify_sizes("block_size", self.block_size)
+        if self.shared_memory_bytes < 0 or self.shared_memory_bytes % SHARED_MEMORY_ALIGNMENT:
+            raise VerifyException(
+                f"shared_memory_bytes is {self.shared_memory_bytes}; "
+                f"expected a multiple of {SHARED_MEMORY_ALIGNMENT}"
+            )
+        self._verify_hidden_arguments()
+
+    def _verify_hidden_arguments(self) -> None:
+        arguments = self.body.block.args
+        for name in ("scratch_arguments", "profile_argument"):
+            for index in _integers(self.properties.get(name)) or ():
+                if not 0 <= index < len(arguments):
+                    raise VerifyException(f"{name} names argument {index} of {len(arguments)}")
+                if not isinstance(arguments[index].type, TensorType):
+                    raise VerifyException(f"{name} names argument {index}, which is not a tensor")
+        if self.profile_words_attr is not None and len(self.profile_words) != 5:
+            raise VerifyException(f"profile_words has {len(self.profile_words)} words; expected 5")
 
 
 @operation_definition
@@ -190,14 +290,19 @@ class LaunchExOp(IRDLOperation):
 
     `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes`
     is what the launch asks for beyond the kernel's own arrays. Without `stream` the call's stream is
-    used. `attributes` of the launch that are constants stand in the attribute dictionary:
-    `weft.cluster` (array of three i32), `weft.cooperative`, `weft.programmatic` (unit), and
-    `weft.launch_attributes` (array of `{id, value}` with 64-byte values as hexadecimal strings).
+    used. What is constant is a property: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`,
+    and `launch_attributes`, which go to the driver as they are.
     """
 
     name = "simt.launch_ex"
 
     kernel = prop_def(SymbolRefAttr)
+    cluster_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="cluster")
+    cooperative_attr = opt_prop_def(UnitAttr, prop_name="cooperative")
+    programmatic_attr = opt_prop_def(UnitAttr, prop_name="programmatic")
+    launch_attributes_attr = opt_prop_def(
+        ArrayAttr[LaunchAttributeAttr], prop_name="launch_attributes"
+    )
     grid = var_operand_def(i64)
     block = var_operand_def(i64)
     shared_memory_bytes = opt_operand_def(i64)
@@ -219,22 +324,59 @@ class LaunchExOp(IRDLOperation):
         args: Sequence[SSAValue],
         shared_memory_bytes: SSAValue | None = None,
         stream: SSAValue | None = None,
-        attributes: dict[str, Attribute] | None = None,
+        properties: Mapping[str, Attribute] | None = None,
     ) -> None:
         super().__init__(
             operands=[grid, block, shared_memory_bytes, stream, args],
-            properties={"kernel": SymbolRefAttr(kernel)},
-            attributes=attributes or {},
+            properties={"kernel": SymbolRefAttr(kernel), **(properties or {})},
         )
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """Blocks per cluster along x, y and z; None for a launch without clusters."""
+        return _integers(self.cluster_attr)
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether all blocks must run at the same time, so that they can wait for each other."""
+        return self.cooperative_attr is not None
+
+    @property
+    def is_programmatic(self) -> bool:
+        """Whether it may begin before the kernel before it in the stream has ended."""
+        return self.programmatic_attr is not None
+
+    @property
+    def launch_attributes(self) -> tuple[LaunchAttributeAttr, ...]:
+        """What goes to the driver as it is."""
+        return () if self.launch_attributes_attr is None else self.launch_attributes_attr.data
 
     def verify_(self) -> None:
         if len(self.grid) != 3 or len(self.block) != 3:
             raise VerifyException("grid and block have three dimensions each")
+        _verify_sizes("cluster", self.cluster)
 
 
-def integer_attribute(value: int, bits: int = 32) -> IntegerAttr[IntegerType]:
-    """An integer for an attribute dictionary, such as `weft.max_threads`."""
-    return IntegerAttr(value, i32 if bits == 32 else i64)
+def sizes_attribute(sizes: Sequence[int]) -> DenseArrayBase[I32]:
+    """Integers for a property such as `block_size`."""
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def _integer(attribute: Attribute | None) -> int | None:
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
+
+
+def _integers(attribute: Attribute | None) -> tuple[int, ...] | None:
+    """The integers of an array; a single one is a tuple of one."""
+    if isinstance(attribute, DenseArrayBase):
+        return cast("DenseArrayBase[IntegerType]", attribute).get_values()
+    value = _integer(attribute)
+    return None if value is None else (value,)
+
+
+def _verify_sizes(name: str, sizes: tuple[int, ...] | None) -> None:
+    if sizes is not None and (len(sizes) != 3 or min(sizes) < 1):
+        raise VerifyException(f"{name} is {list(sizes)}; expected three sizes of at least 1")
 
 
 UNIT = UnitAttr()

@@ -11,9 +11,9 @@ import math
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
-from weft.dialects.simt.kernel import UNIT, LaunchExOp, integer_attribute
+from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher
@@ -38,7 +38,6 @@ _MOST_THREADS: Final = 1024
 _BLOCK_LIMITS: Final = (1024, 1024, 64)
 _GRID_LIMITS: Final = ((1 << 31) - 1, 65535, 65535)
 _MOST_CLUSTER_BLOCKS: Final = 16
-_ATTRIBUTE_BYTES: Final = 64
 _PARAMETERS: Final = {
     "grid": None,
     "block": None,
@@ -204,7 +203,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             hint="annotate a parameter with weft.Stream and pass it on",
         )
     cluster = _cluster(kernel, options["cluster"])
-    attributes = _flags(kernel, options, cluster)
+    properties = _properties(kernel, options, cluster)
     _check_grid(kernel, grid, cluster)
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
@@ -216,7 +215,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             pending.values,
             shared,
             None if stream is None else stream.ssa,
-            attributes,
+            properties,
         )
     )
 
@@ -312,7 +311,7 @@ def _check_grid(
             )
 
 
-def _flags(
+def _properties(
     kernel: TracedKernel, options: Mapping[str, Any], cluster: tuple[int, ...] | None
 ) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
@@ -324,7 +323,7 @@ def _flags(
                 f"{name} is True or False, known at compile time; got {describe(value)}",
             )
         if value:
-            found[f"weft.{name}"] = UNIT
+            found[name] = UNIT
     if kernel.waits_for_grid and not options["cooperative"]:
         name = kernel.function.function.__name__
         raise CompileError(
@@ -333,14 +332,14 @@ def _flags(
             hint=f"write {name}(...).launch(grid=..., block=..., cooperative=True)",
         )
     if cluster is not None:
-        found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in cluster])
+        found["cluster"] = sizes_attribute(cluster)
     others = _own_attributes(options["attributes"])
     if others:
-        found["weft.launch_attributes"] = ArrayAttr(others)
+        found["launch_attributes"] = ArrayAttr(others)
     return found
 
 
-def _own_attributes(value: Any) -> list[Attribute]:
+def _own_attributes(value: Any) -> list[LaunchAttributeAttr]:
     """Objects of `weft.driver.launch_attributes` as data: the driver's number and 64 bytes."""
     received = describe(value)
     is_sequence: bool = type(value) in (tuple, list)
@@ -355,9 +354,8 @@ def _own_attributes(value: Any) -> list[Attribute]:
     return [_attribute_row(item) for item in items]
 
 
-def _attribute_row(attribute: LaunchAttribute) -> Attribute:
-    value = attribute.pack().ljust(_ATTRIBUTE_BYTES, b"\0")
-    return DictionaryAttr({"id": integer_attribute(attribute.id), "value": StringAttr(value.hex())})
+def _attribute_row(attribute: LaunchAttribute) -> LaunchAttributeAttr:
+    return LaunchAttributeAttr(IntAttr(attribute.id), BytesAttr(attribute.pack()))
 
 
 def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    ArrayAttr,
+    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
+    i32,
+    i64,
 )
 from xdsl.ir import Block, Region
 
@@ -29,15 +31,12 @@ from weft.dialects.builder import Builder
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
-    PROFILE_ARGUMENT,
     PROFILE_NAME,
-    PROFILE_WORDS,
-    SCRATCH_ARGUMENTS,
     SCRATCH_NAME,
     KernelOp,
     LaunchExOp,
     ReturnOp,
-    integer_attribute,
+    sizes_attribute,
 )
 from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
@@ -173,8 +172,7 @@ class TracedKernel:
         if not self.blocks:
             raise launch_missing(self.function, self.place)
         if len(self.blocks) == 1 and (block := next(iter(self.blocks))) is not None:
-            sizes = ArrayAttr([integer_attribute(size) for size in block])
-            self.operation.attributes["weft.block_size"] = sizes
+            self.operation.block_size_attr = sizes_attribute(block)
 
 
 def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
@@ -298,12 +296,11 @@ class KernelTable:
             self._symbol(source.name),
             Region(block),
             [*(leaf.name for leaf in passed), *builder.hidden_arguments],
-            _attributes(kernel),
+            _properties(kernel),
         )
         _mark_hidden(operation, len(passed), list(builder.hidden_arguments))
         if builder.profile_words:
-            sizes = [IntegerAttr(words, 64) for words in builder.profile_words]
-            operation.attributes[PROFILE_WORDS] = ArrayAttr(sizes)
+            operation.profile_words_attr = DenseArrayBase.from_list(i64, builder.profile_words)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         written = frozenset(index for index in written_tensors(operation) if index < len(passed))
         traced = TracedKernel(operation.sym_name.data, kernel, operation, written, place)
@@ -323,14 +320,14 @@ class KernelTable:
 
 def _mark_hidden(kernel: KernelOp, passed: int, names: Sequence[str]) -> None:
     """Says which arguments behind those that are passed a launch allocates itself."""
-    scratch: list[Attribute] = []
+    scratch: list[int] = []
     for place, name in enumerate(names, passed):
         if name == PROFILE_NAME:
-            kernel.attributes[PROFILE_ARGUMENT] = integer_attribute(place)
+            kernel.profile_argument_attr = IntegerAttr(place, i32)
         elif name.startswith(SCRATCH_NAME):
-            scratch.append(integer_attribute(place))
+            scratch.append(place)
     if scratch:
-        kernel.attributes[SCRATCH_ARGUMENTS] = ArrayAttr(scratch)
+        kernel.scratch_arguments_attr = sizes_attribute(scratch)
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
@@ -446,15 +443,15 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
         )
 
 
-def _attributes(kernel: KernelFunction) -> dict[str, Attribute]:
+def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
     for name, value in (
-        ("weft.max_threads", kernel.max_threads),
-        ("weft.min_blocks", kernel.min_blocks),
-        ("weft.max_registers", kernel.max_registers),
+        ("max_threads", kernel.max_threads),
+        ("min_blocks", kernel.min_blocks),
+        ("max_registers", kernel.max_registers),
     ):
         if value is not None:
-            found[name] = integer_attribute(value)
+            found[name] = IntegerAttr(value, i32)
     if kernel.cluster is not None:
-        found["weft.cluster"] = ArrayAttr([integer_attribute(size) for size in kernel.cluster])
+        found["cluster"] = sizes_attribute(kernel.cluster)
     return found

@@ -90,7 +90,7 @@ class LaneLayout:
 
     @property
     def launch_words(self) -> tuple[int, ...]:
-        """What a launch needs for all records, as `PROFILE_WORDS`; empty where only the run can tell."""
+        """What a launch needs for all records, as `KernelOp.profile_words`; empty where only the run can tell."""
         if self.capacity is None:
             return ()
         chosen = self._options.blocks or range(wire.LANE_MOST_WORDS)

@@ -66,13 +66,13 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of what the runtime has to know of a kernel; a driver would know it by itself."""
     whole = any(isinstance(inner, GridBarrierOp) for inner in walk(kernel))
-    most: Any = kernel.attributes.get("weft.max_threads")
-    cluster: Any = op.attributes.get("weft.cluster")
-    sizes: list[int] = [0] * 3 if cluster is None else [part.value.data for part in cluster.data]
     return [
         (abi.LAUNCH_WHOLE_GRID, int(whole)),
-        (abi.LAUNCH_MOST_THREADS, 0 if most is None else most.value.data),
-        *((abi.LAUNCH_CLUSTER + 8 * axis, size) for axis, size in enumerate(sizes)),
+        (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
+        *(
+            (abi.LAUNCH_CLUSTER + 8 * axis, size)
+            for axis, size in enumerate(op.cluster or (0, 0, 0))
+        ),
     ]
 
 

@@ -141,12 +141,11 @@ def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
 
 def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
     """Sizes of grid and block as i32; those of a block that every launch has are constants."""
-    fixed = kernel.attributes.get("weft.block_size")
-    constants = [str(size.value.data) for size in fixed.data] if fixed else []  # pyright: ignore
+    constants = [str(size) for size in kernel.block_size or ()]
     for stem, offset in (("grid_dim", abi.CPU_LAUNCH_GRID), ("block_dim", abi.CPU_LAUNCH_BLOCK)):
         for axis, letter in enumerate(_AXES):
             if stem == "block_dim" and constants:
-                text = constants[axis] if axis < len(constants) else "1"
+                text = constants[axis]
             else:
                 address = printer.let(f"getelementptr i8, ptr %launch, i64 {offset + 4 * axis}")
                 text = printer.let(f"load i32, ptr {address}, align 4", stem)

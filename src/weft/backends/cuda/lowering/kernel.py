@@ -7,10 +7,7 @@ marked noalias or readonly. Next: debug.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
-
-from xdsl.dialects.builtin import ArrayAttr
 
 from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import ascii_name, local_stem
@@ -66,7 +63,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
     scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
     printer = FunctionPrinter(module, scope)
     listed = _print_parameters(printer, kernel)
-    for axis, size in zip("xyz", block_size(kernel) or (), strict=False):
+    for axis, size in zip("xyz", kernel.block_size or (), strict=False):
         printer.coordinates[f"block_dim.{axis}"] = str(size)
     printer.exit_label = "exit"
     printer.print_block(kernel.body.block)
@@ -124,23 +121,6 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
     return listed
 
 
-def integers(kernel: KernelOp, name: str) -> tuple[int, ...] | None:
-    """An integer or an array of them among a kernel's attributes; None if it is not there."""
-    attribute: Any = kernel.attributes.get(name)
-    if attribute is None:
-        return None
-    is_array = isinstance(attribute, ArrayAttr)
-    several: Any = attribute
-    parts: tuple[Any, ...] = several.data if is_array else (several,)
-    return tuple(int(part.value.data) for part in parts)
-
-
-def block_size(kernel: KernelOp) -> tuple[int, int, int] | None:
-    """The block that every launch of a kernel has, if it is constant."""
-    sizes = integers(kernel, "weft.block_size")
-    return None if sizes is None else (*sizes, 1, 1)[:3]  # pyright: ignore
-
-
 def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[str, str]:
     """LLVM attributes for what a launch of the kernel promises and demands.
 
@@ -149,21 +129,17 @@ def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[st
         max_registers: registers per thread, where the kernel itself has no limit.
     """
     bounds: dict[str, str] = {}
-    fixed, most = block_size(kernel), integers(kernel, "weft.max_threads")
-    if fixed is not None:
-        bounds["nvvm.reqntid"] = ",".join(map(str, fixed))
-    elif most is not None:
-        bounds["nvvm.maxntid"] = str(math.prod(most))
-    for name, attribute in (
-        ("weft.min_blocks", "nvvm.minctasm"),
-        ("weft.max_registers", "nvvm.maxnreg"),
-        ("weft.cluster", "nvvm.cluster_dim"),
-    ):
-        values = integers(kernel, name)
-        if values is not None:
-            bounds[attribute] = ",".join(map(str, values))
-    if max_registers is not None:
-        bounds.setdefault("nvvm.maxnreg", str(max_registers))
+    if kernel.block_size is not None:
+        bounds["nvvm.reqntid"] = ",".join(map(str, kernel.block_size))
+    elif kernel.max_threads is not None:
+        bounds["nvvm.maxntid"] = str(kernel.max_threads)
+    if kernel.min_blocks is not None:
+        bounds["nvvm.minctasm"] = str(kernel.min_blocks)
+    registers = max_registers if kernel.max_registers is None else kernel.max_registers
+    if registers is not None:
+        bounds["nvvm.maxnreg"] = str(registers)
+    if kernel.cluster is not None:
+        bounds["nvvm.cluster_dim"] = ",".join(map(str, kernel.cluster))
     return bounds
 
 

@@ -21,7 +21,7 @@ from weft.codegen.operations.launch import (
 )
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
-from weft.dialects.simt.kernel import LaunchExOp
+from weft.dialects.simt.kernel import MAX_LAUNCH_ATTRIBUTE_BYTES, LaunchExOp
 from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
@@ -51,19 +51,13 @@ _SCRATCH_ALIGNMENT: Final = (
 def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
     """(id, value of at most 64 bytes) of a launch's attributes, all constants."""
     found: list[tuple[int, bytes]] = []
-    attributes: Any = op.attributes
-    cluster = attributes.get("weft.cluster")
-    if cluster is not None:
-        found.append(
-            (_CLUSTER_DIMENSION, struct.pack("<3I", *(v.value.data for v in cluster.data)))
-        )
-    if "weft.cooperative" in attributes:
+    if op.cluster is not None:
+        found.append((_CLUSTER_DIMENSION, struct.pack("<3I", *op.cluster)))
+    if op.is_cooperative:
         found.append((_COOPERATIVE, struct.pack("<i", 1)))
-    if "weft.programmatic" in attributes:
+    if op.is_programmatic:
         found.append((_PROGRAMMATIC_STREAM_SERIALIZATION, struct.pack("<i", 1)))
-    others = attributes.get("weft.launch_attributes")
-    for row in others.data if others is not None else ():
-        found.append((row.data["id"].value.data, bytes.fromhex(row.data["value"].data)))
+    found += [(row.number.data, row.value.data) for row in op.launch_attributes]
     return found
 
 
@@ -80,7 +74,7 @@ def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
     if number >= _FIRST_WITH_CLUSTERS:
         return
     for op in walk(module):
-        if isinstance(op, LaunchExOp) and "weft.cluster" in op.attributes:
+        if isinstance(op, LaunchExOp) and op.cluster is not None:
             raise UnavailableError(
                 "ARCHITECTURE",
                 f"a launch with a cluster needs sm_{_FIRST_WITH_CLUSTERS} or later, "
@@ -94,9 +88,12 @@ def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, by
     """An array of `weft_launch_attribute`."""
     if not attributes:
         return "null"
+    padded = [
+        (number, value.ljust(MAX_LAUNCH_ATTRIBUTE_BYTES, b"\0")) for number, value in attributes
+    ]
     rows = ", ".join(
-        f"{{ i32, i32, [64 x i8] }} {{ i32 {number}, i32 0, [64 x i8] c{quoted(value.ljust(64, bytes(1)))} }}"
-        for number, value in attributes
+        f"{{ i32, i32, [64 x i8] }} {{ i32 {number}, i32 0, [64 x i8] c{quoted(value)} }}"
+        for number, value in padded
     )
     return printer.module.add_global(
         f"private unnamed_addr constant [{len(attributes)} x {{ i32, i32, [64 x i8] }}] [{rows}], align 8",

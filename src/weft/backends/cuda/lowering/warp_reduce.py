@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_together
-from weft.backends.cuda.lowering.kernel import block_size
 from weft.backends.cuda.lowering.shared import kernel_of
 from weft.backends.cuda.lowering.warp import halves, joined, shuffle
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
@@ -66,7 +65,7 @@ def _all_lanes_come(op: Operation) -> bool:
 
     A thread leaves a kernel at its end only, so that one that has returned early has taken a branch.
     """
-    size = block_size(kernel_of(op))
+    size = kernel_of(op).block_size
     if size is None or size[0] * size[1] * size[2] % WARP_SIZE:
         return False
     return isinstance(op.parent_op(), KernelOp)
