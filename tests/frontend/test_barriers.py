@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from tests.frontend.tracing import kernel_of, kernel_text, ops, trace_kernel
+from tests.frontend.tracing import kernel_of, kernel_text, ops, trace_kernel, written_names
 
 REGIONS = {"scf.if": ("if", "else"), "scf.for": ("for",), "scf.while": ("while", "do")}
 
@@ -222,7 +222,7 @@ def only_reads(a, b):
 def test_writing_shared_memory_writes_no_argument():
     traced = trace_kernel(only_reads)
     assert kernel_of(traced) is not None
-    assert traced.written_arguments == {"b"}
+    assert written_names(traced) == {"b"}
 
 
 def each_time(a):

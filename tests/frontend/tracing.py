@@ -13,6 +13,7 @@ from weft.arguments.signature import infer_signature
 from weft.dialects.simt.kernel import KernelOp
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
+from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.types.dtype import DType
 
 _TENSOR = re.compile(r"!simt\.tensor<[^>]*>")
@@ -75,6 +76,13 @@ def kernel_of(traced):
     """The only kernel of a module."""
     (kernel,) = [op for op in traced.module.body.block.ops if isinstance(op, KernelOp)]
     return kernel
+
+
+def written_names(traced) -> set[str]:
+    """Names of the host function's arguments that its kernels may write through."""
+    find_written_arguments(traced.module)
+    host = next(op for op in traced.module.body.block.ops if op.name == "func.func")
+    return {host.body.block.args[index].name_hint for index in written_arguments(traced.module)}
 
 
 def kernel_text(function, *examples) -> str:

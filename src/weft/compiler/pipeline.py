@@ -31,6 +31,7 @@ from weft.errors import REPORT_HINT, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
+from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
@@ -124,9 +125,9 @@ def compile_function(
 
 
 def _call_plan(signature: Signature, traced: TracedModule) -> CallPlan:
-    return make_call_plan(
-        signature, traced.written_arguments, traced.returns_objects, traced.restored_result
-    )
+    paths = [argument.path for argument in signature.host_arguments()]
+    written = frozenset(paths[index] for index in written_arguments(traced.module))
+    return make_call_plan(signature, written, traced.returns_objects, traced.restored_result)
 
 
 @deep_recursion()
@@ -144,6 +145,7 @@ def lower(
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
     with artifacts.stage("passes"), reported("the passes", source):
+        find_written_arguments(traced.module)
         lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"), reported("the wrapper", source):
         attach_ffi_wrapper(traced.module, signature)

@@ -16,8 +16,6 @@ from xdsl.ir import Block, Region
 from weft.blame import is_the_users
 from weft.dialects.builder import Builder
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE
-from weft.dialects.simt.kernel import LaunchExOp
-from weft.dialects.walk import walk
 from weft.errors import (
     REPORT_HINT,
     CompileError,
@@ -32,14 +30,10 @@ from weft.frontend.functions.inlining import inline, local_names
 from weft.frontend.functions.kernels import KernelTable
 from weft.frontend.functions.parameters import host_parameters
 from weft.frontend.functions.results import Results
-from weft.frontend.functions.written import viewed
 from weft.frontend.source.names import RESULT
 from weft.frontend.statements.statement import Statements
-from weft.language.values import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdsl.ir import Attribute
 
     from weft.arguments.signature import Signature
@@ -54,7 +48,6 @@ class TracedModule:
     Attributes:
         module: the kernels, then the host function, its only `func.func`.
         kernels: symbols of the kernels, in the order of their first launch.
-        written_arguments: names of the host function's parameters that kernels may write to.
         captured: globals and closure constants that were read; a direct call asks each `is_current()`.
         result: what the host function returns, as `weft.dialects.ffi` describes it; also its attribute
             `weft.result`.
@@ -63,15 +56,14 @@ class TracedModule:
     """
 
     __slots__ = (
-        *("captured", "kernels", "module", "result"),
-        *("restored_result", "returns_objects", "written_arguments"),
+        *("captured", "kernels", "module"),
+        *("restored_result", "result", "returns_objects"),
     )
 
     def __init__(
         self,
         module: ModuleOp,
         kernels: tuple[str, ...],
-        written_arguments: frozenset[str],
         captured: tuple[CapturedValue, ...],
         result: Attribute,
         restored_result: RestoredResult | None,
@@ -79,7 +71,6 @@ class TracedModule:
     ) -> None:
         self.module = module
         self.kernels = kernels
-        self.written_arguments = written_arguments
         self.captured = captured
         self.result = result
         self.restored_result = restored_result
@@ -140,8 +131,7 @@ def _trace(
     frame = Frame(context, source, local_names(source, source.tree), source.name)
     place = frame.locate(source.tree)
     builder.location = place
-    tensors: list[Tensor] = []
-    for name, value in host_parameters(builder, signature, tensors):
+    for name, value in host_parameters(builder, signature):
         frame.scope.assign(name, value, place)
     value: Any = Statements(frame).function_body(source.tree)
     builder.location = place
@@ -154,13 +144,11 @@ def _trace(
     builder.emit(ReturnOp(*results.values))
     tidy_entry(builder.entry)
     table.finish(builder.entry)
-    written = _written(builder.entry, table, tensors)
     module = ModuleOp([kernel.operation for kernel in table.kernels])
     module.body.block.add_op(_function(table.host_symbol(signature.name), builder, results, tree))
     return TracedModule(
         module,
         tuple(kernel.symbol for kernel in table.kernels),
-        written,
         session.captures.values(),
         tree,
         restored,
@@ -175,15 +163,3 @@ def _function(name: str, builder: Builder, results: Results, tree: Attribute) ->
     function.attributes[RESULT_ATTRIBUTE] = tree
     function.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
     return function
-
-
-def _written(block: Block, table: KernelTable, tensors: Sequence[Tensor]) -> frozenset[str]:
-    """The host function's tensors that a launch passes where its kernel writes."""
-    written_by = {kernel.symbol: kernel.written for kernel in table.kernels}
-    names = {tensor.ssa: tensor.name for tensor in tensors}
-    found: set[str] = set()
-    for operation in walk(block):
-        if isinstance(operation, LaunchExOp):
-            for index in written_by[operation.kernel.string_value()]:
-                found.add(names[viewed(operation.args[index])])
-    return frozenset(found)

@@ -2,7 +2,7 @@
 """Leftovers of tracing: shared operations of the entry block that nobody uses.
 
 In: a traced function's entry block. Out: the same without constants, dims and arrays that only discarded
-attempts used. Next: written.
+attempts used. Next: kernels.
 """
 
 from __future__ import annotations

@@ -45,7 +45,6 @@ from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
 from weft.frontend.functions.entry import tidy_entry
 from weft.frontend.functions.inlining import bind_arguments, local_names
-from weft.frontend.functions.written import written_tensors
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.language.numbers.convert import constant, materialize
@@ -132,7 +131,6 @@ class TracedKernel:
         symbol: its name there.
         function: what it was traced from.
         operation: the `simt.kernel`.
-        written: indices of the arguments that it may write through.
         blocks: the constant block of each launch; None for one that is not constant.
         launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
         place: where the host function first calls it.
@@ -142,7 +140,7 @@ class TracedKernel:
 
     __slots__ = (
         *("blocks", "dynamic_bytes", "function", "launch_checks", "operation", "place"),
-        *("symbol", "waits_for_grid", "written"),
+        *("symbol", "waits_for_grid"),
     )
 
     def __init__(
@@ -150,14 +148,12 @@ class TracedKernel:
         symbol: str,
         function: KernelFunction,
         operation: KernelOp,
-        written: frozenset[int],
         place: SourceLocation,
     ) -> None:
         self.place = place
         self.symbol = symbol
         self.function = function
         self.operation = operation
-        self.written = written
         self.blocks: set[tuple[int, ...] | None] = set()
         self.launch_checks: list[Callable[[int], None]] = []
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in walk(operation))
@@ -302,8 +298,7 @@ class KernelTable:
         if builder.profile_words:
             operation.profile_words_attr = DenseArrayBase.from_list(i64, builder.profile_words)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        written = frozenset(index for index in written_tensors(operation) if index < len(passed))
-        traced = TracedKernel(operation.sym_name.data, kernel, operation, written, place)
+        traced = TracedKernel(operation.sym_name.data, kernel, operation, place)
         traced.launch_checks += builder.launch_checks
         return traced
 

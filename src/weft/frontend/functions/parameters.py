@@ -35,20 +35,16 @@ if TYPE_CHECKING:
 _UNPRINTABLE: Final = re.compile(r"\W+")  # of a path such as `t[1].x`
 
 
-def host_parameters(
-    builder: Builder, signature: Signature, tensors: list[Tensor]
-) -> Iterator[tuple[str, Any]]:
-    """Name and value of each parameter; adds the function's arguments, and notes its tensors in `tensors`."""
+def host_parameters(builder: Builder, signature: Signature) -> Iterator[tuple[str, Any]]:
+    """Name and value of each parameter; adds the function's arguments."""
     for parameter in signature.parameters:
-        yield parameter.name, _value(builder, parameter.kind, parameter.name, tensors)
+        yield parameter.name, _value(builder, parameter.kind, parameter.name)
 
 
-def _value(builder: Builder, kind: ArgumentKind, path: str, tensors: list[Tensor]) -> Any:
+def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
     match kind:
         case TensorKind() | PointerKind():
-            tensor = Tensor(_argument(builder, kind, path), kind.dtype, path)
-            tensors.append(tensor)
-            return tensor
+            return Tensor(_argument(builder, kind, path), kind.dtype, path)
         case ScalarKind():
             return Scalar(_argument(builder, kind, path), kind.dtype)
         case StreamKind() | EnvironmentStreamKind():
@@ -56,9 +52,7 @@ def _value(builder: Builder, kind: ArgumentKind, path: str, tensors: list[Tensor
         case ShapeKind():
             return _shape(builder, kind, path)
         case ContainerKind():
-            return kind.make(
-                [_value(builder, item, path + label, tensors) for label, item in kind.parts]
-            )
+            return kind.make([_value(builder, item, path + label) for label, item in kind.parts])
         case ConstantKind():
             return kind.value
         case NoneKind():

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which arguments of the host function the kernels may write through.
+
+In: a traced module. Out: the host function with `weft.written_arguments`, the numbers of these arguments; read-only
+memory is refused for them alone. Next room: ffi_wrapper.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.func import FuncOp
+from xdsl.traits import MemoryWriteEffect
+
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.views import ViewOp
+from weft.dialects.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.dialects.builtin import IntegerType, ModuleOp
+    from xdsl.ir import Operation, SSAValue
+
+WRITTEN_ARGUMENTS: Final = "weft.written_arguments"
+"""Attribute of the host's `func.func`: the numbers of the arguments that kernels may write through, i32."""
+
+
+def find_written_arguments(module: ModuleOp) -> None:
+    """Notes on the host function what its launches may write.
+
+    An operation that writes counts for every tensor that it takes, and a tensor that is not an argument for all of
+    them, so that the answer errs on the side of writing.
+    """
+    operations = list(module.body.block.ops)
+    written = {
+        op.sym_name.data: _written(op, _stored_to(op))
+        for op in operations
+        if isinstance(op, KernelOp)
+    }
+    for host in operations:
+        if isinstance(host, FuncOp):
+            found = sorted(_written(host, _passed_to_writers(host, written)))
+            host.attributes[WRITTEN_ARGUMENTS] = sizes_attribute(found)
+
+
+def written_arguments(module: ModuleOp) -> frozenset[int]:
+    """What the pass has found: numbers of the host function's arguments.
+
+    All of them, where a hook has put a function without the attribute in the place of the host function.
+    """
+    host = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    found = host.attributes.get(WRITTEN_ARGUMENTS)
+    if not isinstance(found, DenseArrayBase):
+        return frozenset(range(len(host.body.block.args)))
+    return frozenset(cast("DenseArrayBase[IntegerType]", found).get_values())
+
+
+def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozenset[int]:
+    """The arguments of a function that these tensors show memory of."""
+    arguments = function.body.block.args
+    index_of: dict[SSAValue, int] = {argument: argument.index for argument in arguments}
+    found: set[int] = set()
+    for tensor in map(_viewed, tensors):
+        if isinstance(tensor.type, TensorType) and not _is_own(tensor):
+            index = index_of.get(tensor)
+            if index is None:
+                return frozenset(a.index for a in arguments if isinstance(a.type, TensorType))
+            found.add(index)
+    return frozenset(found)
+
+
+def _stored_to(kernel: KernelOp) -> Iterator[SSAValue]:
+    for operation in walk(kernel):
+        if operation is not kernel and operation.has_trait(MemoryWriteEffect):
+            yield from operation.operands
+
+
+def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> Iterator[SSAValue]:
+    """What launches pass for arguments that kernels write; those that launches allocate come after them."""
+    for operation in walk(host):
+        if isinstance(operation, LaunchExOp):
+            indices = written[operation.kernel.string_value()]
+            yield from (value for index, value in enumerate(operation.args) if index in indices)
+
+
+def _viewed(tensor: SSAValue) -> SSAValue:
+    """The tensor whose memory a view shows part of; the tensor itself where it is not a view."""
+    while isinstance(tensor.owner, ViewOp):
+        tensor = tensor.owner.source
+    return tensor
+
+
+def _is_own(tensor: SSAValue) -> bool:
+    """Whether a tensor is memory of the kernel's own: the thread's, or the block's."""
+    return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp)
