@@ -6,7 +6,7 @@ In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.scope import Scope
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from weft.dialects.builder import Builder
-    from weft.frontend.source.names import Names
+    from weft.frontend.scope import LeftEarly
+    from weft.frontend.source.names import Exits, Names
     from weft.frontend.source.text import FunctionNode, FunctionSource
-    from weft.frontend.statements.loop import Loop
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
+    from weft.language.values import Scalar
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
@@ -193,6 +194,23 @@ class Context:
         self.calls: list[tuple[object, int]] = []
 
 
+class EnclosingLoop(Protocol):
+    """What branches inside a loop ask it."""
+
+    @property
+    def exits(self) -> Exits:
+        """How control leaves its body."""
+        ...
+
+    def left_early(self, value: Any) -> LeftEarly:
+        """A variable that has this value only where the loop is left by a break."""
+        ...
+
+    def goes_on(self) -> None:
+        """Where a round begins, or goes on, no break was met."""
+        ...
+
+
 class Frame:
     """One call being traced: the function itself, or a helper at the place where it is inlined.
 
@@ -242,7 +260,7 @@ class Frame:
         self.caller = caller
         self.returns_value = returns_value
         self.exit_names: Names = NONE
-        self.loop: Loop | None = None
+        self.loop: EnclosingLoop | None = None
         self._locations: dict[ast.AST, SourceLocation] = {}
 
     @property
@@ -299,3 +317,42 @@ class Frame:
     def calls(self) -> Iterator[object]:
         """The functions being inlined, innermost last."""
         return (function for function, _ in self.context.calls)
+
+
+class Evaluator(Protocol):
+    """What one kind of expression asks for its parts: `Expressions`, which knows all kinds."""
+
+    @property
+    def frame(self) -> Frame:
+        """Whose variables and location are used."""
+        ...
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        ...
+
+    def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The values of a list of expressions, ``*x`` spread out."""
+        ...
+
+    def condition(self, node: ast.expr) -> bool | Scalar:
+        """What ``if node:`` asks."""
+        ...
+
+    def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:
+        """Whether a value counts as true."""
+        ...
+
+    def equal(self, node: ast.AST, left: Any, right: Any) -> Any:
+        """``left == right``."""
+        ...
+
+    def operate(self, node: ast.AST, operator: type[ast.operator], left: Any, right: Any) -> Any:
+        """``left operator right``."""
+        ...
+
+    def call_value(
+        self, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """The value of calling a compile-time object."""
+        ...

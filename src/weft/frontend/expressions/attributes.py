@@ -28,8 +28,7 @@ from weft.language.memory import access, views
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
-    from weft.frontend.context import Frame
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator, Frame
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
@@ -154,7 +153,7 @@ def is_mover(value: Any, name: str) -> bool:
     return name in _MOVERS and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
 
 
-def subscript(visitor: Expressions, node: ast.Subscript) -> Any:
+def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
     """``value[index]``."""
     frame = visitor.frame
     if isinstance(node.value, ast.Attribute) and node.value.attr in _FACTS:
@@ -195,7 +194,7 @@ def refuse_elements(frame: Frame, tensor: Tensor) -> None:
         )
 
 
-def _tensor_fact(visitor: Expressions, tensor: Tensor, node: ast.Subscript, name: str) -> Any:
+def _tensor_fact(visitor: Evaluator, tensor: Tensor, node: ast.Subscript, name: str) -> Any:
     index = visitor.evaluate(node.slice)
     builder = visitor.frame.mark(node)
     if isinstance(index, int) and not isinstance(index, bool):
@@ -221,7 +220,7 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     return resolved(frame.context.state.ask("the index", operator.getitem, value, index))
 
 
-def _configured(visitor: Expressions, kernel: KernelFunction, node: ast.Subscript) -> Any:
+def _configured(visitor: Evaluator, kernel: KernelFunction, node: ast.Subscript) -> Any:
     launcher = visitor.frame.context.launcher
     if launcher is None:
         raise UnavailableError(

@@ -37,8 +37,7 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     import ast
 
-    from weft.frontend.context import Frame
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator, Frame
 
 # Builtins that only move items about, so that items may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
@@ -59,7 +58,7 @@ _CACHED: Final = type(functools.lru_cache(print))
 _MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
 
 
-def call(visitor: Expressions, node: ast.Call) -> Any:
+def call(visitor: Evaluator, node: ast.Call) -> Any:
     """The value of a call."""
     frame = visitor.frame
     callee = visitor.evaluate(node.func)
@@ -76,7 +75,7 @@ def call(visitor: Expressions, node: ast.Call) -> Any:
 
 
 def call_value(
-    visitor: Expressions, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
+    visitor: Evaluator, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     """The value of calling a compile-time object.
 
@@ -194,7 +193,7 @@ def _python_function(
 
 
 def _other(
-    visitor: Expressions,
+    visitor: Evaluator,
     node: ast.AST,
     callee: Any,
     arguments: list[Any],
@@ -243,7 +242,7 @@ def _other(
     )
 
 
-def _of_class(visitor: Expressions, node: ast.AST, callee: Any, value: Any) -> Any:
+def _of_class(visitor: Evaluator, node: ast.AST, callee: Any, value: Any) -> Any:
     """A builtin that asks a method of its argument's class, such as ``abs(x)`` `__abs__`."""
     if callee is builtins.bool:
         return visitor.truth_of(value, node)

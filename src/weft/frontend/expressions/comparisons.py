@@ -20,7 +20,7 @@ from weft.language.values import Scalar, describe, is_staged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
 
 _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
@@ -40,7 +40,7 @@ _PYTHON: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 }
 
 
-def comparison(visitor: Expressions, node: ast.Compare) -> Any:
+def comparison(visitor: Evaluator, node: ast.Compare) -> Any:
     """``a < b <= c``: each operand is evaluated at most once, later ones only if needed."""
     left = visitor.evaluate(node.left)
     if len(node.ops) == 1:
@@ -48,7 +48,7 @@ def comparison(visitor: Expressions, node: ast.Compare) -> Any:
     return _compare_from(visitor, node, 0, left)
 
 
-def _compare_from(visitor: Expressions, node: ast.Compare, position: int, left: Any) -> Any:
+def _compare_from(visitor: Evaluator, node: ast.Compare, position: int, left: Any) -> Any:
     right = visitor.evaluate(node.comparators[position])
     value = compare_one(visitor, node, node.ops[position], left, right)
     if position + 1 == len(node.ops):
@@ -63,7 +63,7 @@ def _compare_from(visitor: Expressions, node: ast.Compare, position: int, left: 
 
 
 def compare_one(
-    visitor: Expressions, node: ast.AST, operator: ast.cmpop, left: Any, right: Any
+    visitor: Evaluator, node: ast.AST, operator: ast.cmpop, left: Any, right: Any
 ) -> Any:
     """One comparison of a chain."""
     if isinstance(operator, ast.Is | ast.IsNot):

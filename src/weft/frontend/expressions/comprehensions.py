@@ -17,8 +17,7 @@ from weft.frontend.state import constants
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from weft.frontend.context import Frame
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator, Frame
 
 
 def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
@@ -31,7 +30,7 @@ def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
 
 
 def comprehension(
-    visitor: Expressions, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    visitor: Evaluator, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Any:
     """A comprehension, unrolled at compile time; a generator expression computes an item when it is asked for."""
 
@@ -114,7 +113,7 @@ def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
 
 
 def _rounds(
-    visitor: Expressions,
+    visitor: Evaluator,
     generators: list[ast.comprehension],
     items: Items,
     own: Scope,
@@ -137,7 +136,7 @@ def _rounds(
                 yield element()
 
 
-def _holds(visitor: Expressions, condition: ast.expr) -> bool:
+def _holds(visitor: Evaluator, condition: ast.expr) -> bool:
     value = visitor.condition(condition)
     if not isinstance(value, bool):
         raise TypeMismatchError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Sequence
 
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
 
 _ORDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
@@ -37,7 +37,7 @@ _LONGEST_COMPARED: Final = (
 )
 
 
-def compare_items(visitor: Expressions, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
+def compare_items(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
     """``left sign right``, item by item as Python does.
 
     Tuples, lists, dicts and dataclasses are equal or not; tuples and lists are in an order too.
@@ -58,7 +58,7 @@ def compare_items(visitor: Expressions, node: ast.AST, sign: str, left: Any, rig
     )
 
 
-def _equal(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def _equal(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     pairs = _pairs(left, right)
     value: Any = pairs is not None
     for one, other in pairs or ():
@@ -68,7 +68,7 @@ def _equal(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     return value
 
 
-def same(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def same(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     """Whether two items are equal; a number and what is none are not."""
     if is_staged(left) != is_staged(right):
         other = right if is_staged(left) else left
@@ -117,7 +117,7 @@ def _sequences(left: Any, right: Any) -> tuple[list[Any], list[Any]] | None:
 
 
 def _ordered(
-    visitor: Expressions, node: ast.AST, sign: str, left: list[Any], right: list[Any]
+    visitor: Evaluator, node: ast.AST, sign: str, left: list[Any], right: list[Any]
 ) -> Any:
     """Whether a sequence comes before another one: the first pair of different items decides."""
     if not left or not right:
@@ -131,13 +131,13 @@ def _ordered(
     )
 
 
-def _compare(visitor: Expressions, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
+def _compare(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
     return visitor.frame.context.state.ask("the comparison", _ORDERS[sign], left, right)
 
 
-def contains(visitor: Expressions, node: ast.AST, left: Any, right: Any, *, negated: bool) -> Any:
+def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any, *, negated: bool) -> Any:
     """``left in right``, or with `negated` ``left not in right``.
 
     Raises:
@@ -147,7 +147,7 @@ def contains(visitor: Expressions, node: ast.AST, left: Any, right: Any, *, nega
     return short_circuit.negated(visitor, node, value) if negated else value
 
 
-def _contains(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def _contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     visitor.frame.mark(node)
     found = methods.call(visitor.frame, right, "__contains__", left)
     if found is not methods.NONE:
@@ -174,7 +174,7 @@ def _contains(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any
     return value
 
 
-def _in_items(visitor: Expressions, node: ast.AST, left: Any, items: Items) -> Any:
+def _in_items(visitor: Evaluator, node: ast.AST, left: Any, items: Items) -> Any:
     """Whether a value is among those that an iterator still has; Python stops at the first that is equal."""
     value: Any = False
     for item in items:
@@ -186,7 +186,7 @@ def _in_items(visitor: Expressions, node: ast.AST, left: Any, items: Items) -> A
     return value
 
 
-def _in_range(visitor: Expressions, node: ast.AST, left: Scalar, right: range) -> Any:
+def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> Any:
     """Whether a number is in a range: between its ends, and on one of its steps."""
     if not left.dtype.is_integer:
         raise TypeMismatchError(

@@ -24,10 +24,10 @@ from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, i
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
     from weft.language.operation import Operation
 
-    Emit = Callable[[Expressions, ast.AST, list[Any], dict[str, Any]], Any]
+    Emit = Callable[[Evaluator, ast.AST, list[Any], dict[str, Any]], Any]
 
 
 _NONE: Final = object()
@@ -48,7 +48,7 @@ class Fold:
         self.always = always
 
 
-def _sum(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     items, start = _arguments("sum", given, keywords, ("start", 0))
     total: Any = start
     for item in Items(visitor.frame, items, node):
@@ -72,9 +72,7 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
     """The items of one sequence, or the arguments; Python's own keywords are for constants."""
     name = operation.name
 
-    def emit(
-        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-    ) -> Any:
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
         if len(given) == 1 and isinstance(given[0], Scalar):
             raise TypeMismatchError(
                 "CALL_ARGUMENTS",
@@ -98,9 +96,7 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
 
 
 def _truth(*, is_and: bool) -> Emit:
-    def emit(
-        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-    ) -> Any:
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
         name = "all" if is_and else "any"
         _only(name, given, keywords, 1)
         items = Items(visitor.frame, given[0], node)
@@ -127,7 +123,7 @@ def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> 
         )
 
 
-def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _map(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     """An iterator that calls the function when a value is asked for."""
     if len(given) < 2 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
@@ -143,7 +139,7 @@ def _map(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[s
     return Lazy(frame, "map", columns, values())
 
 
-def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _filter(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     """An iterator over the items that a function holds for; which ones is decided at compile time."""
     _only("filter", given, keywords, 2)
     function = given[0]
@@ -162,7 +158,7 @@ def _filter(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dic
     return Lazy(frame, "filter", [items], kept())
 
 
-def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _reduce(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     if not 2 <= len(given) <= 3 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "reduce() takes a function, a sequence, a start")
     function = given[0]
@@ -176,14 +172,14 @@ def _reduce(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dic
 
 
 def _isinstance(
-    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+    visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]
 ) -> Any:
     """A staged number counts as Python's number of its kind."""
     _only("isinstance", given, keywords, 2)
     return visitor.frame.context.state.ask("isinstance()", is_instance, *given)
 
 
-def _type(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _type(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     _only("type", given, keywords, 1)
     if is_staged(given[0]):
         hint = "use x.dtype" if isinstance(given[0], Scalar) else "use isinstance"
@@ -191,9 +187,7 @@ def _type(visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[
     return cast("Any", type(given[0]))
 
 
-def _getattr(
-    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-) -> Any:
+def _getattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     if not 2 <= len(given) <= 3 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "getattr() takes a value, a name, a default")
     constants.refuse_staged(given[1], "the name of an attribute")
@@ -202,15 +196,13 @@ def _getattr(
     return attributes.read(visitor.frame, given[0], given[1], node)
 
 
-def _hasattr(
-    visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-) -> Any:
+def _hasattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     _only("hasattr", given, keywords, 2)
     constants.refuse_staged(given[1], "the name of an attribute")
     return _has(visitor, node, given[0], given[1])
 
 
-def _has(visitor: Expressions, node: ast.AST, value: Any, name: Any) -> bool:
+def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
     """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
     if not is_staged(value) and not isinstance(value, StagedNamespace):
         return bool(visitor.frame.context.state.ask("hasattr()", hasattr, value, name))
@@ -224,9 +216,7 @@ def _has(visitor: Expressions, node: ast.AST, value: Any, name: Any) -> bool:
 
 
 def _operator(kind: type[ast.operator]) -> Emit:
-    def emit(
-        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-    ) -> Any:
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
         _only("an operator", given, keywords, 2)
         return visitor.operate(node, kind, given[0], given[1])
 
@@ -234,9 +224,7 @@ def _operator(kind: type[ast.operator]) -> Emit:
 
 
 def _comparison(kind: type[ast.cmpop]) -> Emit:
-    def emit(
-        visitor: Expressions, node: ast.AST, given: list[Any], keywords: dict[str, Any]
-    ) -> Any:
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
         _only("a comparison", given, keywords, 2)
         return comparisons.compare_one(visitor, node, kind(), given[0], given[1])
 

@@ -22,9 +22,9 @@ from weft.types.dtype import i32
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
 
-    Lookup = Callable[[Expressions, ast.AST, Any, list[Any]], Any]
+    Lookup = Callable[[Evaluator, ast.AST, Any, list[Any]], Any]
 
 
 def find(owner: object, name: str, count: int) -> Lookup | None:
@@ -36,7 +36,7 @@ def find(owner: object, name: str, count: int) -> Lookup | None:
     return None
 
 
-def _get(visitor: Expressions, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+def _get(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
     """``table.get(key, default)``: the value under the key that is equal."""
     key, default = (*given, None)[:2]
     value: Any = default
@@ -58,7 +58,7 @@ def _get(visitor: Expressions, node: ast.AST, owner: Any, given: list[Any]) -> A
     return value
 
 
-def _count(visitor: Expressions, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+def _count(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
     """How many items are equal to a value."""
     total: Any = 0
     for item in owner:
@@ -69,7 +69,7 @@ def _count(visitor: Expressions, node: ast.AST, owner: Any, given: list[Any]) ->
     return total
 
 
-def _is_disjoint(visitor: Expressions, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+def _is_disjoint(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
     """Whether no item of one container is in another."""
     value: Any = False
     for item in Items(visitor.frame, given[0], node):

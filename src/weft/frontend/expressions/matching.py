@@ -19,7 +19,7 @@ from weft.frontend.structure import contains_staged
 from weft.language.values import Scalar, describe, is_instance, is_staged
 
 if TYPE_CHECKING:
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
 
     Truth = bool | Scalar
 
@@ -39,7 +39,7 @@ class Matcher:
 
     __slots__ = ("_visitor", "bound")
 
-    def __init__(self, visitor: Expressions) -> None:
+    def __init__(self, visitor: Evaluator) -> None:
         self._visitor = visitor
         self.bound: dict[str, tuple[ast.pattern, Any]] = {}
 

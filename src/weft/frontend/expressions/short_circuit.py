@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions that evaluate only a part of themselves: `and`, `or`, the conditional; truths put together.
+"""Evaluator that evaluate only a part of themselves: `and`, `or`, the conditional; truths put together.
 
 In: their nodes. Out: values; a region only where the part that may be skipped does more than compute.
 Next: comparisons.
@@ -23,17 +23,17 @@ from weft.types.dtype import bool_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.frontend.expressions.expression import Expressions
+    from weft.frontend.context import Evaluator
 
 
-def boolean(visitor: Expressions, node: ast.BoolOp) -> Any:
+def boolean(visitor: Evaluator, node: ast.BoolOp) -> Any:
     """``a and b``, ``a or b``: the value that decides, as in Python; later operands are evaluated if needed."""
     is_and = isinstance(node.op, ast.And)
     thunks = [lambda operand=operand: visitor.evaluate(operand) for operand in node.values]
     return _chain(visitor, node, thunks, list(node.values), is_and)
 
 
-def boolean_condition(visitor: Expressions, node: ast.BoolOp) -> bool | Scalar:
+def boolean_condition(visitor: Evaluator, node: ast.BoolOp) -> bool | Scalar:
     """The same where only the truth of it is asked, so that operands may have different types."""
     is_and = isinstance(node.op, ast.And)
     thunks = [lambda operand=operand: visitor.condition(operand) for operand in node.values]
@@ -41,7 +41,7 @@ def boolean_condition(visitor: Expressions, node: ast.BoolOp) -> bool | Scalar:
 
 
 def _chain(
-    visitor: Expressions,
+    visitor: Evaluator,
     node: ast.expr,
     thunks: list[Callable[[], Any]],
     nodes: list[ast.expr],
@@ -62,7 +62,7 @@ def _chain(
 
 
 def _both(
-    visitor: Expressions,
+    visitor: Evaluator,
     node: ast.expr,
     value: Any,
     decides: Scalar,
@@ -95,13 +95,13 @@ def _both(
         ) from None
 
 
-def _as_bool(visitor: Expressions, value: object) -> Scalar | None:
+def _as_bool(visitor: Evaluator, value: object) -> Scalar | None:
     if isinstance(value, bool):
         return Scalar(visitor.frame.builder.constant(i1, value), bool_)
     return value if isinstance(value, Scalar) and value.dtype is bool_ else None
 
 
-def conditional(visitor: Expressions, node: ast.IfExp) -> Any:
+def conditional(visitor: Evaluator, node: ast.IfExp) -> Any:
     """``a if condition else b``."""
     condition = visitor.condition(node.test)
     if not isinstance(condition, Scalar):
@@ -121,7 +121,7 @@ def conditional(visitor: Expressions, node: ast.IfExp) -> Any:
         ) from None
 
 
-def both(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def both(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     """``left and right`` of two truths that are both known already."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.AndIOp(left.ssa, right.ssa))
@@ -131,7 +131,7 @@ def both(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     return right if left else False
 
 
-def either(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
+def either(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     """``left or right`` of two truths that are both known already."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.OrIOp(left.ssa, right.ssa))
@@ -141,13 +141,11 @@ def either(visitor: Expressions, node: ast.AST, left: Any, right: Any) -> Any:
     return True if left else right
 
 
-def negated(visitor: Expressions, node: ast.AST, value: Any) -> Any:
+def negated(visitor: Evaluator, node: ast.AST, value: Any) -> Any:
     """``not value`` of a truth."""
     return logical_not(visitor.frame.mark(node), value) if isinstance(value, Scalar) else not value
 
 
-def guarded(
-    visitor: Expressions, node: ast.expr, flag: Scalar, condition: Callable[[], Any]
-) -> Any:
+def guarded(visitor: Evaluator, node: ast.expr, flag: Scalar, condition: Callable[[], Any]) -> Any:
     """``flag and condition``, where `condition` is evaluated only if the flag holds."""
     return _both(visitor, node, flag, flag, condition, is_and=True)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.frontend.source.names import Names
+    from weft.frontend.statements.loop import Tracer
     from weft.frontend.statements.ranges import Course
-    from weft.frontend.statements.statement import Statements
 
 
-def trace_for(statements: Statements, node: ast.For, live_after: Names) -> Loop:
+def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
     """The rounds of a `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
     found = _range_of(statements, node.iter)
     loop = Loop(statements, node, live_after)
@@ -60,7 +60,7 @@ def _course(loop: Loop, found: StagedRange) -> Course:
     return ranges.course(builder, found, on_host=loop.frame.context.role == HOST)
 
 
-def _range_of(statements: Statements, node: ast.expr) -> range | StagedRange | None:
+def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:
     """The range that a loop runs over, if it is written as one; a variable may hold a staged one too."""
     expressions = statements.expressions
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:

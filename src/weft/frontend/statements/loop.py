@@ -7,7 +7,7 @@ In: a loop's node and the names that are read behind it. Out: `Loop`. Next: for_
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft.dialects.printed_names import name_value
 from weft.frontend.scope import Conflict, LeftEarly, Undefined
@@ -21,10 +21,43 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Frame
     from weft.frontend.control_flow.carried import Carried
+    from weft.frontend.expressions.expression import Expressions
     from weft.frontend.source.names import Exits, Names
-    from weft.frontend.statements.statement import Statements
 
 _ABSENT: Final = object()
+
+
+class Tracer(Protocol):
+    """What a loop asks for its parts: the visitor of statements."""
+
+    @property
+    def frame(self) -> Frame:
+        """Whose variables and location are used."""
+        ...
+
+    @property
+    def expressions(self) -> Expressions:
+        """The visitor of the frame's expressions."""
+        ...
+
+    def block(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
+        """Traces statements in order, as long as control flows."""
+        ...
+
+    def branch(
+        self,
+        condition: Scalar,
+        bodies: tuple[Callable[[], None], Callable[[], None]],
+        rest: Sequence[ast.stmt],
+        live: Names,
+        live_out: Names,
+    ) -> bool:
+        """Two branches of which one is taken; whether the rest of the block has been traced with them."""
+        ...
+
+    def store(self, target: ast.expr, value: Any) -> None:
+        """Assigns a value to a target."""
+        ...
 
 
 class Loop:
@@ -52,9 +85,7 @@ class Loop:
         "statements",
     )
 
-    def __init__(
-        self, statements: Statements, node: ast.For | ast.While, live_after: Names
-    ) -> None:
+    def __init__(self, statements: Tracer, node: ast.For | ast.While, live_after: Names) -> None:
         self.statements = statements
         self.node = node
         self.frame: Frame = statements.frame

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.frontend.source.names import Names
-    from weft.frontend.statements.statement import Statements
+    from weft.frontend.statements.loop import Tracer
 
 _MOST_UNROLLED: Final = 64
 _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
 _CONDITION: Final = "%condition"
 
 
-def trace_while(statements: Statements, node: ast.While, live_after: Names) -> Loop:
+def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
     """The rounds of a `while`: they are traced one by one as long as Python knows the condition, else at run time."""
     loop = Loop(statements, node, live_after)
     loop.enter()
