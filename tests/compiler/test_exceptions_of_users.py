@@ -28,7 +28,7 @@ exec(
 # A function of each stage, which the main thread runs.
 STAGES = [
     f"{pipeline.__name__}.choose_target",
-    "weft.frontend.trace.tidy_entry",
+    "weft.frontend.trace.host_parameters",
     f"{pipeline.__name__}.lay_out_shared_memory",
     f"{pipeline.__name__}.attach_ffi_wrapper",
     f"{pipeline.__name__}.away_from_signals",

@@ -15,7 +15,7 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 # Where each stage begins: what it calls, and how its defect is named.
 STAGES = {
     "signature": ("choose_target", "the signature of 'double'"),
-    "trace": ("weft.frontend.trace.tidy_entry", "tracing 'double'"),
+    "trace": ("weft.frontend.trace.host_parameters", "tracing 'double'"),
     "passes": ("lay_out_shared_memory", "the passes of 'double'"),
     "wrapper": ("attach_ffi_wrapper", "the wrapper of 'double'"),
     "printing": ("weft.backends.cpu.stages.print_kernels", "the target cpu of 'double'"),

@@ -14,6 +14,7 @@ from weft.dialects.simt.kernel import KernelOp
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
+from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.types.dtype import DType
 
 _TENSOR = re.compile(r"!simt\.tensor<[^>]*>")
@@ -24,6 +25,7 @@ def trace_host(host, *examples, target="cpu", **keywords):
     source = read_source(host)
     signature = infer_signature(source.name, source.parameters, examples, keywords)
     traced = trace(source, signature, target)
+    remove_unused_operations(traced.module)
     traced.module.verify()
     check_dominance(traced.module.body.block, set())
     return traced

@@ -33,6 +33,7 @@ from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -145,6 +146,7 @@ def lower(
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
     with artifacts.stage("passes"), reported("the passes", source):
+        remove_unused_operations(traced.module)
         find_written_arguments(traced.module)
         lay_out_shared_memory(traced.module)
     with artifacts.stage("wrapper"), reported("the wrapper", source):

@@ -24,7 +24,6 @@ from weft.errors import (
     WeftError,
 )
 from weft.frontend.context import HOST, Context, Frame, Session
-from weft.frontend.functions.entry import tidy_entry
 from weft.frontend.functions.host import KernelLauncher
 from weft.frontend.functions.inlining import inline, local_names
 from weft.frontend.functions.kernels import KernelTable
@@ -142,7 +141,6 @@ def _trace(
         error.location = error.location or frame.scope.places.get(RESULT, place)
         raise
     builder.emit(ReturnOp(*results.values))
-    tidy_entry(builder.entry)
     table.finish(builder.entry)
     module = ModuleOp([kernel.operation for kernel in table.kernels])
     module.body.block.add_op(_function(table.host_symbol(signature.name), builder, results, tree))

@@ -43,7 +43,6 @@ from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import KERNEL, Context, Frame
-from weft.frontend.functions.entry import tidy_entry
 from weft.frontend.functions.inlining import bind_arguments, local_names
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
@@ -114,8 +113,10 @@ class _Constant:
 
 
 def _dynamic_bytes(operation: Operation) -> int:
-    """Where an array of `dynamic_shared` ends, in bytes of the launch's own; 0 where that is not known."""
+    """Where an array of `dynamic_shared` ends, in bytes of the launch's own; 0 where unknown or unused."""
     if not isinstance(operation, DynamicSharedOp) or operation.dims:
+        return 0
+    if operation.result.first_use is None:
         return 0
     start = operation.offset.owner
     if not isinstance(start, arith.ConstantOp) or not isinstance(start.value, IntegerAttr):
@@ -287,7 +288,6 @@ class KernelTable:
         builder.location = frame.locate(source.tree)
         builder.run_endings(source.name)
         builder.emit(ReturnOp())
-        tidy_entry(block)
         operation = KernelOp(
             self._symbol(source.name),
             Region(block),

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes what a trace leaves over at the top of each function: operations without effect that nothing uses.
+
+In: a traced module. Out: the same without constants, dims and arrays that only discarded attempts used, so that no
+shared memory is laid out and no parameter is passed for them. Next: find_written_arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.func import FuncOp
+from xdsl.traits import Pure
+
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.shared import SharedOp
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Block, Operation
+
+
+def remove_unused_operations(module: ModuleOp) -> None:
+    """Erases them in the entry block of every kernel and of the host function.
+
+    Blocks inside are left alone: what discarded attempts share stands in the entry block.
+    """
+    for function in module.body.block.ops:
+        if isinstance(function, KernelOp | FuncOp):
+            _tidy(function.body.block)
+
+
+def _tidy(block: Block) -> None:
+    """From the end, so that what only an erased operation used is erased too."""
+    for operation in reversed(list(block.ops)):
+        if _is_removable(operation) and all(not result.first_use for result in operation.results):
+            block.erase_op(operation)
+
+
+def _is_removable(operation: Operation) -> bool:
+    if isinstance(operation, arith.ConstantOp | AllocaOp | SharedOp):
+        return True
+    return not operation.regions and bool(operation.results) and operation.has_trait(Pure)
