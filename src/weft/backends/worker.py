@@ -3,7 +3,7 @@
 
 Python runs the handlers of signals on the main thread only. llvmlite's objects dispose of what they own line by line,
 and an exception between two lines disposes of it twice. So LLVM runs elsewhere, and what a handler raises ends the
-wait for it. Next: nothing.
+wait for it. Next: codegen.llvm.lock.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import threading
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from weft.codegen.llvm.lock import holds_llvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +76,10 @@ class Worker(Generic[_Result]):
 
 
 def away_from_signals(call: Callable[[], _Result]) -> _Result:
-    """Calls it where no handler of a signal runs: here, or on a worker if this is the main thread."""
-    if threading.get_ident() != threading.main_thread().ident:
+    """Calls it where no handler of a signal runs: here, or on a worker if this is the main thread.
+
+    Also here where this thread keeps LLVM from every other, as at the interpreter's end: a worker would wait for ever.
+    """
+    if threading.get_ident() != threading.main_thread().ident or holds_llvm():
         return call()
     return Worker(call, "weft-compiler").result()

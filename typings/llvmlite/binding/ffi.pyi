@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable
-from threading import RLock
 from typing import Any
 
 from llvmlite.binding import ContextRef, ModuleRef
@@ -10,9 +9,16 @@ class LLVMModuleRef: ...
 class OutputString:
     def __bool__(self) -> bool: ...
 
+class _RLock:
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
+    def _is_owned(self) -> bool: ...
+
 class _LLVMLock:
-    _lock: RLock
-    _cblist: list[tuple[Callable[[], Any], Callable[[], Any]]]
+    _lock: _RLock
+
+class _lib_fn_wrapper:
+    __call__: Callable[..., Any]
 
 class _lib_wrapper:
     _lock: _LLVMLock

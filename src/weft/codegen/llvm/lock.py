@@ -1,39 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """llvmlite's one lock, which every call of LLVM takes: safe with signals, forks and the interpreter's end.
 
-llvmlite takes it in a method in Python. A signal's exception between the method's lines leaves the lock held for ever,
-and every other thread waits for ever. Next: optimize.
+llvmlite takes it in lines of Python, and disposes of its objects wherever the last reference goes, on the main thread
+too. Between two lines a signal's handler may run: one that compiles would wait for a lock that its own thread holds,
+and one that raises would leave it held for ever. So the lock is taken and given back in C. Next: optimize.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite.binding import ffi
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_LLVMLiteLock: Final = type(ffi.lib._lock)  # pyright: ignore[reportPrivateUsage]
-
-
-class DirectLock(_LLVMLiteLock):
-    """llvmlite's lock, where `with` finds the methods of the lock itself: nothing can come between."""
-
-    @property
-    def __enter__(self) -> Callable[[], Any]:
-        return self._lock.__enter__ if not self._cblist else self._as_llvmlite("__enter__")
-
-    @property
-    def __exit__(self) -> Callable[..., Any]:  # noqa: PLE0302  the lock's own method takes the parameters
-        return self._lock.__exit__ if not self._cblist else self._as_llvmlite("__exit__")
-
-    def _as_llvmlite(self, name: str) -> Callable[..., Any]:
-        """llvmlite's own method, which calls what others have registered with it."""
-        return MethodType(getattr(_LLVMLiteLock, name), self)
+from weft import _native
 
 
 def guard_llvm() -> None:
@@ -43,10 +23,17 @@ def guard_llvm() -> None:
     lock held by a thread that it does not have. The interpreter's end waits likewise, since the process then destroys
     what daemon threads would still use; their next call waits for ever.
     """
-    lock = ffi.lib._lock  # pyright: ignore[reportPrivateUsage]
-    lock.__class__ = DirectLock
-    held = lock._lock  # pyright: ignore[reportPrivateUsage]
+    ffi._lib_fn_wrapper.__call__ = _native.call_locked  # pyright: ignore[reportPrivateUsage]
+    held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]
     os.register_at_fork(
         before=held.acquire, after_in_parent=held.release, after_in_child=held.release
     )
     atexit.register(held.acquire)
+
+
+def holds_llvm() -> bool:
+    """Whether this thread has the lock, so that no other can use LLVM before it goes on.
+
+    It has around a fork, at the interpreter's end, and in what others have registered with llvmlite's lock.
+    """
+    return ffi.lib._lock._lock._is_owned()  # pyright: ignore[reportPrivateUsage]
