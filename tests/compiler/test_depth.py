@@ -142,3 +142,31 @@ def test_a_limit_that_somebody_sets_meanwhile_is_kept():
         assert sys.getrecursionlimit() == before + 7
     finally:
         sys.setrecursionlimit(before)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("line", range(12))
+def test_a_signals_handler_may_compile_in_the_midst_of_a_change_of_the_limit(line: int):
+    before = sys.getrecursionlimit()
+    left = [line]
+
+    def handle(frame, event, _):
+        if not frame.f_code.co_filename.endswith("depth.py"):
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == -1:
+                with deep_recursion():
+                    pass
+        return handle
+
+    tracer = sys.gettrace()
+    sys.settrace(handle)
+    try:
+        with deep_recursion():
+            raised = sys.getrecursionlimit()
+    finally:
+        sys.settrace(tracer)
+    assert left[0] < 0  # it was called
+    assert raised > before
+    assert sys.getrecursionlimit() == before

@@ -28,7 +28,7 @@ class _Limit:
     """The interpreter's limit of recursion while functions are compiled.
 
     Attributes:
-        lock: held while it changes.
+        lock: held while it changes; reentrant, as a signal's handler may compile in the midst of a change.
         users: how many compilations go on.
         before, set_to: the limit as it was found, and as it was set.
     """
@@ -40,15 +40,15 @@ class _Limit:
 
     def forget(self) -> None:
         """In a process that has just been forked, where nobody compiles."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.users = self.before = self.set_to = 0
 
     def enter(self, frames: int) -> None:
         with self.lock:
-            self.users += 1
             limit = sys.getrecursionlimit()
-            if self.users == 1:
+            if self.users == 0 and limit != self.set_to:
                 self.before = limit
+            self.users += 1
             if frames > limit:
                 self.set_to = frames
                 sys.setrecursionlimit(frames)
@@ -57,8 +57,10 @@ class _Limit:
         with self.lock:
             self.users -= 1
             # Whoever set another limit meanwhile keeps it.
-            if self.users == 0 and sys.getrecursionlimit() == self.set_to:
-                sys.setrecursionlimit(self.before)
+            if self.users == 0:
+                if sys.getrecursionlimit() == self.set_to:
+                    sys.setrecursionlimit(self.before)
+                self.set_to = 0
 
 
 _LIMIT: Final = _Limit()
