@@ -232,6 +232,35 @@ def test_a_protocol_s_wrong_answer_is_quoted(value, message):
         LIBRARY.echo(value)
 
 
+STOPS = (KeyboardInterrupt, SystemExit, MemoryError, TimeoutError)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    "method", [name for name in PROTOCOLS if name.startswith(("__tvm", "__dl"))]
+)
+def test_what_a_protocol_s_method_raises_goes_through(method, stop):
+    def raising(self, **_keywords):
+        raise stop("from the method")
+
+    # A producer of DLPack is asked for its device first.
+    methods = {"__dlpack_device__": lambda self: (1, 0)} if method == "__dlpack__" else {}
+    with pytest.raises(stop, match="from the method"):
+        LIBRARY.echo(type("Stopping", (), {**methods, method: raising})())
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("method", ["__tvm_ffi_int__", "__tvm_ffi_float__", "__dlpack_device__"])
+def test_what_a_protocol_s_answer_raises_goes_through(method, stop):
+    def raising(self):
+        raise stop("from the answer")
+
+    answer = type("Number", (), {"__index__": raising, "__float__": raising})()
+    given = (answer, 0) if method == "__dlpack_device__" else answer
+    with pytest.raises(stop, match="from the answer"):
+        LIBRARY.echo(answering(method, given))
+
+
 def test_a_protocol_s_number_may_be_an_index_of_any_size():
     assert ffi.Any(answering("__tvm_ffi_int__", HugeIndex())).take() == 1 << 70
 

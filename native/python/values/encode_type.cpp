@@ -140,8 +140,13 @@ int device_of_tuple(PyObject* tuple, TVMFFIAny* value) {
   return set_device({static_cast<DLDeviceType>(numbers[0]), static_cast<int32_t>(numbers[1])}, value);
 }
 
-// What a protocol's method gave is no value of its kind.
+// What a protocol's method gave is not a value of its kind. What reading it raised for another reason, an
+// interrupt say, goes through.
 WEFT_COLD int refuse_answer(PyObject* object, PyObject* method, PyObject* given, const char* expected) {
+  const bool is_wrong_kind = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_TypeError) ||
+                             PyErr_ExceptionMatches(PyExc_ValueError) ||
+                             PyErr_ExceptionMatches(PyExc_OverflowError);
+  if (!is_wrong_kind) return -1;
   PyErr_Clear();
   return refuse(PyExc_TypeError, "%s.%U() returned %R, expected %s", Py_TYPE(object)->tp_name, method, given,
                 expected);
@@ -166,6 +171,7 @@ int encode_data_type(PyObject* object, TVMFFIAny* value) {
     return data_type_of_attributes(object, "type_code", true, value);  // tvm_ffi.dtype
   }
   Reference name(PyObject_GetAttr(object, g_names.name));  // numpy.dtype
+  if (!name && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
   if (!name) PyErr_Clear();
   Reference text(name ? name.release() : PyObject_Str(object));  // str(torch.float32) is "torch.float32"
   const char* whole = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
