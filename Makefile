@@ -90,7 +90,7 @@ check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, impor
 	check "ruff check" $(bin)/ruff check --quiet .; \
 	check "pyright" $(bin)/pyright --pythonpath $(bin)/python; \
 	check "pyright, as users of weft see it" $(bin)/pyright -p examples --pythonpath $(bin)/python; \
-	check "import-linter" $(bin)/lint-imports --no-logo; \
+	check "import-linter" $(bin)/lint-imports --no-logo --no-cache; \
 	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all); \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

@@ -400,7 +400,9 @@ def test_a_device_is_bound_and_loaded_by_its_name(fake: FakeCuda):
     function = compiled("library").register(fake)
     assert function.to("cuda:1").device == 1
     assert list(function.preload("cuda:1")) == ["add_one_kernel"]
-    with pytest.raises(TypeError, match="device is None, expected an ordinal, 'cuda:<ordinal>'"):
+    with pytest.raises(
+        TypeError, match=r"to\(\) takes a device: an ordinal, 'cuda:<ordinal>' or a device object"
+    ):
         function.to(None)
     with pytest.raises(ValueError, match="device is 'cpu', expected 'cuda'"):
         function.to("cpu")

@@ -199,4 +199,4 @@ def test_print_points_to_printf():
     with pytest.raises(UnsupportedSyntaxError) as caught:
         BUILTINS[print].emit(trace.builder, trace.scalar(types.i32), trace.scalar(types.f32))
     assert caught.value.code == "PRINT"
-    assert caught.value.hint.startswith('write weft.printf("%d %f\\n", ...)')
+    assert caught.value.hint.startswith('in a kernel use weft.printf("%d %f\\n", ...)')

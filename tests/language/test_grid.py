@@ -22,7 +22,7 @@ def test_a_coordinate_is_an_i32(name, dimension):
     trace = Trace()
     found = attribute(trace.builder, resolve(name), dimension)
     assert found.dtype is types.i32
-    assert f'%{name}_{dimension} = cuda.{name} "{dimension}" : i32' in trace.verify()
+    assert f'%{name}_{dimension} = simt.{name} "{dimension}" : i32' in trace.verify()
 
 
 def test_a_coordinate_is_read_once_even_if_asked_for_in_a_branch():

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from weft.frontend.context import Frame
 
 _MOST_ITEMS: Final = 1 << 16
+"""Of what says how many items it has."""
+_MOST_OF_AN_ITERATOR: Final = 1 << 12
+"""Of what may never end: each round has been compiled by the time that the next item is asked for."""
 
 
 class _End:
@@ -47,7 +50,7 @@ class Items:
         TypeMismatchError: for what is only known at run time, or has no items.
     """
 
-    __slots__ = ("_count", "_frame", "_is_plain", "_node", "iterator")
+    __slots__ = ("_count", "_frame", "_is_plain", "_most", "_node", "iterator")
 
     def __init__(self, frame: Frame, value: Any, node: ast.AST) -> None:
         if is_staged(value) or isinstance(value, StagedRange):
@@ -55,11 +58,12 @@ class Items:
         self._frame = frame
         self._node = node
         self._count = 0
+        self._most = _MOST_ITEMS if hasattr(value, "__len__") else _MOST_OF_AN_ITERATOR
         state = frame.context.state
         if is_plain_iterator(value):
             self.iterator = value
         elif is_inert(value):
-            self._check_count(len(value) if hasattr(value, "__len__") else 0)
+            self._check_count(len(value) if hasattr(value, "__len__") else 0, self._most)
             self.iterator = state.note(constants.python("the iteration", iter, value))
         else:
             self.iterator = state.run("the iteration", iter, value)
@@ -76,14 +80,14 @@ class Items:
         if item is _END:
             raise StopIteration
         self._count += 1
-        self._check_count(self._count)
+        self._check_count(self._count, self._most)
         return item
 
-    def _check_count(self, count: int) -> None:
-        if count > _MOST_ITEMS:
+    def _check_count(self, count: int, most: int) -> None:
+        if count > most:
             raise TypeMismatchError(
                 "UNROLL_LIMIT",
-                f"a compile-time sequence has more than {_MOST_ITEMS} items",
+                f"a compile-time sequence has more than {most} items",
                 hint="loop over range(...)",
                 location=self._frame.locate(self._node),
             )
