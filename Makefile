@@ -4,6 +4,7 @@
 #   TORCH=1             make test: with torch 2.13.0, which its tests need
 #   FLOORS=1            the oldest supported versions of xdsl, llvmlite and apache-tvm-ffi (on first use)
 #   WHEELS=folder       no network: what PYTHON's own packages lack comes from this folder's wheels
+#   JOBS=1              make test, test-all: as many tests at a time; one per CPU without it
 #   ARGS="-k name"      more arguments for pytest, demo or the benchmarks
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,6 +12,7 @@ TORCH ?=
 FLOORS ?=
 WHEELS ?=
 ARGS ?=
+JOBS ?= auto
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -75,10 +77,10 @@ with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)
 pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
 
 test: $(with_tests)  ## run the tests (TORCH=1: those with torch too) but the slow ones
-	@$(pytest) -m "not slow" $(ARGS)
+	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
 test-all: $(with_tests)  ## run every test, the slow ones too, as CI does
-	@$(pytest) $(ARGS)
+	@$(pytest) -n $(JOBS) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
 	@$(bin)/python tools/run_sanitized.py $(ARGS)

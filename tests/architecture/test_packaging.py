@@ -16,7 +16,7 @@ import pytest
 from tests.architecture.source_tree import PACKAGE, ROOT
 
 # The first run on a busy machine compiles the extension for minutes.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

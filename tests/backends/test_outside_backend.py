@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = Path(__file__).parent / "portable_backend"
 # Grids, launches, layouts, joins, waiting threads: each part of a backend has one.

@@ -25,6 +25,8 @@ from weft.driver.memory import empty
 from weft.errors import CudaError
 from weft.profiler import capture
 
+pytestmark = pytest.mark.slow
+
 OUT_OF_MEMORY = 2
 # Read for a message or as a precaution: nobody notices that they fail.
 HARMLESS = frozenset(

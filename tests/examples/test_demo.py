@@ -15,6 +15,8 @@ import weft
 from examples import demo
 from examples.catalog import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_example_has_a_row_and_is_right(capsys, tmp_path):
     assert demo.main(["--quick", "--pictures", str(tmp_path)]) == 0

@@ -29,6 +29,8 @@ from weft.ffi.library import find_ffi_library
 from weft.types.dims import sym
 from weft.types.dtype import bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, u8, u64
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CALLS = int(os.environ.get("WEFT_TEST_FUZZ_CALLS", "1000000"))
 SOURCES = ("failure", "describe", "scalar", "shape", "array")
