@@ -76,6 +76,6 @@ def assembling(request: pytest.FixtureRequest) -> Assembling | None:
 def collect_kernels(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, assembling: Assembling | None
 ) -> None:
-    """Gives what a test compiles to `assembling`."""
-    if assembling is not None:
+    """Gives what a test compiles to `assembling`, but kernels of more parameters than an older GPU takes."""
+    if assembling is not None and "test_many_parameters" not in request.node.nodeid:
         assembling.watch(monkeypatch, request.node.nodeid)

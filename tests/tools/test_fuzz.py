@@ -23,6 +23,7 @@ from tools.fuzz.values import (
     UNSIGNED,
     UnspecifiedError,
     Value,
+    allow,
     convert,
     to_float,
 )
@@ -35,6 +36,7 @@ LEVELS = (3, 0)
 
 @pytest.fixture(autouse=True)
 def _the_pool_as_it_was():
+    allow(1_000_000)
     before = _native.cpu_threads()
     yield
     _native.set_cpu_threads(before)
