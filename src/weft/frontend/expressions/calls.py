@@ -24,7 +24,7 @@ from weft.frontend.expressions.staging import needs_tracing
 from weft.frontend.scope import resolved
 from weft.frontend.source.refusals import call_hint, refused_call
 from weft.frontend.state import constants
-from weft.frontend.state.reachable import is_iterator
+from weft.frontend.state.reachable import CACHED, is_iterator
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
@@ -54,7 +54,6 @@ _METHODS_OF_BUILTINS: Final[dict[Any, str]] = {
     builtins.float: "__float__",
     builtins.round: "__round__",
 }
-_CACHED: Final = type(functools.lru_cache(print))
 _MOVING_FUNCTIONS: Final = frozenset((dataclasses.replace, dataclasses.fields))
 
 
@@ -133,7 +132,7 @@ def call_value(
 
 def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """The function under `functools.cache` where it is inlined: nothing is run, so nothing is cached."""
-    function = callee.__wrapped__ if isinstance(callee, _CACHED) else None
+    function = callee.__wrapped__ if isinstance(callee, CACHED) else None
     if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
         return function
     return cast("Any", callee)

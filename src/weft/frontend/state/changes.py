@@ -10,7 +10,6 @@ In: what is to be run by Python, and the objects that it gets. Out: its value, o
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.errors import UnsupportedSyntaxError
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import (
+    CACHED,
     Held,
     Reach,
     is_fixed,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CONTAINERS: Final = (list, dict, set, deque)
-_CACHED: Final = type(functools.lru_cache(print))
 
 
 class _Made:
@@ -232,7 +231,7 @@ class State:
 
     def _note_new(self, made: Any, roots: tuple[Any, ...]) -> Any:
         """Notes what a call made, and not what it only handed on; returns it."""
-        if not isinstance(roots[0], _CACHED):
+        if not isinstance(roots[0], CACHED):
             self._note_unknown(made, lambda: Reach(self._program).add(*roots))
         return made
 

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _FIXED: Final = PLAIN | {complex, range, slice, type(Ellipsis), type(NotImplemented), ModuleType}
-_CACHED: Final = type(functools.lru_cache(print))
-_LEAVES: Final = (enum.Enum, enum.EnumMeta, CodeType, FrameType, _CACHED)
+CACHED: Final = type(functools.lru_cache(print))
+"""The class of what `functools.cache` makes."""
+_LEAVES: Final = (enum.Enum, enum.EnumMeta, CodeType, FrameType, CACHED)
 _UNCHANGING: Final = (
     tuple,
     frozenset,
