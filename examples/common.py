@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every example says about itself, and how one is run, checked and timed.
 
-In: a host function, how to make its arguments, and what NumPy says. Out: figures. Next: demo.
+In: a host function, how to make its arguments, and what NumPy says. Out: figures.
 """
 
 from __future__ import annotations

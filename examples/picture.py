@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures for the examples that make one: a writer for PNG files, and a test picture.
 
-In: height x width x 3 bytes. Out: a file that any viewer opens. Next: mandelbrot, box_blur.
+In: height x width x 3 bytes. Out: a file that any viewer opens.
 """
 
 from __future__ import annotations

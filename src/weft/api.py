@@ -2,7 +2,7 @@
 """What users import: the decorators `kernel` and `jit`, and `compile`.
 
 In: Python functions. Out: objects that compile on demand; a call whose types were seen before is found again
-without tracing. The compiler is imported on a miss only. Next: compiler.pipeline.
+without tracing. The compiler is imported on a miss only.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class JitFunction(HostFunction):
     closure constants belong to what was compiled: a call notices that one has changed and compiles again.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_options", "_prepared", "_specialisations")
+    __slots__ = ("__dict__", "__weakref__", "_options", "_prepared", "_specializations")
 
     def __init__(self, function: Callable[..., Any], options: Sequence[CompileOption] = ()) -> None:
         super().__init__(function)
         self._options = tuple(options)
         # What `_prepare` made; the thread that comes first decides, in one step of a dictionary and without a lock.
         self._prepared: dict[str, Any] = {}
-        self._specialisations: Any = None
+        self._specializations: Any = None
 
     def __repr__(self) -> str:
         return f"<weft host function {self.function.__qualname__}>"
@@ -95,20 +95,20 @@ class JitFunction(HostFunction):
             ValueError: for values that the compiled function refuses.
         """
         try:
-            specialisations = self._specialisations
-            if specialisations is None:
-                specialisations = self._prepare()
-            return specialisations.call(arguments, keywords)
+            specializations = self._specializations
+            if specializations is None:
+                specializations = self._prepare()
+            return specializations.call(arguments, keywords)
         except Exception as error:
             leave_the_users_frames(error)
             raise
 
     def _prepare(self) -> Any:
-        from weft.runtime.specialisations import Specialisations
+        from weft.runtime.specializations import Specializations
 
-        made = Specialisations(self.function, self._compile)
-        self._specialisations = self._prepared.setdefault("specialisations", made)
-        return self._specialisations
+        made = Specializations(self.function, self._compile)
+        self._specializations = self._prepared.setdefault("specializations", made)
+        return self._specializations
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
         from weft.compiler.option_forms import make_options

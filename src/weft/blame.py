@@ -2,7 +2,7 @@
 """Whose an exception is that comes out of weft: the user's, the machine's, or a defect of weft's own.
 
 In: an exception that was just caught, with its frames. Out: whether code of the user raised it; which limit of the
-process it met. Next: whoever turns exceptions into weft's own.
+process it met.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The environment variables of weft: the only module that reads the environment.
 
 In: `WEFT_*` variables, read when asked, and what `override` has set. Out: typed values of `config`.
-docs/configuration.md is generated from this table. Next: whichever room asks.
+docs/configuration.md is generated from this table.
 """
 
 from __future__ import annotations

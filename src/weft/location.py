@@ -2,7 +2,7 @@
 """Where in a user's file something came from.
 
 In: file, line and columns of an AST node, and the call that inlined it. Out: the excerpt with a caret that
-every compile-time error shows. Next: errors.
+every compile-time error shows.
 """
 
 from __future__ import annotations

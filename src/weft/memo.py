@@ -2,7 +2,7 @@
 """Results that are kept, each a single one, whatever the threads do.
 
 In: a function of hashable arguments. Out: the same with a memory. It has no lock, so that nothing can hang on it:
-no signal handler, no forked child, no import. Next: whoever makes something once.
+no signal handler, no forked child, no import.
 """
 
 from __future__ import annotations

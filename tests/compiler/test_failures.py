@@ -124,7 +124,7 @@ def test_an_error_of_the_users_program_leaves_nothing_behind_either():
     double(a)
     assert (a == 2).all()
     # The failed set of types is not remembered, neither as compiled nor as broken.
-    assert len(double._specialisations._by_key) == 1
+    assert len(double._specializations._by_key) == 1
 
 
 def test_the_exception_of_a_users_adapter_is_the_users():

@@ -3,7 +3,7 @@
 
 In: modules as the front end leaves them. Out: which kernels LLVM or the assembler refuses, for which architecture, and
 the tests that made them. Kernels are collected, each distinct one once, and emitted many to a module, on all CPUs, when
-the tests are over. Next: test_architectures.
+the tests are over.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """How the conformance tests make kernels: from text, through a linecache entry, with arrays in and out.
 
 In: expressions or statements of the kernel language, and arrays. Out: what the CPU target computed.
-Next: model, which says what it should have computed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the language should compute, said once more and independently: the type rules and operators in NumPy.
 
-In: types and arrays. Out: arrays. It shares nothing with weft but the names of the types. Next: the tests.
+In: types and arrays. Out: arrays. It shares nothing with weft but the names of the types.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Direct calls of the conformance tests on a GPU: their NumPy arrays are copied there and back.
 
 In: a host function and a test's arguments. Out: the arrays, filled by the GPU. Two arguments that are one array
-are one copy; other overlaps are not kept, so tests of aliasing stay on the CPU. Next: conftest.
+are one copy; other overlaps are not kept, so tests of aliasing stay on the CPU.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """What can be passed: tensors of every library, all scalars, None, streams, defaults, keywords.
 
 In: calls on the direct and the compiled path. Out: what arrives in the kernel, and what is refused.
-Next: test_refusals.
 """
 
 from __future__ import annotations
@@ -285,7 +284,7 @@ def test_stream_is_accepted_and_ignored_on_the_cpu():
     assert out.tolist() == [1, 1, 1]
 
 
-def test_direct_call_specialises_by_dtype_rank_and_layout():
+def test_direct_call_specializes_by_dtype_rank_and_layout():
     names = define(
         """
         @weft.kernel

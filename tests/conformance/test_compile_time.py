@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is computed while compiling: constants, captured values, helpers, tuples, unrolled loops.
 
-In: kernels over compile-time Python objects. Out: the values that Python would give. Next: test_host.
+In: kernels over compile-time Python objects. Out: the values that Python would give.
 """
 
 from __future__ import annotations

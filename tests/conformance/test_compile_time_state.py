@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile-time state under run-time control flow: what would happen once is refused, what is right is Python's.
 
-In: kernels that change containers, objects, globals and iterators. Out: Python's values, or MUTATION. Next: lookups.
+In: kernels that change containers, objects, globals and iterators. Out: Python's values, or MUTATION.
 """
 
 from __future__ import annotations

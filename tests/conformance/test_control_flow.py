@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python means Python: the same functions, run by Python and by a kernel, give the same.
 
-In: functions of small integers with every kind of control flow. Out: equal results. Next: test_joins.
+In: functions of small integers with every kind of control flow. Out: equal results.
 """
 
 from __future__ import annotations

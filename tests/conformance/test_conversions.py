@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between all scalar types: wrap, round to nearest even, saturate, and what a bool is.
 
-In: interesting values of each type. Out: agreement with Python integers and ml_dtypes. Next: test_literals.
+In: interesting values of each type. Out: agreement with Python integers and ml_dtypes.
 """
 
 from __future__ import annotations

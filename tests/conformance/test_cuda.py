@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the CPU tests compute also compiles for a GPU, to the instructions that it should.
 
-In: the same expressions and functions, with fake tensors. Out: PTX that the assembler takes. Next: gpu/.
+In: the same expressions and functions, with fake tensors. Out: PTX that the assembler takes.
 """
 
 from __future__ import annotations

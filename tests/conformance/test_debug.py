@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """printf reaches the process's standard output; a failing assert names its line, block and thread.
 
-In: kernels that print or check. Out: captured text, exceptions. Next: test_compile_time.
+In: kernels that print or check. Out: captured text, exceptions.
 """
 
 from __future__ import annotations

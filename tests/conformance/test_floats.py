@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Float operators: IEEE to the bit, Python's floor and remainder, and special values.
 
-In: every pair of interesting values. Out: agreement with NumPy. Next: test_conversions.
+In: every pair of interesting values. Out: agreement with NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """global_scratch: each block has its own, and launches allocate it.
 
-In: kernels with scratch arrays. Out: memory, metadata, errors. Next: tests/driver/test_scratch_on_fake.
+In: kernels with scratch arrays. Out: memory, metadata, errors.
 """
 
 from __future__ import annotations

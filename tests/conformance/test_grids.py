@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every thread of every block runs once, and knows where it is; all ways to write a launch.
 
-In: grids and blocks in one to three dimensions. Out: one mark per thread. Next: test_memory.
+In: grids and blocks in one to three dimensions. Out: one mark per thread.
 """
 
 from __future__ import annotations

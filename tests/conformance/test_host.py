@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host functions compute with scalars and dims, loop and branch around launches, and return values.
 
-In: host functions. Out: memory and results. Next: test_arguments.
+In: host functions. Out: memory and results.
 """
 
 from __future__ import annotations

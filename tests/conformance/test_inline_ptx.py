@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """inline_ptx through the whole compiler: what PTX it becomes, and what users read where it cannot be.
 
-In: kernels with instructions of their own. Out: PTX, errors. Next: test_host.
+In: kernels with instructions of their own. Out: PTX, errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer operators: they wrap, floor, and meet in the type that the promotion table says.
 
-In: every pair of interesting values. Out: exact agreement with Python's own integers. Next: test_floats.
+In: every pair of interesting values. Out: exact agreement with Python's own integers.
 """
 
 from __future__ import annotations

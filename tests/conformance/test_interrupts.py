@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that take long stop when a signal's handler raises, whatever they do; other Python threads run meanwhile.
 
-In: kernels that would run for hours. Out: the handler's exception, soon. Next: test_stuck_threads.
+In: kernels that would run for hours. Out: the handler's exception, soon.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where control flow joins, types agree; what each thread skips has no effect; kernels return early.
 
-In: kernels with stores, conditions and loops. Out: memory as Python would leave it. Next: test_tensors.
+In: kernels with stores, conditions and loops. Out: memory as Python would leave it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Literals are weak: they take the other operand's type, and one that does not fit is an error.
 
-In: expressions with constants. Out: the type and value that the rules say. Next: test_control_flow.
+In: expressions with constants. Out: the type and value that the rules say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look-ups in containers with run-time values: compared in the kernel, or refused, and never by identity.
 
-In: expressions that look for a value. Out: Python's value, or an error that says why there is none. Next: test_objects.
+In: expressions that look for a value. Out: Python's value, or an error that says why there is none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variables that a loop is the first to assign: what was found before a `break`, and what its `else` says instead.
 
-In: functions of two small integers. Out: the values that Python gives, and PTX. Next: test_random_programs.
+In: functions of two small integers. Out: the values that Python gives, and PTX.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of hundreds of parameters are called right, check each of them, and compile in linear time.
 
-In: a kernel of many tensors. Out: values, errors, times. Next: test_arguments.
+In: a kernel of many tensors. Out: values, errors, times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`match` with every kind of pattern, on constants and on run-time values.
 
-In: functions of two small integers. Out: the values that Python gives, and PTX. Next: test_loop_results.
+In: functions of two small integers. Out: the values that Python gives, and PTX.
 """
 
 from __future__ import annotations

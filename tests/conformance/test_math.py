@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """weft.math: errors measured against 64-bit NumPy, special values, and exact functions of bits.
 
-In: dense and special arguments. Out: units in the last place. Next: test_debug.
+In: dense and special arguments. Out: units in the last place.
 """
 
 from __future__ import annotations

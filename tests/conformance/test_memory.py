@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Local arrays belong to one thread; atomics return the old value and lose no update.
 
-In: kernels with local arrays and atomics. Out: what sequential Python computes. Next: test_math.
+In: kernels with local arrays and atomics. Out: what sequential Python computes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every name that Python allows is one that weft compiles: of any letters, any length, and what LLVM and PTX keep.
 
-In: one program under many names. Out: the same results on the CPU, and machine code for a GPU. Next: test_cuda.
+In: one program under many names. Out: the same results on the CPU, and machine code for a GPU.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Named tuples, frozen dataclasses with methods and operators, `in`, comparisons of containers, functions as values.
 
 In: functions of two small integers. Out: the values that Python gives, for run-time values and for constants, and
-PTX. Next: test_matching.
+PTX.
 """
 
 from __future__ import annotations

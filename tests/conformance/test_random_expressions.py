@@ -2,7 +2,7 @@
 """Random typed expression trees give what NumPy gives: type, integers exactly, floats to the bit.
 
 In: trees over variables of every wide type, with weak and typed constants. Out: one compilation per handful
-of trees. Next: test_random_programs.
+of trees.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Random small programs give in a kernel what they give in Python.
 
 In: functions with nested ifs, matches and loops, break, continue, return and else. Out: one compilation per program,
-run for a handful of arguments. Next: nothing.
+run for a handful of arguments.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Loops over `range` run Python's rounds, up to both limits of each integer type, however they are left.
 
 In: bounds near the limits and steps of every size, as constants and known at run time only. Out: what Python's own
-range gives. Next: test_control_flow.
+range gives.
 """
 
 from __future__ import annotations

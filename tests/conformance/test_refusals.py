@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call refuses, with the whole message: the function's signature, the argument, both values.
 
-In: compiled functions and wrong arguments. Out: exact texts, on the direct and the compiled path. Next: random.
+In: compiled functions and wrong arguments. Out: exact texts, on the direct and the compiled path.
 """
 
 from __future__ import annotations

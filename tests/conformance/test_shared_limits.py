@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much shared memory a block may have on the CPU: as much as on the largest GPU, the kernel's own included.
 
-In: what launches ask for. Out: the view's last element, or an error with both numbers. Next: test_cooperation.
+In: what launches ask for. Out: the view's last element, or an error with both numbers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Atomics on elements of 8 and 16 bits: threads that change neighbours in one word lose nothing of each other.
 
 In: kernels whose threads all work on the elements of a few words, on several threads of the machine. Out: what NumPy
-computes in any order. Next: test_shared_atomics.
+computes in any order.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """f16, bf16 and the 8-bit floats, to the bit, against exact arithmetic that is rounded once.
 
 In: every 8-bit pair, every 16-bit value, random 16-bit pairs. Out: what the CPU computes; for GPUs the instructions.
-The model knows a format as the sorted list of its finite values, and looks for the nearest. Next: test_math.
+The model knows a format as the sorted list of its finite values, and looks for the nearest.
 """
 
 from __future__ import annotations

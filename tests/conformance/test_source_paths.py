@@ -2,7 +2,6 @@
 """Wherever a program's file is and whatever it is called, the program compiles, and its errors say where it is.
 
 In: one program in files of many names. Out: the same results, debug information, and machine code for a GPU.
-Next: test_cuda.
 """
 
 from __future__ import annotations

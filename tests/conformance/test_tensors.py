@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of rank 0 to 8, in every layout class, with zero and negative strides, empty ones, their facts.
 
-In: NumPy views. Out: the elements that NumPy sees. Next: test_grids.
+In: NumPy views. Out: the elements that NumPy sees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views, vectors and bit casts: NumPy says what each must be.
 
-In: slices, written and random; aligned tensors. Out: the elements that NumPy's slices have. Next: test_host.
+In: slices, written and random; aligned tensors. Out: the elements that NumPy's slices have.
 """
 
 from __future__ import annotations

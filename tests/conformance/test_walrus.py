@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`:=` in a part of a condition that is not always evaluated: the name holds where the condition says that it was.
 
-In: functions of two small integers. Out: the values that Python gives, and PTX. Next: test_matching.
+In: functions of two small integers. Out: the values that Python gives, and PTX.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which a warp adds floats: neighbours among the lanes of the mask, then neighbours of the results.
 
-In: floats whose sum depends on the order. Out: the bits of a tree in Python. Next: test_cooperation.
+In: floats whose sum depends on the order. Out: the bits of a tree in Python.
 """
 
 from __future__ import annotations

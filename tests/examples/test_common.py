@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tools of the examples: errors, pictures.
 
-In: small arrays. Out: figures that can be checked by hand. Next: test_demo.
+In: small arrays. Out: figures that can be checked by hand.
 """
 
 from __future__ import annotations

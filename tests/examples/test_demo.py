@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo prints one row per example, the stages, and says so when something is wrong or missing.
 
-In: small sizes. Out: the printed text. Next: nothing.
+In: small sizes. Out: the printed text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each example gives what NumPy gives on the CPU, and compiles to sensible code for sm_90a.
 
-In: the catalog. Out: one test per example and claim. Next: test_demo.
+In: the catalog. Out: one test per example and claim.
 """
 
 from __future__ import annotations

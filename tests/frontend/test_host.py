@@ -61,7 +61,7 @@ def test_a_kernel_of_a_discarded_round_is_not_in_the_module():
     assert written_names(traced) == {"a"}
 
 
-def specialised(a, b, n: weft.f64):
+def specialized(a, b, n: weft.f64):
     fill(a, 1.0).launch(grid=1, block=32)
     fill(a, 2.0).launch(grid=1, block=32)
     fill(a, 1.0).launch(grid=1, block=32)
@@ -70,14 +70,14 @@ def specialised(a, b, n: weft.f64):
 
 
 def test_each_constant_and_each_type_has_its_own_kernel():
-    traced = trace_host(specialised, F32, vector(weft.f64), 1.0)
+    traced = trace_host(specialized, F32, vector(weft.f64), 1.0)
     assert traced.kernels == ("fill", "fill_1", "fill_2")
     arguments = [len(op.body.block.args) for op in kernels(traced).values()]
     assert arguments == [1, 1, 2]
 
 
 def test_kernel_arguments_keep_their_names():
-    traced = trace_host(specialised, F32, vector(weft.f64), 1.0)
+    traced = trace_host(specialized, F32, vector(weft.f64), 1.0)
     names = [a.data["weft.name"].data for a in kernels(traced)["fill_2"].arg_attrs]
     assert names == ["a", "value"]
 
@@ -179,7 +179,7 @@ def test_a_host_function_can_call_another():
 def test_written_arguments_are_those_that_kernels_store_to():
     assert written_names(trace_host(two_kernels, F32, F32)) == {"a", "b"}
     assert written_names(trace_host(brackets, F32, F32)) == {"b"}
-    assert written_names(trace_host(specialised, F32, vector(weft.f64), 1.0)) == {"a", "b"}
+    assert written_names(trace_host(specialized, F32, vector(weft.f64), 1.0)) == {"a", "b"}
 
 
 @weft.kernel

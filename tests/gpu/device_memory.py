@@ -2,7 +2,7 @@
 """NumPy arrays on the GPU with nothing but the driver, so that tests need neither torch nor CuPy.
 
 In: an array of any strides. Out: an object that any library reads by `__cuda_array_interface__`, and its memory
-back. Next: the tests of this folder, and `sanitized`, whose reports would otherwise be full of torch's own.
+back.
 """
 
 from __future__ import annotations

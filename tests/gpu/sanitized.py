@@ -2,7 +2,7 @@
 """A program for compute-sanitizer: examples on device memory that the driver gave, with no other library.
 
 In: names of examples, or `out-of-bounds`, which is wrong on purpose. Out: nothing; a result that is not the
-reference's is a failure. Next: test_sanitizer.
+reference's is a failure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Compiled functions on a real GPU: what they take, where and on which stream they run, what they refuse.
 
 In: torch's tensors and streams, CuPy's and JAX's arrays, addresses. Out: results, and the words of failures.
-Next: test_graphs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What torch says that each example gives: the same work written with torch's operators, on any device.
 
 In: an example's arguments as tensors. Out: what each output should be. One function per example, named as it;
-`reference_of` finds it. Next: test_against_torch on a GPU, tests/examples/test_torch_references on the CPU.
+`reference_of` finds it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def scale(a: weft.Tensor, factor: weft.Constexpr):
 
 
 def check(factor: float) -> None:
-    """One specialisation, compiled and run."""
+    """One specialization, compiled and run."""
     a = np.ones(32, np.float32)
     scale(a, factor)
     if not (a == np.float32(factor)).all():

@@ -2,7 +2,7 @@
 """Runs a program by weft and by the reference, and says where they differ.
 
 In: a `Program`. Out: nothing, or a `Difference`. weft runs it at two levels of optimisation, with one thread and with
-several; `assemble` compiles it for a GPU, as far as the assembler. Next: shrink.
+several; `assemble` compiles it for a GPU, as far as the assembler.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Random expressions of a given element type, as text.
 
 In: a generator of random numbers and what names are in scope. Out: text whose value has exactly the type asked for,
-by the rules of docs/language.md. Next: programs.
+by the rules of docs/language.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The reference's functions of one thread: what is exact of `weft.math`, builtins, conversions of bits.
 
 In: `Value`s and literals. Out: `Value`s. Functions that are only near the exact value are not here:
-tools/sweep_math.py measures those. Next: machine.
+tools/sweep_math.py measures those.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The reference's machine: Python runs the program's own text, thread by thread, in a namespace that stands for weft.
 
 In: source text and arguments. Out: arrays, changed in place. What waits for other threads becomes a `yield`, and
-`_Block` answers it when all who take part are there. Next: generate.
+`_Block` answers it when all who take part are there.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The reference's arrays: elements, who touched them, and atomics on them.
 
 In: reads and writes of threads. Out: `Value`s; `UnspecifiedError` for an index out of range, an element that nobody
-wrote, and two threads that meet at one element without a barrier between them. Next: machine.
+wrote, and two threads that meet at one element without a barrier between them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Random programs: helpers, kernels and a host function that launches them, with their arguments.
 
 In: a seed. Out: a `Program`, whose meaning the documentation defines: indices are in range, loops end, and threads
-meet only at barriers. Next: compare.
+meet only at barriers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Makes a failing program small: statements go, then parts of expressions, as long as it fails in the same way.
 
 In: a `Program` and a question about programs. Out: the smallest program found. The syntax tree is Python's.
-Next: `__main__`.
 """
 
 from __future__ import annotations

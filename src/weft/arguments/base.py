@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all argument kinds share; the facts that one function's arguments state together; names of places for messages.
 
-In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`. Next: one file per kind.
+In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The argument kind `Constexpr`: a value that is fixed when the function is compiled.
 
 In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value. Out: `ConstantKind`, which is
-part of the key and has no place in the compiled function's call. Next: signature.
+part of the key and has no place in the compiled function's call.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The argument kind of containers: tuples, named tuples, frozen dataclasses, nested as deeply as one likes.
 
 In: `tuple[...]` or a class as an annotation, a tuple, list or instance as an example. Out: `ContainerKind`: a
-class and the kind of each item. Compile-time fields belong to the kind and are not passed. Next: signature.
+class and the kind of each item. Compile-time fields belong to the kind and are not passed.
 """
 
 from __future__ import annotations

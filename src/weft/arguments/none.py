@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The argument kind `None`: a function compiled with None accepts only None there.
 
-In: None as an example or annotation. Out: `NoneKind`. Next: constant.
+In: None as an example or annotation. Out: `NoneKind`.
 """
 
 from __future__ import annotations

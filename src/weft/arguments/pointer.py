@@ -2,7 +2,7 @@
 """The argument kind of bare addresses: elements of one type, as many as the caller says there are.
 
 In: `weft.Pointer[dtype]` as an annotation or stand-in. Out: `PointerKind`; kernels index it as a tensor of one
-dimension that has no end. Next: shape.
+dimension that has no end.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Classes with named fields: named tuples and frozen dataclasses, and which of their fields are compile-time.
 
 In: a class. Out: `Record`: its fields in order with their annotations. The marshaller asks here when it first
-meets an instance. Next: container.
+meets an instance.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Users' own classes as arguments: `weft.register_argument`.
 
 In: a class and a function that gives what is passed in place of an instance. Out: the value that the other kinds look
-at. The marshaller keeps the table, so that every path asks the same one. Next: signature.
+at. The marshaller keeps the table, so that every path asks the same one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
 
     This holds for examples of `weft.compile`, for direct calls, for calls of compiled functions and inside
     containers. Functions see what the adapter gives: a tensor, a number, a tuple, a named tuple or a frozen
-    dataclass of these, which then has a kind and a specialisation of its own. The adapter is called once or
+    dataclass of these, which then has a kind and a specialization of its own. The adapter is called once or
     more per call, and should be quick and without effects.
 
     Args:

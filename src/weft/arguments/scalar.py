@@ -2,7 +2,7 @@
 """The argument kind of numbers: one per element type.
 
 In: a dtype (or `int`, `float`, `bool`) as an annotation, a Python number or a NumPy scalar. Out: `ScalarKind`;
-the value itself is never part of it. Next: stream.
+the value itself is never part of it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The argument kind of shapes: a tuple of sizes that can share symbols with the shapes of tensors.
 
 In: `weft.Shape[...]` as an annotation or stand-in, a tuple of ints as an example. Out: `ShapeKind`. Inside, it is a
-tuple of integers. Next: container.
+tuple of integers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The argument kinds of streams: one that the caller passes, and the environment's own.
 
 In: `weft.Stream`, an object with `__cuda_stream__` or `cuda_stream`, `weft.environment_stream()`.
-Out: `StreamKind`, `EnvironmentStreamKind`. Next: none.
+Out: `StreamKind`, `EnvironmentStreamKind`.
 """
 
 from __future__ import annotations

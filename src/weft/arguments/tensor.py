@@ -2,7 +2,7 @@
 """The argument kind of tensors: what compiled code relies on, and its wrapper checks.
 
 In: a `TensorSpec` (annotation or fake) and an example tensor. Out: `TensorKind`: dtype, dims, layout, strides,
-alignment, device. Next: scalar.
+alignment, device.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What users say about a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and what an example shows.
 
 In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, in which what is not said is
-None. Next: tensor.
+None.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What a backend is: a target as data, a list of stages, and `compile`.
 
 In: nothing. Out: the protocol that the compiler uses, and the runner of stages. Another package offers its own
-through the entry point `weft.backends`. Next: registry.
+through the entry point `weft.backends`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The machine that this process runs on, and what every backend prints into its host object.
 
 In: LLVM's view of the CPU; func.func and ffi.func. Out: a `Target` for printing, LLVM's machine for emission, the
-table of what stands at the top of a host module. Next: base.
+table of what stands at the top of a host module.
 """
 
 from __future__ import annotations

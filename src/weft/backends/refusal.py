@@ -2,7 +2,6 @@
 """Operations that a backend does not have, refused by name before anything is printed.
 
 In: kernels, a backend's table `UNSUPPORTED`. Out: nothing, or an error with the place in the user's source.
-Next: the backends' stages.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Which backends there are, by name.
 
 In: a name. Out: a backend: of the table here, or of another package that names one under the entry point
-`weft.backends`. Nothing registers itself by being imported. Next: cpu.backend, cuda.backend.
+`weft.backends`. Nothing registers itself by being imported.
 """
 
 from __future__ import annotations

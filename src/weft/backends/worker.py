@@ -3,7 +3,7 @@
 
 Python runs the handlers of signals on the main thread only. llvmlite's objects dispose of what they own line by line,
 and an exception between two lines disposes of it twice. So LLVM runs elsewhere, and what a handler raises ends the
-wait for it. Next: codegen.llvm.lock.
+wait for it.
 """
 
 from __future__ import annotations

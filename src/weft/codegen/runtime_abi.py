@@ -2,7 +2,7 @@
 """Where things lie in the structures of native/include/weft/runtime_table.h.
 
 In: the rows of the runtime table, from the extension. Out: offsets and function types for generated code.
-A test compares each offset with the header. Next: host_function.
+A test compares each offset with the header.
 """
 
 from __future__ import annotations

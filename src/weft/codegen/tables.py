@@ -2,7 +2,7 @@
 """The rows that every target shares, in one table.
 
 In: the tables of this room. Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
-backend builds its own from these with `|`. Next: the backends.
+backend builds its own from these with `|`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What a compilation leaves behind: each stage's text and time, kept small, written out when asked.
 
 In: stages as they run. Out: texts by stage name (compressed in memory), files in the dump directory, a table
-of times. Next: pipeline.
+of times.
 """
 
 from __future__ import annotations

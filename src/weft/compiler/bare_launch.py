@@ -2,7 +2,7 @@
 """`kernel[grid, block](args)`: a launch without a host function of the user's.
 
 In: a kernel, a grid and a block. Out: a callable. It writes the obvious host function, with the kernel's own
-parameters and annotations, and lets the main path compile it. Next: pipeline.
+parameters and annotations, and lets the main path compile it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
-from weft.runtime.specialisations import identifier, make_binder
+from weft.runtime.specializations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames
 
 if TYPE_CHECKING:

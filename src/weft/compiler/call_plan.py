@@ -2,7 +2,7 @@
 """What the marshaller must know of a function, from its signature.
 
 In: a signature and what the trace found out. Out: a `_native.CallPlan`: names, defaults and masks as plain
-data, so that calling needs nothing of the compiler. Next: runtime.compiled_function.
+data, so that calling needs nothing of the compiler.
 """
 
 from __future__ import annotations

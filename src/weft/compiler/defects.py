@@ -2,7 +2,7 @@
 """A defect of weft itself, whatever stage it is in, reaches users as one error.
 
 In: the stages of the main path, in `with` blocks. Out: `InternalCompilerError` with the stage, the function's place
-and how to report it, for whatever is neither an error of weft's own nor the user's. Next: pipeline.
+and how to report it, for whatever is neither an error of weft's own nor the user's.
 """
 
 from __future__ import annotations

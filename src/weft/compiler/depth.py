@@ -3,7 +3,7 @@
 
 In: nothing. Out: a context in which Python recurses further than by default, as far as the thread's stack goes. The
 limit is the interpreter's own, so it is set once for all functions that are being compiled, and given back after the
-last. Next: nothing.
+last.
 """
 
 from __future__ import annotations

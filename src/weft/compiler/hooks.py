@@ -2,7 +2,7 @@
 """Post-compile hooks: functions of users that look at the module after the passes, and may change it.
 
 In: the functions. Out: the module as they leave it, verified after each; what cannot be compiled of a module that
-they changed is an error about them and not about weft. Next: pipeline.
+they changed is an error about them and not about weft.
 """
 
 from __future__ import annotations

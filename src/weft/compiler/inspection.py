@@ -2,7 +2,7 @@
 """Looking inside a compiled function, whatever options it was compiled with.
 
 In: the compressed texts that the compilation kept. Out: IR, LLVM, PTX, cubin, SASS: those of what was compiled,
-also when a global has changed since. Next: runtime.
+also when a global has changed since.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A list of numbers that was meant as a tensor: compiled code takes it for a tuple, and says so far from the call.
 
-In: the parameters and the examples, around the trace. Out: the trace's error as one about the argument. Next:
-pipeline.
+In: the parameters and the examples, around the trace. Out: the trace's error as one about the argument.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Shows the log where the environment asks for it, and warns once of variables that mean nothing.
 
 In: `config.log`, and the names of the environment. Out: a handler of the logger `weft`, added once, unless the
-program has its own. Importing weft does nothing of this. Next: pipeline, which comes here first.
+program has its own. Importing weft does nothing of this.
 """
 
 from __future__ import annotations

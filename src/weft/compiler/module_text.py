@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A module as text, a quarter quicker than by `str`: every compilation keeps one.
 
-In: a module. Out: the very text that `str` gives. Next: artifacts.
+In: a module. Out: the very text that `str` gives.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The two forms in which options are given: a string, and objects in brackets.
 
 In: ``"--enable-tvm-ffi --opt-level 2"``, or ``weft.EnableTVMFFI`` and its like. Out: `CompileOptions`. Anything unknown
-is an error that lists what there is. Next: pipeline.
+is an error that lists what there is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Compile options: one class each, in one table; what they set is `CompileOptions`.
 
 In: a value, checked: anything of the wrong type or out of range is an error that says what is allowed. Out: the
-value as the compiler reads it. Next: option_forms.
+value as the compiler reads it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The main path: a Python function in, a compiled function out. Read this file first.
 
 In: a function of ``@weft.jit``, example arguments or a signature, options. Out: a callable over a code image.
-Each line of `compile_function` is a stage; its room is named in the import. Next: frontend.source.
+Each line of `compile_function` is a stage; its room is named in the import.
 """
 
 from __future__ import annotations

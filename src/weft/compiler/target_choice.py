@@ -2,7 +2,7 @@
 """Where a function will run: the backend and the architecture.
 
 In: the devices of the tensor arguments, the options, the driver's devices. Out: one `TargetChoice`, or an error
-that names the arguments that disagree. Next: pipeline.
+that names the arguments that disagree.
 """
 
 from __future__ import annotations

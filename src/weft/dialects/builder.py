@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one piece of mutable state of a trace: where operations go and which source line they come from.
 
-In: operations. Out: the same, inserted and located; constants once per function. Next: language.
+In: operations. Out: the same, inserted and located; constants once per function.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The user's names and texts in printed IR.
 
 In: a value and the variable that it is assigned to; a text. Out: the value's name, where the IR can print it; an
-attribute that it can always print. Next: loop.
+attribute that it can always print.
 """
 
 from __future__ import annotations

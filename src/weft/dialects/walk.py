@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All operations in an operation, without recursion: `if`s a thousand levels deep take no longer than flat ones.
 
-In: an operation, or a block. Out: it and what is nested in it, in the order of the text. Next: nothing.
+In: an operation, or a block. Out: it and what is nested in it, in the order of the text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The bridge to the CUDA driver: binaries, launches, devices, memory, streams.
 
 In: cubins, arguments, sizes. Out: loaded kernels and launches; `weft.CudaError` where the driver refuses.
-Importing it opens nothing, and imports a module only when one of its names is asked for. Next: runtime.
+Importing it opens nothing, and imports a module only when one of its names is asked for.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Kernels loaded by hand: from a cubin, fatbin or PTX to a handle that `launch` takes.
 
 In: bytes, a kernel's name, a device. Out: handles and resources; occupancy.
-Next: signature, launch.
 """
 
 from __future__ import annotations

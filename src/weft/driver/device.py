@@ -2,7 +2,6 @@
 """Devices: how many there are, what they can do, which one is current, waiting for them.
 
 In: ordinals, or anything that names a CUDA device. Out: numbers with their units.
-Next: binaries, whose kernels run on them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Launching a loaded kernel: in the order of Triton's bridge, or with any launch attributes.
 
 In: a function handle, sizes, Python arguments, hooks. Out: the kernel queued on a stream.
-Next: launcher, which remembers what does not change between launches.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Launch attributes: one class each, with the driver's number, its value as bytes and its limits.
 
 In: numbers that a user typed. Out: (id, at most 64 bytes), which the launch passes on as they are.
-A new attribute is a class here and a line in LAUNCH_ATTRIBUTES. Next: launch.
+A new attribute is a class here and a line in LAUNCH_ATTRIBUTES.
 """
 
 from __future__ import annotations

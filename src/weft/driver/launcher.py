@@ -2,7 +2,6 @@
 """A kernel's launcher: what does not change between launches, computed once.
 
 In: a signature and the kernel's metadata. Out: an object that is called for each launch.
-Next: runtime, or the user's own dispatch.
 """
 
 from __future__ import annotations

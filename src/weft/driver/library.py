@@ -2,7 +2,6 @@
 """Which libcuda, and whether it can be used.
 
 In: the configuration. Out: the extension told where the driver is; the driver opened when something needs it.
-Next: devices, binaries and launches, which all begin here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Memory: tensors of our own, and who allocates the scratch memory of launches.
 
 In: shapes, sizes; the user's allocators. Out: tensors with DLPack; what native launches ask for scratch.
-Next: launches.
 """
 
 from __future__ import annotations

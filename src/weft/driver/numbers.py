@@ -2,7 +2,7 @@
 """Numbers that a caller gives to the bridge: sizes, addresses, ordinals.
 
 In: ints of Python, NumPy, or any class with `__index__`. Out: Python's own, within what is allowed; an error
-names the parameter and what was received. Next: devices, binaries, launches, descriptors.
+names the parameter and what was received.
 """
 
 from __future__ import annotations

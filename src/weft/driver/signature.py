@@ -2,7 +2,7 @@
 """Kernel signatures for `launch`: which arguments are passed, and as what.
 
 In: type names, such as ``("*fp32", "i32", "constexpr", ("i32", "fp16"))``. Out: annotations that say what is
-dropped or flattened, and metadata that chooses an extractor per parameter. Next: launch.
+dropped or flattened, and metadata that chooses an extractor per parameter.
 """
 
 from __future__ import annotations

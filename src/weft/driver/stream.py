@@ -2,7 +2,6 @@
 """Streams of any library as CUDA handles.
 
 In: None, an int, or an object of torch, CuPy, cuda.core or anything with `__cuda_stream__`. Out: a CUstream.
-Next: launch.
 """
 
 from __future__ import annotations

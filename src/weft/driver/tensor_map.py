@@ -2,7 +2,7 @@
 """TMA descriptors: a tensor in global memory and the box that the copy engine moves at once.
 
 In: an address, shape and strides as Python and C order them (slowest first). Out: a descriptor that kernels
-receive by value, encoded again only when something changed. Next: launch, which passes it as `nvTmaDesc`.
+receive by value, encoded again only when something changed.
 """
 
 from __future__ import annotations

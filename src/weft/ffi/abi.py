@@ -2,7 +2,7 @@
 """The TVM-FFI ABI as numbers: type indices, where the fields of its structures are, the C functions used.
 
 In: nothing. Out: plain tables, which a test compares with the header that apache-tvm-ffi ships. The extension includes
-that header itself; these are for Python code that reads memory of the ABI. Next: any.
+that header itself; these are for Python code that reads memory of the ABI.
 """
 
 from __future__ import annotations

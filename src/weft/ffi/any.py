@@ -2,7 +2,6 @@
 """Values of the ABI with their ownership in sight: `Any` owns, `AnyView` borrows.
 
 In: Python values, or a TVMFFIAny in memory. Out: the value moved out (`take`) or shared (`copy`).
-Next: object.
 """
 
 from __future__ import annotations

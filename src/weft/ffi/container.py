@@ -2,7 +2,7 @@
 """Containers of the ABI as Python's own kinds: `Array` and `Map` cannot be changed, `List` and `Dict` can.
 
 In: sequences and mappings of any values. Out: objects that other languages share. Calls take tuples, lists and dicts
-as they are; these classes are for containers that must stay objects. Next: module.
+as they are; these classes are for containers that must stay objects.
 """
 
 from __future__ import annotations

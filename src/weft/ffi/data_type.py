@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types as values of the ABI: any DLPack triple, also those that no kernel of weft computes with.
 
-In: a name, a triple, or a dtype of weft, NumPy, torch or tvm_ffi. Out: a triple. Next: error.
+In: a name, a triple, or a dtype of weft, NumPy, torch or tvm_ffi. Out: a triple.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices as values of the ABI: a DLPack device type and an index.
 
-In: a text such as `cuda:1`, a pair of numbers, or a device of another library. Out: a pair. Next: data_type.
+In: a text such as `cuda:1`, a pair of numbers, or a device of another library. Out: a pair.
 """
 
 from __future__ import annotations

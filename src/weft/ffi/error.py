@@ -2,7 +2,7 @@
 """Errors of the ABI and exceptions of Python, in both directions.
 
 In: an exception, or an error that foreign code raised. Out: the other. An exception that went through foreign code
-comes back as the same object. Next: object.
+comes back as the same object.
 """
 
 from __future__ import annotations

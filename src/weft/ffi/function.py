@@ -2,7 +2,7 @@
 """Functions of the ABI: calling them, and being called.
 
 In: addresses of C functions, Python callables. Out: one callable type, which other languages take as a TVMFFIFunction.
-Calls never come through this file. Next: error.
+Calls never come through this file.
 """
 
 from __future__ import annotations

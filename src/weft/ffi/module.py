@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared libraries with functions of the ABI: loaded, asked for functions, kept.
 
-In: a path. Out: a module; its functions are attributes. Next: stream.
+In: a path. Out: a module; its functions are attributes.
 """
 
 from __future__ import annotations

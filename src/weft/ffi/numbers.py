@@ -2,7 +2,7 @@
 """Values of the ABI that are a few small numbers.
 
 They look like the tuple of these but are not one: other bindings take tuples for arrays, and ask other classes what
-they stand for. In: ints. Out: the base of `Device` and `DataType`. Next: device.
+they stand for. In: ints. Out: the base of `Device` and `DataType`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Objects of the ABI: a handle with one reference, given back when the wrapper goes.
 
 In: an address and whose reference it is. Out: a wrapper whose attributes are the fields and methods that its type has
-registered, in the class of its type; descriptions of types; new objects. Next: function.
+registered, in the class of its type; descriptions of types; new objects.
 """
 
 from __future__ import annotations

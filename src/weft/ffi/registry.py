@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Global functions by name: one table with C++ programs and the tvm_ffi package.
 
-In: names, callables. Out: functions. Next: module.
+In: names, callables. Out: functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes: tuples of dims that cross the ABI as `ffi.Shape` and not as an array of ints.
 
-In: dims. Out: a tuple. Next: string.
+In: dims. Out: a tuple.
 """
 
 from __future__ import annotations

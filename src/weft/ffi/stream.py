@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream that calls run on where nothing else says one, per device and thread.
 
-In: a stream of any library. Out: calls made inside the block run on it. Next: object.
+In: a stream of any library. Out: calls made inside the block run on it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Texts and bytes that are encoded once and passed many times.
 
 In: str and bytes; every call takes those as they are. Out: values that need no encoding; up to seven bytes are held in
-the value itself, more in an object. Next: shape.
+the value itself, more in an object.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 `Tensor` is a counted object (type index 70), `TensorView` a DLTensor* (7).
 
-In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays again. Next: registry.
+In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays again.
 """
 
 from __future__ import annotations

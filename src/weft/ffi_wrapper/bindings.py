@@ -2,7 +2,7 @@
 """Symbolic dimensions of a wrapper.
 
 The first mention of `n` gives it a value; every later one becomes a check against that.
-In: sizes of a signature. Out: the operation that binds or checks. Next: decode.
+In: sizes of a signature. Out: the operation that binds or checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The body of a wrapper while it is written: its block, the symbols that have a value, the device.
 
-In: operations and names. Out: the block. Next: bindings.
+In: operations and names. Out: the block.
 """
 
 from __future__ import annotations

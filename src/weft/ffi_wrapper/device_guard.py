@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call of the host function: on which stream and device it runs.
 
-In: decoded arguments. Out: `ffi.device_guard` and the host function's results. Next: wrapper.
+In: decoded arguments. Out: `ffi.device_guard` and the host function's results.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Writes the wrapper of a host function: count, arguments, stream, device, call, result, in that order.
 
 In: the module with the host function, its signature. Out: `ffi.func @__tvm_ffi_<name>` in that module.
-Next: decode, one file per argument kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parts of a trace share: the session, the function that IR goes to, the call that is being inlined.
 
-In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations. Next: joins.
+In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the names of a traced function mean: its variables, then those around it, then Python's.
 
-In: assignments and reads. Out: values, or the error that says where a name got lost. Next: context.
+In: assignments and reads. Out: values, or the error that says where a name got lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers that hold staged values: tuples, named tuples, lists, dicts, frozen dataclasses.
 
-In: a value. Out: its leaves and how to build the same container around others. Next: joins.
+In: a value. Out: its leaves and how to build the same container around others.
 """
 
 from __future__ import annotations

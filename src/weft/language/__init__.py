@@ -2,7 +2,7 @@
 """The table of every name that a kernel can use, and which family of operations it belongs to.
 
 In: a name such as ``"thread_idx"`` or ``"math.exp"``. Out: a `LanguageName`, which loads nothing, or, for the
-front end, the object that it stands for. Next: operation, then one file per family.
+front end, the object that it stands for.
 """
 
 from __future__ import annotations

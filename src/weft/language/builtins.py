@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's builtins on staged values: ``abs min max divmod pow round len range int float bool``.
 
-In: staged and compile-time values. Out: what Python would compute, in weft's types. Next: the front end.
+In: staged and compile-time values. Out: what Python would compute, in weft's types.
 """
 
 from __future__ import annotations

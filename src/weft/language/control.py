@@ -2,7 +2,6 @@
 """Ranges, choices and checks: ``static_range``, ``ceil_div``, ``select``, ``static_assert``.
 
 In: compile-time and staged values. Out: the same, and `StagedRange`, which the front end makes loops of.
-Next: debug.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Looking inside a running kernel: ``printf`` and ``assert``.
 
 In: a C format string known at compile time with its arguments; a condition and its text. Out: `simt.printf`,
-`simt.assert`. Next: builtins.
+`simt.assert`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What the decorators make of a user's function, as far as the front end needs to know it.
 
 In: a Python function and the decorator's arguments. Out: objects that a traced function can meet among its
-globals. The api room subclasses them; nothing here imports the compiler. Next: the families of operations.
+globals. The api room subclasses them; nothing here imports the compiler.
 """
 
 from __future__ import annotations

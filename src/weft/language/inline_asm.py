@@ -2,7 +2,6 @@
 """``inline_ptx``: instructions of the GPU that weft has no name for.
 
 In: PTX with places ``$0``, ``$1``, …; scalars, constants and tensors. Out: scalars of the types asked for.
-Next: math.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which IR type stands for which weft type.
 
-In: a `DType`, a tensor's facts, an argument kind of a signature. Out: the xDSL attribute. Next: promotion.
+In: a `DType`, a tensor's facts, an argument kind of a signature. Out: the xDSL attribute.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """`@operation`: what makes a function of a family a name of the kernel language.
 
 In: a function whose first parameter is the Builder. Out: an `Operation`, which users call without a builder
-and the front end emits. Next: the families.
+and the front end emits.
 """
 
 from __future__ import annotations

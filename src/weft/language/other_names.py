@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CUDA C++, numba and Triton call what weft has under another name, for the hints of errors.
 
-In: a name that weft does not know. Out: the one that was meant. Next: nothing.
+In: a name that weft does not know. Out: the one that was meant.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The text of files as it was when functions of theirs were decorated: what is edited later changes nothing.
 
 In: a function. Out: its file's lines. Decorating costs a look at the file's time; it is read once for all functions
-that it defines, and decoded when one of them is compiled. Next: functions, frontend.source.
+that it defines, and decoded when one of them is compiled.
 """
 
 from __future__ import annotations

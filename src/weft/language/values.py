@@ -2,7 +2,7 @@
 """Staged values: what a variable of a traced function holds when it is only known at run time.
 
 In: an SSA value of the IR and what weft knows of its type. Out: `Scalar`, `Tensor`, `Stream`. All other Python
-objects are compile-time values. Next: ir_types, promotion.
+objects are compile-time values.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Which arguments of the host function the kernels may write through.
 
 In: a traced module. Out: the host function with `weft.written_arguments`, the numbers of these arguments; read-only
-memory is refused for them alone. Next: lay_out_shared_memory.
+memory is refused for them alone.
 """
 
 from __future__ import annotations

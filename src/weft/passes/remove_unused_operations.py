@@ -2,7 +2,7 @@
 """Removes what a trace leaves over at the top of each function: operations without effect that nothing uses.
 
 In: a traced module. Out: the same without constants, dims and arrays that only discarded attempts used, so that no
-shared memory is laid out and no parameter is passed for them. Next: find_written_arguments.
+shared memory is laid out and no parameter is passed for them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The profiler's host side: buffers of records in, tables and timelines out.
 
 Knows where each public name lives and imports nothing until one is asked for, as `weft` itself. The names
-that kernels use are `LanguageName`s. Next: decode, perfetto.
+that kernels use are `LanguageName`s.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Buffers that kernels with `Profiler` record into: making them ready for one launch, and reading them back.
 
 In: a number of words and a device. Out: memory with a prologue that no other memory has, so that a kernel
-never writes into what is none. Device memory is weft's own, so that no other library is needed. Next: lane.
+never writes into what is none. Device memory is weft's own, so that no other library is needed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@
 """What measuring costs: the clock's step, the price of a record, and how much slower markers make a program.
 
 In: a device, or two functions. Out: numbers in nanoseconds, for `Trace.cost_ns` and for doubting results.
-Next: trace.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 A launch of a kernel with a `Profiler` asks the runtime for memory, and the runtime asks the active capture; each
 launch has its own, also in a loop of one host function. Every launch, with markers or without, is told to the
-capture just before and after it. In: launches. Out: a `Trace`. Next: trace.
+capture just before and after it. In: launches. Out: a `Trace`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers in the `lane` format, which `Profiler` writes: decoding.
 
-In: a u64 buffer. Out: a `Recording` on one clock for all lanes, with what was lost. Next: spans.
+In: a u64 buffer. Out: a `Recording` on one clock for all lanes, with what was lost.
 """
 
 from __future__ import annotations

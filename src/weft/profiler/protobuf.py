@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The little of protobuf's wire format that a trace needs, for single fields and for whole columns.
 
-In: field numbers and values. Out: bytes. Next: perfetto.
+In: field numbers and values. Out: bytes.
 """
 
 from __future__ import annotations

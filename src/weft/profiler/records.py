@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoded records: one NumPy row each, whatever the wire format was; and what was wrong with the buffer.
 
-In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill. Next: tirx, lane, spans.
+In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill.
 """
 
 from __future__ import annotations

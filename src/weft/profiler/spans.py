@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts and ends matched to spans, without a Python loop over records.
 
-In: a `Recording`. Out: rows of `SPAN`, and sentences about ends and starts that match nothing. Next: timeline,
-summary.
+In: a `Recording`. Out: rows of `SPAN`, and sentences about ends and starts that match nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text that `Trace.summary` shows: one table per launch.
 
-In: launches. Out: lines. Next: nothing; this is for eyes.
+In: launches. Out: lines.
 """
 
 from __future__ import annotations

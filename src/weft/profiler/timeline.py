@@ -2,7 +2,7 @@
 """A timeline as viewers draw it: a tree of tracks, and events on them. No format of a file yet.
 
 In: recordings, and spans of the host. Out: `Timeline`, in which the slices of one track always nest: what
-crosses gets a row of its own, since viewers drop or cut such slices. Next: perfetto, chrome.
+crosses gets a row of its own, since viewers drop or cut such slices.
 """
 
 from __future__ import annotations

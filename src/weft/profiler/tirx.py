@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers in the `tirx` format, which `CudaProfiler` writes: decoding, and TIRx's export function.
 
-In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wrong with the buffer. Next: spans.
+In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wrong with the buffer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Trace`: several launches and the program around them, and every way to look at them.
 
-In: recordings. Out: a table, spans, files for viewers, a picture. Next: summary, perfetto, chrome, plot.
+In: recordings. Out: a table, spans, files for viewers, a picture.
 """
 
 from __future__ import annotations

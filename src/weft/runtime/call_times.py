@@ -2,7 +2,7 @@
 """How long the first call of a compiled function took, which no compilation can know: kernels are loaded by it.
 
 In: a code image, and the seconds of the first call that succeeded. Out: a table on the standard error stream,
-in the form of the compiler's own. Next: compiled_function.
+in the form of the compiler's own.
 """
 
 from __future__ import annotations

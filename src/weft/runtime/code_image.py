@@ -2,7 +2,7 @@
 """Object code becomes callable: linked into this process, with its state.
 
 In: an `ObjectCode`, a loader of objects (LLJIT at first), a load policy. Out: a `_native.CodeImage`, which owns code,
-state and libraries, and lives as long as any function made of it. Next: compiled_function.
+state and libraries, and lives as long as any function made of it.
 """
 
 from __future__ import annotations

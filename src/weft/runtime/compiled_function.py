@@ -2,7 +2,7 @@
 """What `compile` returns: a native callable, and everything that can be asked of it.
 
 In: a code image, a signature, an executor, what inspection needs. Out: a `_native.Function` whose attributes
-are those of `CompiledDetails`. Calls never come through this file. Next: code_image, executor.
+are those of `CompiledDetails`. Calls never come through this file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from weft.runtime.executor.base import Executor
     from weft.runtime.object_code import KernelInfo, Remark
-    from weft.runtime.specialisations import Captured
+    from weft.runtime.specializations import Captured
 
 
 class InspectionProtocol(Protocol):

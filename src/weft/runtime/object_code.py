@@ -2,7 +2,7 @@
 """What a compilation yields, as plain data that a cache can store.
 
 In: bytes of the host object and of the device code, what is known of each kernel. Out: `ObjectCode`.
-Nothing here refers to the process that made it. Next: code_image.
+Nothing here refers to the process that made it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of devices: `cpu`, `cuda`, `cuda:1`, and those that only appear in messages.
 
-In: a DLPack device type and index, or a text. Out: the other. Next: ffi.
+In: a DLPack device type and index, or a text. Out: the other.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Symbolic dimensions: a name, what it is divisible by, and how wide it is.
 
 In: `weft.sym(...)` or a name in an annotation. Out: `Dim`, compared by value; equal names are equal
-dimensions within one signature. Next: layout.
+dimensions within one signature.
 """
 
 from __future__ import annotations

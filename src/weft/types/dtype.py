@@ -2,7 +2,6 @@
 """Element types: name, kind, width in bits and the DLPack code.
 
 In: a name, a DLPack triple or a Python scalar type. Out: one `DType` object per type, compared by identity.
-Next: dims.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout classes: what compiled code assumes about a tensor's strides.
 
-In: a shape and strides in elements. Out: the narrowest class that holds them. Next: device.
+In: a shape and strides in elements. Out: the narrowest class that holds them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bits of the profiler's buffers, which kernels write and hosts read; nothing but numbers.
 
-In: nothing. Out: constants of the two wire formats, `tirx` and `lane`. Next: language.profiler, profiler.
+In: nothing. Out: constants of the two wire formats, `tirx` and `lane`.
 """
 
 from __future__ import annotations

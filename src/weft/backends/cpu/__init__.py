@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels on the CPU, with the meaning they have on a GPU.
 
-In: a module with kernels and a host function. Out: one object for this machine. Next: target.
+In: a module with kernels and a host function. Out: one object for this machine.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU backend: one object with kernels, host function and wrapper.
 
-In: a module. Out: `ObjectCode` without device code. Next: runtime.code_image.
+In: a module. Out: `ObjectCode` without device code.
 """
 
 from __future__ import annotations

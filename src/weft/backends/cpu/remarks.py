@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which way a kernel's threads run on the CPU, and because of which line, in the words of the language.
 
-In: simt.kernel. Out: a `Remark`. Next: backend.
+In: simt.kernel. Out: a `Remark`.
 """
 
 from __future__ import annotations

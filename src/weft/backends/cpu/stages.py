@@ -2,7 +2,7 @@
 """From a module to one object for this CPU: kernels are optimised, the host function and wrapper are not.
 
 In: a job. Out: object bytes. Host code is printed and parsed apart, linked to the optimised kernels, and emitted
-with them. Next: backend.
+with them.
 """
 
 from __future__ import annotations

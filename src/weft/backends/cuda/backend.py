@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CUDA backend: kernels become a cubin on a worker thread while the host object is built.
 
-In: a module. Out: `ObjectCode`, with what the assembler says about each kernel. Next: runtime.code_image.
+In: a module. Out: `ObjectCode`, with what the assembler says about each kernel.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What ptxas and nvJitLink say, read into data: resources of each kernel, warnings with their source line.
 
 In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Remark`. A warning's line in
-the PTX is traced to the user's file through `.loc`. Next: toolchain.
+the PTX is traced to the user's file through `.loc`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In: the name of a distribution and of a file. Out: the path in the newest release that is installed. A folder called
 `nvidia` beside a script, or anywhere else on the search path, that no distribution owns is not looked into.
-`importlib.metadata` would tell the same and takes 20 ms to import. Next: toolchain.
+`importlib.metadata` would tell the same and takes 20 ms to import.
 """
 
 from __future__ import annotations

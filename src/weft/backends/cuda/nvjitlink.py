@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """nvJitLink through ctypes: PTX to cubin inside this process; the GIL is free meanwhile.
 
-In: the library's path, PTX, options. Out: a cubin or an error text, and the log. Next: toolchain.
+In: the library's path, PTX, options. Out: a cubin or an error text, and the log.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """``-maxrregcount`` among the options for the assembler: it becomes each kernel's own limit in the PTX.
 
 The assembler ignores the option for a kernel whose block size is known, and weft tells it of every constant block.
-In: words for the assembler. Out: the limit, and the other words. Next: stages.
+In: words for the assembler. Out: the limit, and the other words.
 """
 
 from __future__ import annotations

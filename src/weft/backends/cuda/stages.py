@@ -2,7 +2,7 @@
 """From a module to a cubin and a host object: the kernels on a worker thread, the host code meanwhile.
 
 In: a job. Out: cubin with its log; host object. Text for kernels is printed before the thread starts, since the
-IR belongs to one thread. Next: backend.
+IR belongs to one thread.
 """
 
 from __future__ import annotations

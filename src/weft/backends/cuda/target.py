@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPU architectures that LLVM knows, each with the PTX version that its code is written in.
 
-In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine for emission. Next: lowering.
+In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine for emission.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """NVIDIA's tools: nvJitLink in this process or ptxas beside it for cubins, nvdisasm for SASS.
 
 In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for in the environment variables of
-`weft.config`, in NVIDIA's installed wheels, in PATH and in CUDA's usual place. Next: stages.
+`weft.config`, in NVIDIA's installed wheels, in PATH and in CUDA's usual place.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Source locations as LLVM debug metadata.
 
 In: an operation's location, the function it is printed into. Out: `!dbg !7` and the numbered metadata that
-it names. Lines of inlined helpers keep their chain of calls (`inlinedAt`). Next: module_printer.
+it names. Lines of inlined helpers keep their chain of calls (`inlinedAt`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """One LLVM function as it grows: instructions, basic blocks, SSA names, tensors.
 
 In: blocks of operations, each printed by the table of its module printer. Out: the function's text.
-This is what every row of a table works with. Next: integer, floating_point, control_flow, memory.
+This is what every row of a table works with.
 """
 
 from __future__ import annotations

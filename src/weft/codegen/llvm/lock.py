@@ -3,7 +3,7 @@
 
 llvmlite takes it in lines of Python, and disposes of its objects wherever the last reference goes, on the main thread
 too. Between two lines a signal's handler may run: one that compiles would wait for a lock that its own thread holds,
-and one that raises would leave it held for ever. So the lock is taken and given back in C. Next: optimize.
+and one that raises would leave it held for ever. So the lock is taken and given back in C.
 """
 
 from __future__ import annotations

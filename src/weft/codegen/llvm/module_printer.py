@@ -2,7 +2,7 @@
 """One LLVM module as it grows: functions, constants, library functions, metadata.
 
 In: operations that hold functions (kernels, the host function, the wrapper), printed by table. Out: LLVM text.
-Whatever a function needs besides its own lines is asked for here, and printed once. Next: function_printer.
+Whatever a function needs besides its own lines is asked for here, and printed once.
 """
 
 from __future__ import annotations

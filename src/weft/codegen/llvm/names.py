@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users wrote, in LLVM text: names of variables, parameters and functions; texts and paths.
 
-In: a name or text of any letters and any length. Out: a name or text that LLVM reads. Next: function_printer.
+In: a name or text of any letters and any length. Out: a name or text that LLVM reads.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Objects in memory become callable: linked against this process by LLVM's LLJIT.
 
 In: the bytes of a relocatable object, the symbols that are wanted. Out: their addresses, valid while the handle
-lives. Objects need libc and libm only, which the process has. Next: runtime.code_image.
+lives. Objects need libc and libm only, which the process has.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 
 In: LLVM text of weft's own printing. Out: object bytes or assembly text. Text that LLVM refuses is a defect of
 weft and reported as such; LLVM ends the process on what it cannot select, so printing has allow-lists.
-Next: object_loader.
 """
 
 from __future__ import annotations

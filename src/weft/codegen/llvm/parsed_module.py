@@ -4,7 +4,7 @@
 In: LLVM text. Out: a module in a context of its own, or in that of another module. LLVM deletes a context's modules
 with it; llvmlite's modules delete themselves too, and a module whose context is gone then ends the process. Python
 finalizes the two in either order: in a garbage collection, or where a signal's exception holds the frames of parsing.
-So modules here delete nothing. Next: optimize.
+So modules here delete nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What printing needs to know about a machine, as plain data.
 
-In: nothing. Out: `Target`, filled in once per backend. Next: module_printer.
+In: nothing. Out: `Target`, filled in once per backend.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """How types and constants are written in LLVM text.
 
 In: xDSL types and Python numbers. Out: `i32`, `float`, `0x3FF0000000000000`. Floats are written as bits,
-so that no digit is lost; those below 32 bits are integers that hold their bits. Next: function_printer.
+so that no digit is lost; those below 32 bits are integers that hold their bits.
 """
 
 from __future__ import annotations

@@ -2,5 +2,5 @@
 """weft's own device functions as LLVM text: the same for every target, without libdevice and libm.
 
 In: the name of a function. Out: an internal function that inlines everywhere and vectorises on the CPU. Only
-those that a module uses are printed. Next: library.
+those that a module uses are printed.
 """

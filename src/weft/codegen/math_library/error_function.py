@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """erf: a polynomial below 1, one minus the exponential of a polynomial above.
 
-In: a float. Out: at most 2 ulp off. Polynomials: tools/minimax.py. Next: library.
+In: a float. Out: at most 2 ulp off. Polynomials: tools/minimax.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """exp, exp2, expm1: x = n ln 2 + r with |r| ≤ ln 2 / 2, a polynomial in r, and a scaling by 2**n in two steps.
 
 In: a float. Out: at most 1.2 ulp off (expm1 2.5); overflow gives infinity, underflow is gradual. Polynomials:
-tools/minimax.py. Next: logarithm.
+tools/minimax.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sinh, cosh, tanh and their inverses, from exp, expm1 and log1p.
 
-In: a float. Out: at most 3 ulp off (cosh, tanh, asinh and atanh 2). Polynomials: tools/minimax.py. Next: power.
+In: a float. Out: at most 3 ulp off (cosh, tanh, asinh and atanh 2). Polynomials: tools/minimax.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """asin, acos, atan, atan2: polynomials on a short interval, reached by identities.
 
 In: floats. Out: at most 1.7 ulp off; outside [-1, 1] asin and acos give NaN. Polynomials: tools/minimax.py.
-Next: hyperbolic.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Every function of weft's library, in one table.
 
 In: the families. Out: `LIBRARY`, name → what prints it. A function is printed into a module when something
-in that module uses it. Next: formula.
+in that module uses it.
 """
 
 from __future__ import annotations

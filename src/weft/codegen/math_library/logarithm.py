@@ -2,7 +2,7 @@
 """log, log2, log10, log1p: x = 2**k m with m in [sqrt(1/2), sqrt(2)), and a polynomial in f = m - 1.
 
 In: a float. Out: at most 1.2 ulp off; 0 gives minus infinity, negative numbers NaN.
-Polynomials: tools/minimax.py. Next: trigonometric.
+Polynomials: tools/minimax.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """pow, cbrt, rsqrt.
 
 In: floats. Out: pow at most 1 ulp off, cbrt 1, rsqrt 2; all special values of C's pow. f32's pow computes in f64,
-f64's in pairs of doubles. Next: error_function.
+f64's in pairs of doubles.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """x modulo π/2, for any x: what sin, cos and tan begin with.
 
 In: a float. Out: r with |r| ≤ π/4 and the quadrant. Up to 2**16 (f64: 2**30) three constants are subtracted with
-fma; beyond, x is multiplied with as many bits of 2/π as it takes, in integers. Next: trigonometric.
+fma; beyond, x is multiplied with as many bits of 2/π as it takes, in integers.
 """
 
 from __future__ import annotations

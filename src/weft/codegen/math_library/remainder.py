@@ -2,7 +2,6 @@
 """Remainders and floor division of floats: exact for every quotient.
 
 In: two floats of one type. Out: C's fmod, Python's `//` and `%`; an infinite or zero divisor behaves as in C.
-Next: exponential.
 """
 
 from __future__ import annotations

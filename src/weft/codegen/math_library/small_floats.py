@@ -2,7 +2,7 @@
 """Conversions between float and the small formats f16, bf16, f8e4m3 and f8e5m2, in integer code.
 
 Rounding is to nearest even. The 8-bit formats are those of OCP OFP8 in its saturating mode, as the machines
-have it: what is too large, infinity too, becomes the largest finite value; NaN stays NaN. Next: remainder.
+have it: what is too large, infinity too, becomes the largest finite value; NaN stays NaN.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """sin, cos, tan: polynomials on |r| ≤ π/4, chosen by the quadrant.
 
 In: a float of any size. Out: at most 2 ulp off; infinity gives NaN. Polynomials: tools/minimax.py.
-Next: inverse_trigonometric.
 """
 
 from __future__ import annotations

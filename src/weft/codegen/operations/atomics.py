@@ -2,7 +2,7 @@
 """Atomic read-modify-write and compare-and-swap on tensors.
 
 In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw or cmpxchg with order and syncscope; a compare-and-swap
-loop where a type has no instruction (f16, bf16, 8-bit floats, bool). Next: mathematics.
+loop where a type has no instruction (f16, bf16, 8-bit floats, bool).
 """
 
 from __future__ import annotations

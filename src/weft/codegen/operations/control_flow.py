@@ -2,7 +2,7 @@
 """Structured control flow as basic blocks with phis.
 
 In: scf.if, scf.for, scf.while. Out: branches; no value goes through memory. A condition that is known while
-printing takes one side only. Next: memory.
+printing takes one side only.
 """
 
 from __future__ import annotations

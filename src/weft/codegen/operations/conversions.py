@@ -2,7 +2,7 @@
 """Conversions between number types, all exact where they can be and rounded to nearest even where not.
 
 In: arith's casts between floats and integers, of every width. Out: LLVM casts, or calls of the library where
-a machine has no instruction. Floats to integers saturate, NaN gives 0. Next: floating_point.
+a machine has no instruction. Floats to integers saturate, NaN gives 0.
 """
 
 from __future__ import annotations

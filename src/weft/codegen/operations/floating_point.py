@@ -2,7 +2,7 @@
 """Arithmetic and comparison of floats; small floats compute in float and round after each operation.
 
 In: arith's float operations, simt.floor_div and simt.floor_mod of floats. Out: LLVM instructions. Flags of fast
-mathematics come from the operation only. Next: mathematics.
+mathematics come from the operation only.
 """
 
 from __future__ import annotations

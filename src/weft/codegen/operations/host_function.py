@@ -2,7 +2,7 @@
 """The host function: scalar code and launches, as an internal function of the host object.
 
 In: func.func. Out: `internal i32 @f(ptr %frame, flattened arguments..., result pointers...)`, 0 for success.
-A tensor is its pointer, all its dims, all its strides (i64). The wrapper calls it. Next: launch.
+A tensor is its pointer, all its dims, all its strides (i64). The wrapper calls it.
 """
 
 from __future__ import annotations

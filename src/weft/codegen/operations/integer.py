@@ -2,7 +2,7 @@
 """Integer operations: arithmetic that wraps, division and shifts with every input defined.
 
 In: arith's integer operations, simt.floor_div and simt.floor_mod of integers. Out: LLVM instructions. Division
-by zero gives all bits set, its remainder the dividend; MIN / -1 wraps. Next: floating_point.
+by zero gives all bits set, its remainder the dividend; MIN / -1 wraps.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What a kernel receives, in order: per tensor the pointer, the dims and the strides that are used.
 
 In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's
-description. Unused parts are dropped. Next: host_function.
+description. Unused parts are dropped.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What launches on every target share: the `weft_launch` structure and the parameter buffer.
 
 In: simt.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
-backends add the call itself (backends/*/lowering/launch.py). Next: optimize.
+backends add the call itself (backends/*/lowering/launch.py).
 """
 
 from __future__ import annotations

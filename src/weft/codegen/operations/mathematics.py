@@ -2,7 +2,7 @@
 """The math dialect: what LLVM selects everywhere is an intrinsic, the rest is weft's own library.
 
 In: math's operations on floats. Out: intrinsics and calls of `math_library` functions. f16, bf16 and 8-bit
-floats compute in float. Next: math_library.
+floats compute in float.
 """
 
 from __future__ import annotations

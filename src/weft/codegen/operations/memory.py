@@ -2,7 +2,7 @@
 """Reading and writing tensors: addresses, loads, stores, dims, local arrays.
 
 In: simt.load, simt.store, simt.dim, simt.stride, simt.alloca. Out: LLVM memory instructions, aligned to the
-element. Nothing is ever marked noalias or invariant: users' tensors may overlap. Next: atomics.
+element. Nothing is ever marked noalias or invariant: users' tensors may overlap.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Parts of tensors, and several elements in one access.
 
 In: simt.view, simt.load_vector, simt.store_vector. Out: an address with the view's dims and strides, LLVM vectors,
-aligned to their size. Next: atomics.
+aligned to their size.
 """
 
 from __future__ import annotations

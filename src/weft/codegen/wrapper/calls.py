@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call inside a wrapper: stream, device, host function, and the way back.
 
-In: ffi.environment_stream, ffi.device_guard. Out: a `weft_call_frame` on the stack, the guarded call. Next: results.
+In: ffi.environment_stream, ffi.device_guard. Out: a `weft_call_frame` on the stack, the guarded call.
 """
 
 from __future__ import annotations

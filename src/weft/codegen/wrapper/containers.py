@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers and shapes of a wrapper.
 
-In: ffi.decode_array, ffi.decode_shape, ffi.as_dim. Out: pointers to items, sizes on the stack. Next: scalars.
+In: ffi.decode_array, ffi.decode_shape, ffi.as_dim. Out: pointers to items, sizes on the stack.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In: ffi.func. Out: `i32 @__tvm_ffi_<name>(ptr %handle, ptr %args, i32 %count, ptr %result)`. The state is `handle`;
 for a caller that has only the symbol it is `@weft_state`, which the loader fills. With a null `result` the arguments
-are checked and nothing is called. Next: backends.
+are checked and nothing is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wrapper function as it grows: its checks, its failing paths, what is known of its arguments.
 
-In: conditions and sentences. Out: branches with weights, constant failure sites. Next: tensors.
+In: conditions and sentences. Out: branches with weights, constant failure sites.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """What a wrapper returns: numbers, tuples, arguments.
 
 In: ffi.return. Out: the caller's TVMFFIAny filled, references owned by it; none is leaked where a step fails.
-Next: function.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Numbers, addresses, streams and None of a wrapper.
 
 In: the ffi operations that decode one of these. Out: the value, with kind and range checked. An int is taken for a
-float, a bool for an int; never the other way. Next: calls.
+float, a bool for an int; never the other way.
 """
 
 from __future__ import annotations

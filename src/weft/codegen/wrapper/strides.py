@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strides of a wrapper's tensors: null means contiguous, and what no element is reached by does not count.
 
-In: ffi operations on strides. Out: the strides (i64, in elements), compared as the signature asks. Next: scalars.
+In: ffi operations on strides. Out: the strides (i64, in elements), compared as the signature asks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of a wrapper: decoding, checks of kind, rank, dtype, device, alignment and dims.
 
-In: ffi operations on tensors. Out: loads from the DLTensor, compares, branches. Next: strides.
+In: ffi operations on tensors. Out: loads from the DLTensor, compares, branches.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The `ffi` dialect: the function with the TVM-FFI ABI, written as the contract that it checks.
 
 In: the families' operations, one per promise. Out: `FFI`, which a context loads. Every check that fails sets the
-error and ends the function; codegen expands the operations when it prints LLVM text. Next: context.
+error and ends the function; codegen expands the operations when it prints LLVM text.
 """
 
 from __future__ import annotations

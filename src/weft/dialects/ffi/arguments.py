@@ -2,7 +2,7 @@
 """Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one for each other kind.
 
 In: a position, among the arguments or in an array that is one, and a name. Out: the value, once its kind is known to
-be right. Next: checks.
+be right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call: `ffi.environment_stream`, `ffi.device_guard`.
 
-In: decoded arguments. Out: the host function's results. Next: context.
+In: decoded arguments. Out: the host function's results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises about a tensor: `ffi.check`, `ffi.bind_dim`, `ffi.check_dim`, the same for strides, layout, device.
 
-In: a decoded tensor. Out: the tensor as the host function takes it; symbols with their values. Next: call.
+In: a decoded tensor. Out: the tensor as the host function takes it; symbols with their values.
 """
 
 from __future__ import annotations

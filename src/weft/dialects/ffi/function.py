@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wrapper itself: `ffi.func`, `ffi.check_count`, `ffi.return`.
 
-In: a signature's text, the body. Out: a function of the TVM-FFI ABI. Next: arguments.
+In: a signature's text, the body. Out: a function of the TVM-FFI ABI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host function returns: a tree of numbers, arguments, tuples and None, as an attribute.
 
-In: what the trace found. Out: `weft.result` on the host function, and the property of `ffi.return`. Next: function.
+In: what the trace found. Out: `weft.result` on the host function, and the property of `ffi.return`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions that a user writes: `nvgpu.inline_ptx`.
 
-In: PTX with numbered places, scalars and tensors. Out: scalars. Next: debug.
+In: PTX with numbered places, scalars and tensors. Out: scalars.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Where threads wait for each other, and fences: `simt.barrier`, `simt.warp_barrier`, `simt.grid_barrier`.
 
 In: a mask or a predicate where there is one. Out: the combined predicate. Memory written before a barrier is
-seen after it by the threads that meet there. Next: warp.
+seen after it by the threads that meet there.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Output and checks inside a kernel: `simt.printf`, `simt.assert`.
 
 In: a C format string with its arguments, a condition with its text. Out: text on the process's standard
-output; an error that names file, line, block and thread. Next: scalar.
+output; an error that names file, line, block and thread.
 """
 
 from __future__ import annotations

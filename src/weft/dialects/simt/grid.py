@@ -2,7 +2,6 @@
 """Where a thread is: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`.
 
 In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast.
-Next: memory.
 """
 
 from __future__ import annotations

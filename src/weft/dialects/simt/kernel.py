@@ -2,7 +2,6 @@
 """Kernels and their launches: `simt.kernel`, `simt.return`, `simt.launch_ex`.
 
 In: a traced kernel body, a launch in a host function. Out: the operations that every backend starts from.
-Next: grid, memory.
 """
 
 from __future__ import annotations

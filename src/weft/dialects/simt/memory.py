@@ -2,7 +2,7 @@
 """Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, atomics.
 
 In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when
-LLVM text is printed, so that an access stays one operation that shows its shape. Next: debug.
+LLVM text is printed, so that an access stays one operation that shows its shape.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Scalar operations that arith and math lack: Python's floor division and remainder.
 
 In: two values of one type. Out: one. Integer division by zero is defined, since a target may trap on it:
-the quotient has all bits set, the remainder is the dividend (RISC-V's rule). Next: codegen prints them.
+the quotient has all bits set, the remainder is the dividend (RISC-V's rule).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Memory that the threads of a block share: `simt.shared`, `simt.dynamic_shared`.
 
 In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the
-kernel's own arrays, which a pass lays out, then what the launch asks for. Next: barrier.
+kernel's own arrays, which a pass lays out, then what the launch asks for.
 """
 
 from __future__ import annotations

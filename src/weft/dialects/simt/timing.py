@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks and the multiprocessor's number: `simt.timer`, `simt.sm_id`; a clock into memory: `simt.record`.
 
-In: nothing. Out: integers that differ from run to run; each read stays where it stands. Next: scalar.
+In: nothing. Out: integers that differ from run to run; each read stays where it stands.
 """
 
 from __future__ import annotations

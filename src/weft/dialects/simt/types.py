@@ -2,7 +2,6 @@
 """Types of the `simt` dialect: the tensor, the stream.
 
 In: an element type and the facts that a signature fixed. Out: `!simt.tensor<...>`, `!simt.stream`.
-Next: kernel, memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Parts of tensors: `simt.view`, and neighbours in one access: `simt.load_vector`, `simt.store_vector`.
 
 In: a tensor, where the part begins, how large it is. Out: a tensor over the same memory; several elements.
-Next: debug.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In: a mask of lanes, each of which executes the operation with that mask, and a value. Out: what the lanes'
 values give. Lanes are threads in the order of their number in the block, 32 to a warp; the last warp of a block
-may have fewer, and a mask may name those it lacks, which then do not count. Next: timing.
+may have fewer, and a mask may name those it lacks, which then do not count.
 """
 
 from __future__ import annotations

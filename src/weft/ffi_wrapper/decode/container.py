@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a container: kind, number of items, then each item as an argument of its own.
 
-In: a `ContainerKind`. Out: one operation, and those of its items; their values in order. Next: device_guard.
+In: a `ContainerKind`. Out: one operation, and those of its items; their values in order.
 """
 
 from __future__ import annotations

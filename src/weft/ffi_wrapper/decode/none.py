@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes None: it is checked, and the host function does not get it.
 
-In: a `NoneKind`. Out: one operation. Next: device_guard.
+In: a `NoneKind`. Out: one operation.
 """
 
 from __future__ import annotations

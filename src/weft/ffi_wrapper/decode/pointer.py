@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes an address.
 
-In: a `PointerKind`. Out: one operation that checks kind and alignment, and a tensor without end. Next: shape.
+In: a `PointerKind`. Out: one operation that checks kind and alignment, and a tensor without end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a number.
 
-In: a `ScalarKind`. Out: one operation that checks kind and range, and the number. Next: stream.
+In: a `ScalarKind`. Out: one operation that checks kind and range, and the number.
 """
 
 from __future__ import annotations

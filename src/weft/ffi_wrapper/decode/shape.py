@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a shape: kind, number of sizes, each size, in that order.
 
-In: a `ShapeKind`. Out: one operation per promise, and the sizes that are known at run time. Next: container.
+In: a `ShapeKind`. Out: one operation per promise, and the sizes that are known at run time.
 """
 
 from __future__ import annotations

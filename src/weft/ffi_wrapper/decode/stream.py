@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a stream; the first one of a function is the stream that its launches use.
 
-In: a `StreamKind`. Out: one operation, and the stream. Next: none.
+In: a `StreamKind`. Out: one operation, and the stream.
 """
 
 from __future__ import annotations

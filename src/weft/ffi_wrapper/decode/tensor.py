@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes a tensor: kind, data, rank, dtype, device, alignment, each dim, each stride, in that order.
 
-In: a `TensorKind`. Out: one operation per promise, and the tensor. Next: pointer.
+In: a `TensorKind`. Out: one operation per promise, and the tensor.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Two regions of which control flow takes one: `if`, ternary, short-circuit, and what follows an early exit.
 
 In: a staged condition and what to trace in each region. Out: `scf.if`, or `arith.select` where both regions
-are empty, and the joined variables. Next: loops.
+are empty, and the joined variables.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The variables that a loop carries from one round to the next, and their types.
 
 In: names that the body assigns and that are live. Out: what goes into block arguments and yields; the body is
-traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x. Next: loops.
+traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
 """
 
 from __future__ import annotations

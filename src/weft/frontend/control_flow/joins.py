@@ -2,7 +2,7 @@
 """Where two paths of control flow meet: the values that both leave behind become one.
 
 In: a variable's value at the end of each path. Out: one value, and what the two regions yield for it; or a
-marker whose use is an error that names both places. Next: control_flow.
+marker whose use is an error that names both places.
 """
 
 from __future__ import annotations

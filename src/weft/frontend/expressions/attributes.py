@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`value.name` and `value[index]`: of tensors, of containers, of modules and other Python objects.
 
-In: a value and a name or an index. Out: a value; loads of elements where the value is a tensor. Next: calls.
+In: a value and a name or an index. Out: a value; loads of elements where the value is a tensor.
 """
 
 from __future__ import annotations

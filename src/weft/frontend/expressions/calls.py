@@ -2,7 +2,7 @@
 """What a call is: an operation of the language, a conversion, a builtin, a helper to inline, or Python itself.
 
 In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so it is handed
-in by the session. Next: inlining.
+in by the session.
 """
 
 from __future__ import annotations

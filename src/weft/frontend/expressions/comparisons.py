@@ -2,7 +2,7 @@
 """Comparisons, one and in a chain: of numbers, staged values, containers, and objects with methods of their own.
 
 In: their nodes. Out: a bool, or a staged one. What a container's items are compared with comes back here, by the
-visitor. Next: containers.
+visitor.
 """
 
 from __future__ import annotations

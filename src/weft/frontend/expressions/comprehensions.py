@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequences known at compile time: what `for` unrolls over, comprehensions, unpacking.
 
-In: a compile-time object. Out: its items, which may be staged. Next: calls.
+In: a compile-time object. Out: its items, which may be staged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons of containers that hold staged values, and `in`: one comparison per item.
 
-In: two compile-time values of which one holds staged ones. Out: a bool, or a staged one. Next: folds.
+In: two compile-time values of which one holds staged ones. Out: a bool, or a staged one.
 """
 
 from __future__ import annotations

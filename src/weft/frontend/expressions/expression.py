@@ -2,7 +2,7 @@
 """Expressions: one method per kind of `ast.expr`.
 
 In: a node and the frame that it is evaluated in. Out: a Python object where everything is known at compile
-time, else a staged value. Next: calls, short_circuit.
+time, else a staged value.
 """
 
 from __future__ import annotations

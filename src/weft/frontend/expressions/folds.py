@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of Python's own that run over the items of a compile-time sequence: sum, any, map, reduce and so on.
 
-In: their arguments, of which some are staged or are functions to inline. Out: the value. Next: calls.
+In: their arguments, of which some are staged or are functions to inline. Out: the value.
 """
 
 from __future__ import annotations

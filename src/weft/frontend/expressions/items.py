@@ -2,7 +2,6 @@
 """The items of a compile-time iterable, each taken when it is asked for, as Python does.
 
 In: a compile-time object. Out: `Items`, which may be staged; `Lazy`, what generator expressions and `map` make.
-Next: comprehensions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Methods of containers that look for a staged value: `get`, `count`, `isdisjoint` compare it with each item.
 
 In: a method of a dict, tuple, list or set, and its arguments. Out: a value where the comparisons have one; what
-cannot be said in the kernel, such as which item to remove, a staged value itself refuses. Next: calls.
+cannot be said in the kernel, such as which item to remove, a staged value itself refuses.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Patterns of `match`: what Python knows is decided at compile time, equality of run-time values at run time.
 
 In: a pattern and a subject. Out: whether it matches, a bool or a staged one, and the names that it binds.
-Next: statements.
 """
 
 from __future__ import annotations

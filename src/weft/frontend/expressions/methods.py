@@ -2,7 +2,6 @@
 """Operators on objects of a user's classes, such as a frozen dataclass of staged values with `__add__`.
 
 In: an operator and its operands. Out: what the class's method returns, inlined; `NONE` where no class has one.
-Next: expressions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Evaluator that evaluate only a part of themselves: `and`, `or`, the conditional; truths put together.
 
 In: their nodes. Out: values; a region only where the part that may be skipped does more than compute.
-Next: comparisons.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Which Python functions belong to the kernel language although no argument of theirs is staged.
 
 In: a Python function, and what it is given. Out: whether it, or a function that it calls, names something of
-weft's; whether what it is given means something in a kernel only. Next: inlining.
+weft's; whether what it is given means something in a kernel only.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What only host functions do: launch kernels.
 
 In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `simt.launch_ex`, checked as
-far as sizes are known. Next: results.
+far as sizes are known.
 """
 
 from __future__ import annotations

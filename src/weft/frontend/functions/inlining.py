@@ -2,7 +2,6 @@
 """Calls of Python functions from compiled code: the callee's statements are traced in place.
 
 In: a function and its arguments. Out: what it returns, and its operations, each with the chain of calls.
-Next: statements.
 """
 
 from __future__ import annotations

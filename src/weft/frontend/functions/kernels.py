@@ -2,7 +2,7 @@
 """Kernels of one trace: each is traced once per kinds of its arguments and values of its constants.
 
 In: a kernel function and the values that a launch passes. Out: a `simt.kernel`, its symbol, and what it takes
-at run time. Next: host.
+at run time.
 """
 
 from __future__ import annotations

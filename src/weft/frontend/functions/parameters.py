@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host function's parameters are inside it: one row per argument kind.
 
-In: a signature. Out: the function's block arguments, and the value of each parameter. Next: trace.
+In: a signature. Out: the function's block arguments, and the value of each parameter.
 """
 
 from __future__ import annotations

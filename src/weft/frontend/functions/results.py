@@ -2,7 +2,7 @@
 """What a host function returns: numbers, tensors that it was given, tuples and records of these.
 
 In: the value of the function's body. Out: the results of `func.func`, the tree that the wrapper builds from them
-(`dialects.ffi`), and what Python makes of its tuples. Next: trace.
+(`dialects.ffi`), and what Python makes of its tuples.
 """
 
 from __future__ import annotations

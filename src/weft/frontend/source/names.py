@@ -2,7 +2,7 @@
 """Which names statements assign, read, and need later; how they can be left.
 
 In: statements of one function. Out: sets of names, over-approximated where Python is dynamic, so that control
-flow carries what is assigned and live and nothing else. Next: scope.
+flow carries what is assigned and live and nothing else.
 """
 
 from __future__ import annotations

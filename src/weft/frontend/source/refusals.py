@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python that compiled functions cannot contain, and what to write instead.
 
-In: a syntax node, or a function that is called. Out: the error. Next: expressions, statements, calls.
+In: a syntax node, or a function that is called. Out: the error.
 """
 
 from __future__ import annotations

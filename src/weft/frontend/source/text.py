@@ -2,7 +2,7 @@
 """The text of a user's function: found, parsed, and described.
 
 In: a Python function from a file, a notebook, the prompt, or `exec` with a linecache entry. Out: `FunctionSource`
-with its syntax tree, globals, closure and parameters. Next: names.
+with its syntax tree, globals, closure and parameters.
 """
 
 from __future__ import annotations

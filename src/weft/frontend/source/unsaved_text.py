@@ -2,7 +2,6 @@
 """Text that Python does not keep: what was typed at the prompt, given with ``-c``, or read from standard input.
 
 In: the code of a function without a file. Out: the lines that it was compiled from, known by compiling them again.
-Next: source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trace read of Python's state: globals, closure constants, attributes of modules and objects.
 
-In: each read. Out: `CapturedValue`s, of which a direct call asks whether they are current. Next: scope.
+In: each read. Out: `CapturedValue`s, of which a direct call asks whether they are current.
 """
 
 from __future__ import annotations

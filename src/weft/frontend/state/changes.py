@@ -5,7 +5,7 @@ A change happens while the function is compiled: once, whatever a run-time condi
 run-time loop runs. So what was made outside of the staged region that is being traced may not change in it; nor
 may, anywhere, a container or an iterator that the traced code did not make itself.
 
-In: what is to be run by Python, and the objects that it gets. Out: its value, or the refusal. Next: calls.
+In: what is to be run by Python, and the objects that it gets. Out: its value, or the refusal.
 """
 
 from __future__ import annotations

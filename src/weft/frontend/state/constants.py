@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known at compile time is computed by Python itself; its exceptions become errors with a place.
 
-In: Python objects. Out: Python objects. Next: attributes, calls.
+In: Python objects. Out: Python objects.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The compile-time objects that can change and that something reaches, each with what it holds now.
 
 In: Python objects, such as a function and its arguments. Out: `Reach`: what they reach, and later what has changed
-of it. State in another module than the program's own, and in C, is taken as it is. Next: state.
+of it. State in another module than the program's own, and in C, is taken as it is.
 """
 
 from __future__ import annotations

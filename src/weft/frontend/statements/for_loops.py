@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`for`: over a `range` at run time, as `scf.for` or, with exits, `scf.while`; over anything else unrolled.
 
-In: the statement. Out: operations, and the variables as the loop leaves them. Next: while_loops.
+In: the statement. Out: operations, and the variables as the loop leaves them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all loops have in common: which variables they carry, how control leaves them, their `else`.
 
-In: a loop's node and the names that are read behind it. Out: `Loop`. Next: for_loops, while_loops.
+In: a loop's node and the names that are read behind it. Out: `Loop`.
 """
 
 from __future__ import annotations

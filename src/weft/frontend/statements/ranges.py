@@ -2,7 +2,7 @@
 """The course of a loop over a `range`: any step becomes a counter that goes up.
 
 In: a `StagedRange`. Out: `Course`: bounds and a positive step, and the variable's value for a counter. Flipping all
-bits reverses the order, and flipping the sign's makes unsigned order signed; neither can overflow. Next: loops.
+bits reverses the order, and flipping the sign's makes unsigned order signed; neither can overflow.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Statements: one method per kind of `ast.stmt`.
 
 In: a block of statements and the names that are read behind it. Out: operations, and the variables in the
-frame's scope. An `if` whose branch ends the block puts the rest into the other branch. Next: loops.
+frame's scope. An `if` whose branch ends the block puts the rest into the other branch.
 """
 
 from __future__ import annotations

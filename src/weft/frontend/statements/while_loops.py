@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`while`: traced round by round as long as Python knows the condition, else `scf.while` with one live flag.
 
-In: the statement. Out: operations, and the variables as the loop leaves them. Next: statements.
+In: the statement. Out: operations, and the variables as the loop leaves them.
 """
 
 from __future__ import annotations

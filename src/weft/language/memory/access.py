@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements and attributes: ``a[i, j]``, ``a[i] = x``, ``a.shape``, ``thread_idx.x``.
 
-In: a value and indices or an attribute's name. Out: scalars, `simt.load`, `simt.store`. Next: operation.
+In: a value and indices or an attribute's name. Out: scalars, `simt.load`, `simt.store`.
 """
 
 from __future__ import annotations

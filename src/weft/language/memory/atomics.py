@@ -2,7 +2,6 @@
 """Read-modify-write as one step: ``atomic_add``, ``atomic_max``, ``atomic_cas`` and the others.
 
 In: a tensor in global or shared memory, an index, a value, a memory order and scope. Out: the element as it was before.
-Next: debug.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that a kernel makes for itself: ``local`` arrays.
 
-In: a static shape and an element type. Out: a `Tensor` in the thread's own memory. Next: math.
+In: a static shape and an element type. Out: a `Tensor` in the thread's own memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Memory of a block that is too large for its shared memory: ``global_scratch``.
 
 In: a shape and an element type. Out: a `Tensor` in global memory, of which each block has its own; a hidden last
-argument of the kernel that each launch allocates. Next: barrier.
+argument of the kernel that each launch allocates.
 """
 
 from __future__ import annotations

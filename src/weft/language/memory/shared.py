@@ -2,7 +2,7 @@
 """Memory that the threads of a block share: ``shared`` and ``dynamic_shared`` arrays.
 
 In: a shape and an element type. Out: a `Tensor` in the shared space. All arrays of a kernel lie in one buffer,
-whose size weft adds to each launch by itself. Next: barrier.
+whose size weft adds to each launch by itself.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Several neighbouring elements in one access: ``load_vector``, ``store_vector``.
 
 In: a tensor whose alignment is known, and the index of the first element. Out: a tuple of scalars, one access of
-up to 16 bytes. Next: bitcast.
+up to 16 bytes.
 """
 
 from __future__ import annotations

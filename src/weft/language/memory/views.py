@@ -2,7 +2,7 @@
 """Parts of tensors: ``a[i]`` of a matrix, ``a[2:n]``, ``a[:, j]``, ``a[::-1]``, ``a[..., 0]``.
 
 In: a tensor and what stands in the brackets. Out: an element where there is an integer for every dimension, else
-a view over the same memory. Next: vectors.
+a view over the same memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """The bits of a number as a number of another type: ``bitcast``.
 
 In: a scalar or a constant, and an element type of its width. Out: a scalar of that type, from the same bits.
-Next: atomics.
 """
 
 from __future__ import annotations

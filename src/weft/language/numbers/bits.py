@@ -2,7 +2,7 @@
 """``weft.math``, functions of an integer's bits: `popcount`, `clz`, `ctz`, `ffs`, `mulhi`.
 
 In: integers; a constant alone counts as i32 (i64 where it does not fit). Out: a count, i32; for `mulhi` the
-operands' type. Next: atomics.
+operands' type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit operations and shifts: ``& | ^ ~ << >>``.
 
-In: an operator and operands, of which one at least is staged. Out: a `Scalar`. Next: operators.
+In: an operator and operands, of which one at least is staged. Out: a `Scalar`.
 """
 
 from __future__ import annotations

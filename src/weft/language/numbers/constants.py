@@ -2,7 +2,7 @@
 """Compile-time numbers: which type they take by themselves, whether they fit one, how they round to it.
 
 In: a Python int, float or bool, and a `DType`. Out: the number as that type holds it, or an error with both
-numbers. Next: promotion.
+numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between scalar types: written ones, implicit ones, and the truth of a value.
 
-In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of that type. Next: operators.
+In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of that type.
 """
 
 from __future__ import annotations

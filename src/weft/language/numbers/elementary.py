@@ -2,7 +2,7 @@
 """``weft.math``, elementary functions: exponentials, logarithms, trigonometry, roots, `fma`.
 
 In: numbers; floats keep their type, an integer enters as f32, or f64 if it has 64 bits, and an f8 value as
-f32. Out: a scalar of that type, one `math` operation each; of constants alone a Python float. Next: rounding.
+f32. Out: a scalar of that type, one `math` operation each; of constants alone a Python float.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the functions of ``weft.math`` share: operands in one float type, and constants computed at once.
 
-In: operands and the IR operation. Out: a scalar, or of constants alone a Python number. Next: math, rounding.
+In: operands and the IR operation. Out: a scalar, or of constants alone a Python number.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Python's operators on staged numbers, by the promotion rules.
 
 In: an operator as it is written and operands, of which one at least is staged. Out: a `Scalar`. A constant
-operand may make the operation vanish where that is exact. Next: access.
+operand may make the operation vanish where that is exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``**``: by multiplication where the exponent is a small constant, else by `math.powf`.
 
-In: base and exponent, of which one at least is staged. Out: a `Scalar`. Next: operators.
+In: base and exponent, of which one at least is staged. Out: a `Scalar`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The promotion table: which type two operands meet in.
 
 In: element types, staged scalars or Python constants, which are weak. Out: one `DType`, or an error that
-says how to write the conversion. Next: convert.
+says how to write the conversion.
 """
 
 from __future__ import annotations

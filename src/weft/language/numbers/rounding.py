@@ -2,7 +2,7 @@
 """``weft.math``, exact functions: rounding to integers, signs, extremes, and what kind of number it is.
 
 In: numbers. Out: scalars; of constants alone a Python number. Integers pass through the rounding functions
-unchanged. Next: bits.
+unchanged.
 """
 
 from __future__ import annotations

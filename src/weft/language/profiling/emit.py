@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of the profiler's own code: a few short words over the operators of the language.
 
-In: scalars and Python ints. Out: operations at the builder's place. Next: marks.
+In: scalars and Python ints. Out: operations at the builder's place.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Emitter:
         """``left * right``, which wraps."""
         return self._scalar(binary(self.builder, "*", left, right))
 
-    def either_bits(self, left: Operand, right: Operand) -> Scalar:
+    def bit_or(self, left: Operand, right: Operand) -> Scalar:
         """``left | right``."""
         return bitwise(self.builder, "|", left, right)
 
-    def both_bits(self, left: Operand, right: Operand) -> Scalar:
+    def bit_and(self, left: Operand, right: Operand) -> Scalar:
         """``left & right``; of conditions, whether both hold."""
         return bitwise(self.builder, "&", left, right)
 
@@ -87,7 +87,7 @@ class Emitter:
 
     def packed(self, high: Operand, low: Operand) -> Scalar:
         """Two u32 as one u64."""
-        return self.either_bits(self.shifted_left(self.u64(high), 32), self.u64(low))
+        return self.bit_or(self.shifted_left(self.u64(high), 32), self.u64(low))
 
     def is_below(self, left: Operand, right: Operand) -> Scalar:
         """``left < right``."""
@@ -109,7 +109,7 @@ class Emitter:
 
     def all_of(self, *conditions: Scalar) -> Scalar:
         """Whether all conditions hold."""
-        return functools.reduce(self.both_bits, conditions)
+        return functools.reduce(self.bit_and, conditions)
 
     def _scalar(self, value: Operand, dtype: DType = types.i32) -> Scalar:
         return value if isinstance(value, Scalar) else self.as_type(value, dtype)
@@ -172,4 +172,4 @@ class Emitter:
 
     def is_zero(self, *values: Scalar) -> Scalar:
         """Whether all values are 0."""
-        return self.is_equal(functools.reduce(self.either_bits, values), 0)
+        return self.is_equal(functools.reduce(self.bit_or, values), 0)

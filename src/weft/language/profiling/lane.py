@@ -3,7 +3,7 @@
 
 In: markers and a prepared u64 buffer. Out: records of 8 bytes (16 in the wide form) that carry a 32-bit clock.
 Where the kernel's loops say how many there can be, room for all is proved once, when a thread takes its lane,
-and a record is a clock read and a store; else each one asks whether it fits. Next: profiler.
+and a record is a clock read and a store; else each one asks whether it fits.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class LaneRecorder:
         enabled = self._options.enabled
         if enabled is True:
             return condition
-        return emitter.both_bits(condition, truth(emitter.builder, enabled))
+        return emitter.bit_and(condition, truth(emitter.builder, enabled))
 
     def _describing(self, emitter: Emitter) -> Any:
         def describe(size: Scalar) -> None:
@@ -257,8 +257,8 @@ class LaneRecorder:
             emitter.store(buffer, emitter.add(header, wire.HEADER_WARP), word)
             emitter.store(buffer, emitter.add(header, wire.HEADER_BEGIN_NS), _now_ns(emitter))
             unit = emitter.u64(Scalar(builder.emit(SmIdOp()).result, types.i32))
-            clock = emitter.both_bits(_clock64(emitter), (1 << 48) - 1)
-            word = emitter.either_bits(emitter.shifted_left(unit, 48), clock)
+            clock = emitter.bit_and(_clock64(emitter), (1 << 48) - 1)
+            word = emitter.bit_or(emitter.shifted_left(unit, 48), clock)
             emitter.store(buffer, emitter.add(header, wire.HEADER_BEGIN_CLOCK), word)
 
         emitter.when(is_mine, begin)
@@ -272,8 +272,8 @@ class LaneRecorder:
         anchor = mark.anchor
         if anchor is not None and mark.kind == wire.END:
             # The condition needs the anchor, so that the clock is read after it was computed.
-            bits = emitter.both_bits(_bits(emitter, anchor), emitter.load(self._state, _ZERO))
-            may = emitter.both_bits(may, emitter.is_equal(bits, 0))
+            bits = emitter.bit_and(_bits(emitter, anchor), emitter.load(self._state, _ZERO))
+            may = emitter.bit_and(may, emitter.is_equal(bits, 0))
         if self._options.is_wide:
             self._emit_wide(emitter, mark, cursor, may)
         else:
@@ -285,7 +285,7 @@ class LaneRecorder:
             return anchor
         # All threads read a clock behind the record; what is computed from the anchor waits for it.
         now = Scalar(emitter.builder.emit(TimerOp("clock32")).result, types.u32)
-        return _tied(emitter, anchor, emitter.both_bits(now, emitter.load(self._state, _ZERO)))
+        return _tied(emitter, anchor, emitter.bit_and(now, emitter.load(self._state, _ZERO)))
 
     def _tag(self, emitter: Emitter, mark: Mark) -> Scalar:
         """The low word of a record: kind, event, and a payload of 16 bits."""
@@ -296,7 +296,7 @@ class LaneRecorder:
         if self._extra(mark):
             return emitter.u32(tag)
         shifted = emitter.shifted_left(emitter.u32(mark.payload), wire.LANE_PAYLOAD_SHIFT)
-        return emitter.either_bits(shifted, emitter.u32(tag))
+        return emitter.bit_or(shifted, emitter.u32(tag))
 
     def _emit_wide(self, emitter: Emitter, mark: Mark, cursor: Scalar, may: Scalar) -> None:
         """A 64-bit clock, then tag and payload."""
@@ -438,7 +438,7 @@ def _bits(emitter: Emitter, value: Scalar) -> Scalar:
 
 def _tied(emitter: Emitter, value: Scalar, zero: Scalar) -> Scalar:
     """The value, which now cannot be computed with before `zero` is known."""
-    bits = emitter.either_bits(_bits(emitter, value), zero)
+    bits = emitter.bit_or(_bits(emitter, value), zero)
     if value.dtype.is_float:
         made = arith.BitcastOp(bits.ssa, value.ssa.type)
         return Scalar(emitter.builder.emit(made).result, value.dtype)

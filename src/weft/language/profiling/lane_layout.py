@@ -2,7 +2,6 @@
 """Where a lane's header and records lie in a buffer, computed by the threads that need to know.
 
 In: how the profiler was made, and the buffer's size at run time. Out: places in words, and whether all fits.
-Next: lane.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ class LaneLayout:
             most = self._options.records * self.words
             share = emitter.chosen(emitter.is_below(share, most), share, most)
         if self.words == 2:
-            share = emitter.both_bits(share, emitter.u32(~1 & 0xFFFFFFFF))
+            share = emitter.bit_and(share, emitter.u32(~1 & 0xFFFFFFFF))
         return emitter.u32(records), share, needed, fits
 
     def when_prepared(
@@ -173,4 +172,4 @@ class LaneLayout:
             same = emitter.is_equal(emitter.u64(magic), known)
             emitter.when(same, lambda: body(size))
 
-        emitter.when(emitter.both_bits(condition, long_enough), check)
+        emitter.when(emitter.bit_and(condition, long_enough), check)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods of `Profiler` inside a kernel.
 
-In: events, payloads, anchors. Out: markers. Next: profiler.
+In: events, payloads, anchors. Out: markers.
 """
 
 from __future__ import annotations

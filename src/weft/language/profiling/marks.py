@@ -2,7 +2,7 @@
 """Markers: what a profiler's methods leave in the IR until the kernel is traced to its end.
 
 Only then is known which events occur, how often, and whether a buffer's bounds can be proved. In: calls in a
-kernel. Out: `MarkOp`s, each replaced by plain operations before the kernel is complete. Next: tirx, lane.
+kernel. Out: `MarkOp`s, each replaced by plain operations before the kernel is complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the profilers of a kernel have in common, and `CudaProfiler`'s methods.
 
-In: what the user passes. Out: checked values, and markers. Next: lane_methods.
+In: what the user passes. Out: checked values, and markers.
 """
 
 from __future__ import annotations

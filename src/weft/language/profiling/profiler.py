@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profilers inside a kernel: ``weft.profiler.CudaProfiler`` and ``weft.profiler.Profiler``.
 
-In: a buffer and who records. Out: an object whose methods mark the kernel's regions. Next: tracing.methods.
+In: a buffer and who records. Out: an object whose methods mark the kernel's regions.
 """
 
 from __future__ import annotations

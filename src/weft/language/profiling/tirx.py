@@ -2,7 +2,7 @@
 """The `tirx` format on the device: one stream of words, lanes interleaved with the user's stride.
 
 In: markers and a u64 buffer. Out: records, word for word those of TIRx's CudaProfiler, and no store outside
-the buffer. A thread's cursor and the end that it may not reach live in two local words. Next: profiler.
+the buffer. A thread's cursor and the end that it may not reach live in two local words.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class TirxRecorder:
         lanes = emitter.multiply(blocks, groups)
         refusal = self._refusal(emitter, blocks, mark.group, lanes, size)
         fits = emitter.is_equal(refusal, 0)
-        usable = fits if self._enabled is True else emitter.both_bits(fits, self._on(emitter))
+        usable = fits if self._enabled is True else emitter.bit_and(fits, self._on(emitter))
         self._emit_header(emitter, blocks, groups, refusal, size)
         block = emitter.linear(grid.block_idx, grid.grid_dim)
         lane = emitter.add(emitter.multiply(block, groups), group)
@@ -141,14 +141,14 @@ class TirxRecorder:
         limit = emitter.chosen(emitter.is_below(size, most), size, most)
         emitter.store(self._state, _LIMIT, emitter.chosen(usable, limit, 0))
         if self._default is not None:
-            leads = emitter.both_bits(usable, truth(emitter.builder, self._default))
+            leads = emitter.bit_and(usable, truth(emitter.builder, self._default))
             header = emitter.packed(groups, blocks)
             emitter.when(leads, lambda: self._emit_claim(emitter, lane, header))
 
     def _emit_claim(self, emitter: Emitter, lane: Scalar, header: Scalar) -> None:
         """The leader puts a finalize where its first record goes; whoever finds one there is not alone."""
         builder = emitter.builder
-        tag = emitter.either_bits(emitter.shifted_left(lane, wire.TIRX_LANE_SHIFT), wire.FINALIZE)
+        tag = emitter.bit_or(emitter.shifted_left(lane, wire.TIRX_LANE_SHIFT), wire.FINALIZE)
         place = emitter.as_type(emitter.add(lane, 1), types.i64)
         claim = emitter.as_type(tag, self._buffer.dtype)
         before = emitter.u64(atomics.atomic_exchange.emit(builder, self._buffer, place, claim))
@@ -160,7 +160,7 @@ class TirxRecorder:
         """Where only calls name leaders, init knows none: each claims its lane before its first record."""
         tag = emitter.load(self._state, _TAG)
         lane = emitter.shifted_right(tag, wire.TIRX_LANE_SHIFT)
-        first = emitter.both_bits(leads, emitter.is_equal(cursor, emitter.add(lane, 1)))
+        first = emitter.bit_and(leads, emitter.is_equal(cursor, emitter.add(lane, 1)))
 
         def claim() -> None:
             blocks = emitter.count(grid.grid_dim)
@@ -173,7 +173,7 @@ class TirxRecorder:
     ) -> None:
         """Word 0 with a reason in its top byte, which no later header without one replaces."""
         flag = emitter.shifted_left(emitter.u64(reason), wire.TIRX_REFUSAL_SHIFT)
-        word = emitter.as_type(emitter.either_bits(header, flag), self._buffer.dtype)
+        word = emitter.as_type(emitter.bit_or(header, flag), self._buffer.dtype)
 
         def write() -> None:
             first = emitter.as_type(0, types.i64)
@@ -205,9 +205,7 @@ class TirxRecorder:
         most = emitter.as_type(wire.TIRX_MOST_LANES, types.u64)
         farthest = emitter.as_type(wire.TIRX_MOST_STRIDE, types.u64)
         product = emitter.multiply(emitter.u64(blocks), groups)
-        too_many = emitter.either_bits(
-            emitter.is_below(most, groups), emitter.is_below(most, product)
-        )
+        too_many = emitter.bit_or(emitter.is_below(most, groups), emitter.is_below(most, product))
         reasons = (
             (emitter.is_below(farthest, stride), wire.REFUSED_STRIDE_RANGE),
             (too_many, wire.REFUSED_LANES),
@@ -227,9 +225,9 @@ class TirxRecorder:
         places = [emitter.coordinate(grid.block_idx, axis) for axis in "xyz"]
         first = emitter.is_zero(*places, emitter.coordinate(grid.thread_idx, "x"))
         refused = emitter.is_below(0, refusal)
-        writes = emitter.both_bits(emitter.either_bits(first, refused), emitter.is_below(0, size))
+        writes = emitter.bit_and(emitter.bit_or(first, refused), emitter.is_below(0, size))
         if self._enabled is not True:
-            writes = emitter.both_bits(writes, self._on(emitter))
+            writes = emitter.bit_and(writes, self._on(emitter))
         self._emit_flag(emitter, writes, emitter.packed(groups, blocks), refusal)
 
     # ---- records
@@ -240,12 +238,12 @@ class TirxRecorder:
         cursor = emitter.load(self._state, _CURSOR)
         may = emitter.is_below(cursor, emitter.load(self._state, _LIMIT))
         leader = self._default if mark.leader is None else mark.leader
-        may = emitter.both_bits(may, truth(emitter.builder, leader))  # pyright: ignore[reportArgumentType]
+        may = emitter.bit_and(may, truth(emitter.builder, leader))  # pyright: ignore[reportArgumentType]
         if self._default is None:
             self._emit_first_claim(emitter, cursor, may)
 
         bits = mark.event << wire.TIRX_EVENT_SHIFT | mark.kind
-        tag = emitter.either_bits(emitter.load(self._state, _TAG), emitter.u32(bits))
+        tag = emitter.bit_or(emitter.load(self._state, _TAG), emitter.u32(bits))
         emitter.record("globaltimer", may, tag, self._buffer, cursor)
         # Only a lane that still has room advances, so that a cursor never wraps back into the buffer.
         after = emitter.add(cursor, emitter.u32(self._stride))

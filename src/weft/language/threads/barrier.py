@@ -2,7 +2,7 @@
 """Where threads wait for each other: ``sync_threads``, ``sync_warp``, ``sync_grid``, and fences.
 
 In: a predicate or a mask where there is one. Out: the combined predicate. Barriers may stand in loops and
-branches; a thread that has returned is not waited for. Next: warp.
+branches; a thread that has returned is not waited for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a thread is: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``.
 
-In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function. Next: memory.
+In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What the lanes of a warp do together: shuffles, votes, matches, reductions; and which lane a thread is.
 
 In: a value of each lane, and a mask: the lanes that take part, all of which call it with that mask. Out: what
-the lanes' values give together. Next: timing.
+the lanes' values give together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an executor is: how kernels are loaded, and which device a call runs on.
 
-In: a code image. Out: a state for generated code. Next: context, library, tvm_ffi; the table is in registry.
+In: a code image. Out: a state for generated code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `library` executor: a library that belongs to no context.
 
-In: nothing. Out: its load policy. Next: code_image, which carries it out.
+In: nothing. Out: its load policy.
 """
 
 from __future__ import annotations

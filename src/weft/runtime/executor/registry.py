@@ -2,7 +2,6 @@
 """The table of executors, and which one a compilation gets.
 
 In: the options' executor and whether the TVM-FFI one was asked for. Out: an executor and the reason.
-Next: compiled_function.
 """
 
 from __future__ import annotations

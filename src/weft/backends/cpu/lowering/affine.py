@@ -2,7 +2,7 @@
 """Which values of a kernel are the same for all threads of a row, and which grow by a constant per thread.
 
 In: SSA values at the top of a kernel's body. Out: whether a value varies with thread_idx.x, and its growth per
-thread. Only operations that can be evaluated again anywhere take part. Next: guard.
+thread. Only operations that can be evaluated again anywhere take part.
 """
 
 from __future__ import annotations

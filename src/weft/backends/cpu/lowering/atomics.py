@@ -2,7 +2,7 @@
 """Atomics on the CPU: on shared memory a load and a store, elsewhere the machine's instructions.
 
 In: simt.atomic_rmw, simt.atomic_cas. Out: LLVM instructions. The threads of a block run on one thread of the machine
-and change places only where they wait, so nobody comes between a load and a store. Next: tables.
+and change places only where they wait, so nobody comes between a load and a store.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """How much work a kernel may do before it asks whether to stop, so that Ctrl-C is heard, and what work there is.
 
 In: blocks of operations. Out: their work in operations; code that takes it from the budget, a number in memory, and
-calls the runtime where nothing is left. Next: loops.
+calls the runtime where nothing is left.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def print_work(printer: FunctionPrinter, amount: str) -> None:
     printer.line(f"store i32 {less}, ptr {place}, align 4")
 
 
-def print_question(printer: FunctionPrinter) -> None:
+def print_cancellation_check(printer: FunctionPrinter) -> None:
     """Where nothing is left, asks whether to stop; then the kernel leaves as failed, or has a new budget."""
     place = printer.coordinates[BUDGET_PLACE]
     left = printer.let(f"load i32, ptr {place}, align 4")

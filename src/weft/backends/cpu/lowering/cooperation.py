@@ -2,7 +2,7 @@
 """Barriers and warp collectives on the CPU: places where a thread's coroutine suspends.
 
 In: simt.barrier and its family, simt.shuffle and its family. Out: what the thread posts, a suspension, what
-the scheduler answers (native/cpu/scheduler.cpp). Next: coroutine.
+the scheduler answers (native/cpu/scheduler.cpp).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thread and block coordinates on the CPU: names that the loops around a thread's code define.
 
-In: simt.thread_idx and its like. Out: the loops' induction variables. Next: debug.
+In: simt.thread_idx and its like. Out: the loops' induction variables.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In: simt.kernel. Out: the coroutine of one thread; `@weft.kernel.<name>`, which runs blocks through the runtime's
 scheduler; `@weft.scratch.<name>`, which tells how much memory that takes. Always right; the thread loop is
-faster where nobody waits. Next: launch.
+faster where nobody waits.
 """
 
 from __future__ import annotations

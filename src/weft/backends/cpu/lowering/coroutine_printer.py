@@ -2,7 +2,7 @@
 """A thread that can wait: an LLVM function that is a coroutine, with its sites and its slot.
 
 In: places where the thread suspends. Out: stores into the slot (native/include/weft/cpu_cooperative.h), a
-suspension, what came back. Next: loops, cooperation.
+suspension, what came back.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """printf and assert on the CPU.
 
 In: simt.printf, simt.assert. Out: a call of libc's printf; a branch to the kernel's end, with the error recorded
-through the runtime table. Next: launch.
+through the runtime table.
 """
 
 from __future__ import annotations

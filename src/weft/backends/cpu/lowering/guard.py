@@ -2,7 +2,7 @@
 """Affine guards: `if block_idx.x * block_dim.x + thread_idx.x < n` as a range of threads.
 
 In: the condition of an `scf.if` at the top of a kernel. Out: for a run of threads of a row, the range for which
-it is true, as bounds of a loop that then needs no mask (index-set splitting). Next: thread_loop.
+it is true, as bounds of a loop that then needs no mask (index-set splitting).
 """
 
 from __future__ import annotations

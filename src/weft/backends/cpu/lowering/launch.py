@@ -2,7 +2,7 @@
 """A launch on the CPU: the kernel's blocks function goes to the runtime with its parameters.
 
 In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams mean nothing here, and of the
-attributes only a cluster's size, which the grid must be a multiple of. Next: stages.
+attributes only a cluster's size, which the grid must be a multiple of.
 """
 
 from __future__ import annotations

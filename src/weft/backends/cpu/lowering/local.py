@@ -2,7 +2,7 @@
 """A thread's own arrays on the CPU: on the stack as far as every stack has room, the others in scratch memory.
 
 In: the simt.alloca operations of a kernel. Out: which of them lie where in the scratch memory; tensors. The stack is
-the caller's own for small grids, and may be a small one of a thread or fiber. Next: thread_loop, coroutine.
+the caller's own for small grids, and may be a small one of a thread or fiber.
 """
 
 from __future__ import annotations

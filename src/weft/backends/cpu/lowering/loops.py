@@ -3,7 +3,7 @@
 
 In: scf.while and scf.for in a kernel. Out: before each further round, a suspension where a `while` may wait for
 memory that others write, elsewhere the round's work; a `for` without loops in it counts strip by strip, so that
-LLVM vectorises the strips. Next: budget.
+LLVM vectorises the strips.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import (
     BUDGET,
-    print_question,
+    print_cancellation_check,
     print_work,
     short_trips,
     work,
@@ -71,7 +71,7 @@ def _print_while(printer: FunctionPrinter, op: scf.WhileOp) -> None:
 
 def _print_round(printer: FunctionPrinter, amount: str) -> None:
     print_work(printer, amount)
-    print_question(printer)
+    print_cancellation_check(printer)
 
 
 def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
@@ -89,7 +89,7 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
         print_work(inner, inner.let(f"mul i32 {trips}, {each}") if each != 1 else trips)
 
     most = max(BUDGET // each, _LEAST_STRIP)
-    print_for_in_strips(printer, op, most, count_strip, print_question)
+    print_for_in_strips(printer, op, most, count_strip, print_cancellation_check)
 
 
 def _has_own_count(operation: Operation) -> bool:

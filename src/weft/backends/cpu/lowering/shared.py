@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A block's shared memory on the CPU: offsets into the buffer that the block's worker holds.
 
-In: simt.shared, simt.dynamic_shared. Out: tensors. The engine has named the buffer. Next: cooperation.
+In: simt.shared, simt.dynamic_shared. Out: tensors. The engine has named the buffer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """A kernel as loops over blocks and threads, for kernels whose threads do not wait for each other.
 
 In: simt.kernel. Out: `i32 @weft.kernel.<name>(ptr %parameters, ptr %launch, i64 %first, i64 %last, ptr %scratch)`,
-which runs blocks [first, last) in index order; nonzero: an error is recorded. Next: guard.
+which runs blocks [first, last) in index order; nonzero: an error is recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.budget import (
     BUDGET,
     BUDGET_PLACE,
-    print_question,
+    print_cancellation_check,
     print_work,
     work,
 )
@@ -185,7 +185,7 @@ def _blocks(printer: FunctionPrinter, sizes: dict[str, str], each: int) -> Gener
     yield
     printer.place(None)
     print_work(printer, amount)
-    print_question(printer)
+    print_cancellation_check(printer)
     following = printer.let(f"add nuw nsw i64 {block}, 1")
     next_x, wraps_x = _step(printer, names[0], "true", sizes["grid_dim.x"])
     next_y, wraps_y = _step(printer, names[1], wraps_x, sizes["grid_dim.y"])

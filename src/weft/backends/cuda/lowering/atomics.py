@@ -2,7 +2,7 @@
 """Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
 
 In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22
-prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70. Next: tables.
+prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70.
 """
 
 from __future__ import annotations

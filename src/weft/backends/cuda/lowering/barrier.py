@@ -2,14 +2,14 @@
 """Barriers and fences on a GPU.
 
 In: the operations of dialects/simt/barrier. Out: NVVM barriers with the constant number 0, fences with a scope; a
-grid barrier on the counter that the driver gives each cooperative launch. Next: warp.
+grid barrier on the counter that the driver gives each cooperative launch.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_together, require
+from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.backends.cuda.lowering.kernel import coordinate
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -34,19 +34,19 @@ _COUNTER_OFFSET: Final = 4
 
 
 def _print_barrier(printer: FunctionPrinter, op: Operation) -> None:
-    call_together(printer, "void", "barrier.cta.sync.aligned.all", "i32 0")
+    call_convergent(printer, "void", "barrier.cta.sync.aligned.all", "i32 0")
 
 
 def _print_barrier_reduce(printer: FunctionPrinter, op: Any) -> None:
     kind, name = _REDUCTIONS[op.kind.data]
     predicate = printer.values[op.predicate]
-    printer.values[op.results[0]] = call_together(
+    printer.values[op.results[0]] = call_convergent(
         printer, kind, f"barrier.cta.red.{name}.aligned.all", "i32 0", f"i1 {predicate}"
     )
 
 
 def _print_warp_barrier(printer: FunctionPrinter, op: Any) -> None:
-    call_together(printer, "void", "bar.warp.sync", f"i32 {printer.values[op.mask]}")
+    call_convergent(printer, "void", "bar.warp.sync", f"i32 {printer.values[op.mask]}")
 
 
 def _print_fence(printer: FunctionPrinter, op: Any) -> None:

@@ -2,7 +2,7 @@
 """Calls that threads make together, and what an architecture lacks.
 
 In: an intrinsic's name and its arguments. Out: a call marked convergent, so that LLVM neither duplicates it into
-branches nor moves it out of them; an error where the architecture has no such instruction. Next: barrier, warp.
+branches nor moves it out of them; an error where the architecture has no such instruction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
-def call_together(
+def call_convergent(
     printer: FunctionPrinter, result_type: str, intrinsic: str, *arguments: str, suffix: str = ""
 ) -> str:
     """Calls an NVVM intrinsic that several threads execute together.

@@ -2,7 +2,7 @@
 """A user's own PTX, as LLVM's inline assembly.
 
 In: nvgpu.inline_ptx. Out: a convergent call of `asm sideeffect` whose constraints follow from the types: LLVM ends
-the process on some that do not fit. Next: the target's stages.
+the process on some that do not fit.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """A kernel as a PTX entry: parameters, launch bounds, special registers.
 
 In: simt.kernel. Out: `define ptx_kernel void @<name>(...)`. Pointers are in the global address space and never
-marked noalias or readonly. Next: debug.
+marked noalias or readonly.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """A launch on a GPU: the kernel's number, its launch structure and an array of pointers to its parameters.
 
 In: simt.launch_ex in a host function. Out: a call of `table->launch_cuda`, on the call's stream or the one that
-the launch names. Next: stages.
+the launch names.
 """
 
 from __future__ import annotations

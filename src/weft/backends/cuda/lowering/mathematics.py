@@ -2,7 +2,6 @@
 """Functions for which a GPU has an instruction that is as exact as the library.
 
 In: math.rsqrt of f32. Out: `rsqrt.approx.f32`, at most 2 ulp off, also for subnormal numbers. All else is codegen's.
-Next: tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPU's tables: shared rows of codegen, and those of this folder.
 
-In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`. Next: stages.
+In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Clocks and the multiprocessor's number on a GPU, and times that go straight into memory.
 
 In: simt.timer, simt.sm_id, simt.record. Out: reads of special registers; those of clocks have an effect, so that
-each stays where it stands. Next: atomics.
+each stays where it stands.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 """Shuffles, votes and matches on a GPU, and a thread's lane and warp.
 
 In: the operations of dialects/simt/warp but the reductions. Out: `shfl.sync`, `vote.sync`, `match.sync`. Registers
-have 32 bits: what is smaller travels in one, what is larger in two. Next: warp_reduce.
+have 32 bits: what is smaller travels in one, what is larger in two.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_together, require
+from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.backends.cuda.lowering.kernel import coordinate
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.simt.warp import (
@@ -52,7 +52,7 @@ def shuffle(
     bound = (WARP_SIZE - width) << 8 | (0 if kind == "up" else _LAST_LANE)
 
     def exchange(register: str) -> str:
-        return call_together(
+        return call_convergent(
             printer,
             "i32",
             f"shfl.sync.{_MODES[kind]}.i32",
@@ -113,7 +113,9 @@ def _print_vote(printer: FunctionPrinter, op: Any) -> None:
     kind = op.kind.data
     arguments = f"i32 {printer.values[op.mask]}", f"i1 {printer.values[op.predicate]}"
     result = "i32" if kind == "ballot" else "i1"
-    printer.values[op.results[0]] = call_together(printer, result, f"vote.{kind}.sync", *arguments)
+    printer.values[op.results[0]] = call_convergent(
+        printer, result, f"vote.{kind}.sync", *arguments
+    )
 
 
 def _print_match(printer: FunctionPrinter, op: Any) -> None:
@@ -121,9 +123,9 @@ def _print_match(printer: FunctionPrinter, op: Any) -> None:
     require(printer, op, 70, "weft.match" if kind == "any" else "weft.match_all")
     arguments = f"i32 {printer.values[op.mask]}", f"{text} {printer.values[op.value]}"
     if kind == "any":
-        found = call_together(printer, "i32", f"match.any.sync.{text}", *arguments)
+        found = call_convergent(printer, "i32", f"match.any.sync.{text}", *arguments)
     else:
-        pair = call_together(printer, "{ i32, i1 }", f"match.all.sync.{text}p", *arguments)
+        pair = call_convergent(printer, "{ i32, i1 }", f"match.all.sync.{text}p", *arguments)
         found = printer.let(f"extractvalue {{ i32, i1 }} {pair}, 0")
     printer.values[op.results[0]] = found
 

@@ -2,14 +2,14 @@
 """Reductions over a warp on a GPU.
 
 In: simt.warp_reduce. Out: `redux.sync` for integers where there is one; else a butterfly of shuffles, or, where
-lanes may be missing, a tree over those that are there, which combines in the same order. Next: timing.
+lanes may be missing, a tree over those that are there, which combines in the same order.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_together
+from weft.backends.cuda.lowering.convergent import call_convergent
 from weft.backends.cuda.lowering.shared import kernel_of
 from weft.backends.cuda.lowering.warp import halves, joined, shuffle
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
@@ -57,7 +57,7 @@ def _print_warp_reduce(printer: FunctionPrinter, op: Any) -> None:
 
 
 def _redux(printer: FunctionPrinter, kind: str, mask: str, value: str) -> str:
-    return call_together(printer, "i32", f"redux.sync.{kind}", f"i32 {value}", f"i32 {mask}")
+    return call_convergent(printer, "i32", f"redux.sync.{kind}", f"i32 {value}", f"i32 {mask}")
 
 
 def _all_lanes_come(op: Operation) -> bool:
@@ -76,7 +76,7 @@ def _over_present_lanes(
 ) -> str:
     """A butterfly if all 32 lanes are here, else a tree; they agree to the last bit."""
     text = llvm_type(element)
-    here = call_together(printer, "i32", "vote.ballot.sync", f"i32 {mask}", "i1 true")
+    here = call_convergent(printer, "i32", "vote.ballot.sync", f"i32 {mask}", "i1 true")
     full, part, end = (printer.new_label(stem) for stem in ("full", "part", "reduced"))
     printer.branch_if(printer.let(f"icmp eq i32 {here}, -1"), full, part)
     printer.start(full)

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from weft.errors import UnavailableError
-from weft.runtime import specialisations
-from weft.runtime.specialisations import Specialisations
+from weft.runtime import specializations
+from weft.runtime.specializations import Specializations
 
 
 class Interrupt(BaseException):
@@ -39,7 +39,7 @@ def make(on_compile=lambda: None):
         on_compile()
         return Compiled()
 
-    return Specialisations(function, compile_for), compilations
+    return Specializations(function, compile_for), compilations
 
 
 def call_in_threads(*calls):
@@ -58,7 +58,7 @@ def interrupted(call, step):
 
     def trace(frame, event, _argument):
         nonlocal seen
-        if frame.f_globals.get("__name__") != specialisations.__name__:
+        if frame.f_globals.get("__name__") != specializations.__name__:
             return None
         seen += event == "line"
         if event == "line" and seen == step:

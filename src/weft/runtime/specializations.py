@@ -2,7 +2,7 @@
 """The compiled functions of one ``@weft.jit`` function, found again by the types of the arguments.
 
 In: a call's arguments. Out: the result of the function compiled for these types; compiling is somebody else's,
-handed in as a callable. No argument's value is in the key, except a ``Constexpr``'s. Next: compiled_function.
+handed in as a callable. No argument's value is in the key, except a ``Constexpr``'s.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Compiled(Protocol):
 class _CompilingHere(threading.local):
     """What the running thread compiles, from the outside in."""
 
-    turns: tuple[_Turn, ...] = ()
+    turns: tuple[_CompileLock, ...] = ()
 
 
 _HERE: Final = _CompilingHere()
 
 
-class _Turn:
+class _CompileLock:
     """Whose turn it is to compile one thing: one thread's at a time, so that it is compiled once.
 
     A thread that compiles something already does not wait for its turn, and compiles this once more. It may have come
@@ -91,7 +91,9 @@ class _Turn:
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             return self._count(outer, compile_it)
 
-    def _count(self, outer: tuple[_Turn, ...], compile_it: Callable[[], _Compiled]) -> _Compiled:
+    def _count(
+        self, outer: tuple[_CompileLock, ...], compile_it: Callable[[], _Compiled]
+    ) -> _Compiled:
         try:
             _HERE.turns = (*outer, self)
             return compile_it()
@@ -99,17 +101,17 @@ class _Turn:
             _HERE.turns = outer
 
 
-class _Specialisation:
+class _Specialization:
     """One key's compiled function, and the turn of whoever compiles it."""
 
     __slots__ = ("compiled", "turn")
 
     def __init__(self, name: str) -> None:
-        self.turn = _Turn(name)
+        self.turn = _CompileLock(name)
         self.compiled: Compiled | None = None
 
 
-class Specialisations:
+class Specializations:
     """Looks up, and compiles on a miss. Thread-safe: two threads with one new key compile it once.
 
     Args:
@@ -139,8 +141,8 @@ class Specialisations:
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
         self._bind = make_binder(function)
         self._compile = compile_for
-        self._first_turn = _Turn(self._name)
-        self._by_key: dict[Hashable, _Specialisation] = {}
+        self._first_turn = _CompileLock(self._name)
+        self._by_key: dict[Hashable, _Specialization] = {}
         # Positions of the Constexpr parameters. The annotations decide, which only compiling reads.
         self._constants: tuple[int, ...] | None = None
 
@@ -194,7 +196,7 @@ class Specialisations:
         runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
         types = self._type_key(runtime, arguments)
         values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
-        entry = _Specialisation(self._name)
+        entry = _Specialization(self._name)
         entry.compiled = compiled
         self._by_key[(types, values) if constants else types] = entry
         self._constants = constants
@@ -229,11 +231,11 @@ class Specialisations:
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
         # One step of a dictionary each, here and below: the table needs no lock.
-        entry = self._by_key.setdefault(key, _Specialisation(self._name))
+        entry = self._by_key.setdefault(key, _Specialization(self._name))
         return entry.turn.take(lambda: self._compile_entry(key, entry, arguments))
 
     def _compile_entry(
-        self, key: Hashable, entry: _Specialisation, arguments: tuple[Any, ...]
+        self, key: Hashable, entry: _Specialization, arguments: tuple[Any, ...]
     ) -> Compiled:
         if entry.compiled is None or not _is_current(entry.compiled):
             try:
@@ -243,7 +245,7 @@ class Specialisations:
                 raise
         return entry.compiled
 
-    def _forget(self, key: Hashable, entry: _Specialisation) -> None:
+    def _forget(self, key: Hashable, entry: _Specialization) -> None:
         """Drops what could not be compiled, and the constants that its key holds."""
         if entry.compiled is None and self._by_key.get(key) is entry:
             self._by_key.pop(key, None)
