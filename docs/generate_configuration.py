@@ -19,7 +19,7 @@ HEAD = """\
 weft reads these environment variables and no others, each at the moment when it is needed. An unset variable and an
 empty one are the same. `weft.config.override(ptxas="/opt/ptxas")`, used in a `with` statement, sets a field for the
 calling context whatever the environment says; a field is named like its variable without `WEFT_`, in lower case.
-The first compilation warns of a variable whose name looks like one of these misspelt. Other names that begin with `WEFT_`
+The first compilation warns of a variable whose name looks like one of these misspelled. Other names that begin with `WEFT_`
 are left alone: they may be an application's own.
 
 What a kernel is compiled to is decided by options (`weft.compile(..., options=...)`), never by the environment: the

@@ -142,7 +142,7 @@ def page() -> str:
             "",
             "`codegen` prints LLVM's text straight from these operations. On the CPU a kernel is a "
             "loop over the threads of a block, and the guard has become the bound of that loop, so "
-            "LLVM vectorises it.",
+            "LLVM vectorizes it.",
             "",
             block("llvm", llvm_excerpt(cpu_llvm(module))),
             "## 5. PTX for sm_90a",

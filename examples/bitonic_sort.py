@@ -3,7 +3,7 @@
 
 Shapes: `values` has n float32 elements and is sorted in place; n need not be a power of two. Each
 round merges pairs of sorted runs: first each element meets its mirror image in the pair of runs, then
-its neighbours at half the distance, and so on. Every exchange puts the smaller element first, so that
+its neighbors at half the distance, and so on. Every exchange puts the smaller element first, so that
 missing elements beyond the end may count as infinite and never move. Runs of up to 1024 elements are
 merged in a block's shared memory; wider steps are launches of their own, and the host function is
 their loop.
@@ -55,7 +55,7 @@ def store_chunk(values, chunk):
 
 
 def merge_in_chunk(chunk, distance):
-    """Steps of this distance, half of it, and so on down to neighbours."""
+    """Steps of this distance, half of it, and so on down to neighbors."""
     while distance > 0:
         first = lower_of_pair(weft.thread_idx.x, distance)
         exchange(chunk, first, first + distance)

@@ -41,7 +41,7 @@ def update_kernel(left: weft.Tensor):
 
 @weft.jit
 def cholesky(a: weft.Tensor[weft.f64, ("n", "n")]):
-    """Factorise in place."""
+    """Factorize in place."""
     n = len(a)
     for column in range(n):
         left = a[column:, column:]

@@ -25,12 +25,12 @@ def step_kernel(before: weft.Tensor, after: weft.Tensor):
         return
     left, right = (x if x > 0 else width) - 1, x + 1 if x + 1 < width else 0
     above, below = (y if y > 0 else height) - 1, y + 1 if y + 1 < height else 0
-    neighbours = weft.i32(0)
+    neighbors = weft.i32(0)
     for row in (before[above], before[y], before[below]):
         for column in (left, x, right):
-            neighbours += row[column]
-    neighbours -= before[y, x]
-    after[y, x] = neighbours == 3 or (neighbours == 2 and before[y, x] != 0)
+            neighbors += row[column]
+    neighbors -= before[y, x]
+    after[y, x] = neighbors == 3 or (neighbors == 2 and before[y, x] != 0)
 
 
 @weft.kernel
@@ -75,13 +75,13 @@ def fake_arguments():
 def reference(board: np.ndarray, scratch: np.ndarray, generations: int) -> Arrays:
     """What NumPy says: the sum of eight rolled boards."""
     for _ in range(generations):
-        neighbours = sum(
+        neighbors = sum(
             np.roll(board, (dy, dx), (0, 1))
             for dy in (-1, 0, 1)
             for dx in (-1, 0, 1)
             if dx != 0 or dy != 0
         )
-        board = ((neighbours == 3) | ((neighbours == 2) & (board == 1))).astype(np.uint8)
+        board = ((neighbors == 3) | ((neighbors == 2) & (board == 1))).astype(np.uint8)
     return {"board": board}
 
 

@@ -2,7 +2,7 @@
 """The Mandelbrot set: a loop that each thread leaves when it is done, written as a picture.
 
 Shapes: `counts` is height x width, int32: how many steps of z ← z² + c the point stays within the
-circle of radius 2, at most `limit`. Neighbouring threads leave their loops at different times.
+circle of radius 2, at most `limit`. Neighboring threads leave their loops at different times.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def mandelbrot(
     step: weft.f32,
     limit: weft.i32,
 ):
-    """Count the steps of each point; `step` is the distance of two neighbours."""
+    """Count the steps of each point; `step` is the distance of two neighbors."""
     height, width = counts.shape
     grid = weft.ceil_div(width, 16), weft.ceil_div(height, 16)
     mandelbrot_kernel(counts, left, top, step, limit).launch(grid=grid, block=(16, 16))
@@ -87,7 +87,7 @@ def reference(counts: np.ndarray, left: float, top: float, step: float, limit: i
 
 
 def picture(arguments: Arguments) -> np.ndarray:
-    """Colours for the counts: the set itself is black."""
+    """Colors for the counts: the set itself is black."""
     counts, limit = arguments["counts"], arguments["limit"]
     shade = np.sqrt(counts / limit)[..., None]
     waves = 0.5 + 0.5 * np.cos(6.3 * (shade * 2 + np.array([0.0, 0.15, 0.35])))

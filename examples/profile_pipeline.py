@@ -20,7 +20,7 @@ from examples.common import Arguments, Arrays, Example, show
 from weft.profiler import Profiler
 
 WARP = 32
-STAGES = ("read", "shift", "bend", "normalise", "round", "write")
+STAGES = ("read", "shift", "bend", "normalize", "round", "write")
 TERMS = 24
 
 
@@ -61,7 +61,7 @@ def profile_pipeline_kernel(
                     slots[2, half, lane] = total
                     weft.sync_warp()
             elif stage == 3:
-                with p.range("normalise", payload=tile):
+                with p.range("normalize", payload=tile):
                     x = slots[2, half, lane]
                     slots[3, half, lane] = x / weft.math.sqrt(weft.warp_sum(x * x))
             elif stage == 4:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The extension module weft._native: multi-phase initialisation and nothing else. Importing it opens no
+// The extension module weft._native: multi-phase initialization and nothing else. Importing it opens no
 // library, imports no other module, installs no handler and registers nothing to run at exit.
 #include "module.h"
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from weft import config as module
-from weft.config import config, misspelt_variables, override, variables
+from weft.config import config, misspelled_variables, override, variables
 
 
 @pytest.fixture(autouse=True)
@@ -78,14 +78,14 @@ def test_override_refuses_a_value_of_the_wrong_kind():
             pass
 
 
-def test_misspelt_variables_are_found_and_those_of_others_left_alone(
+def test_misspelled_variables_are_found_and_those_of_others_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ):
     for name in ("WEFT_BACKTRCE", "WEFT_NUM_THREAD", "WEFT_LIBCUDA_PATH"):
         monkeypatch.setenv(name, "1")
     for name in ("WEFT_TEST_ANYTHING", "WEFT_HOME", "WEFT_SERVER_PORT", "WEFT_DEBUG", "WEFTLOG"):
         monkeypatch.setenv(name, "1")
-    assert misspelt_variables() == {
+    assert misspelled_variables() == {
         "WEFT_BACKTRCE": "WEFT_BACKTRACE",
         "WEFT_NUM_THREAD": "WEFT_NUM_THREADS",
         "WEFT_LIBCUDA_PATH": "WEFT_LIBCUDA",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests on an extension built with the address and undefined-behaviour sanitizers.
+"""Runs tests on an extension built with the address and undefined-behavior sanitizers.
 
 In: arguments for pytest (default: the tests of the driver, the FFI, the pool, threads that cooperate, and the native
 half). Out: pytest's status.

@@ -118,8 +118,8 @@ Value combine(int operation, Value a, Value b) {
   }
 }
 
-// Combines neighbours among the lanes of the mask, then neighbours among the results, and so on; what has no
-// neighbour is kept. `round` after each step gives the narrow floats what their own arithmetic gives.
+// Combines neighbors among the lanes of the mask, then neighbors among the results, and so on; what has no
+// neighbor is kept. `round` after each step gives the narrow floats what their own arithmetic gives.
 template <typename Value, typename Load, typename Store, typename Round>
 void combine_lanes(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
   Value values[kWarpSize];

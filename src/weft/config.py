@@ -226,7 +226,7 @@ def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
     )
 
 
-def misspelt_variables() -> dict[str, str]:
+def misspelled_variables() -> dict[str, str]:
     """Names in the environment that look like one of `variables`, and the name that each looks like.
 
     Others that begin with `WEFT_` belong to other programs: an application may be called so too.

@@ -34,9 +34,9 @@ def test_kind_answers_itself(kind: type[ArgumentKind], answer: str):
 
 
 @kinds
-def test_kind_can_be_asked_for_or_recognised(kind: type[ArgumentKind]):
-    own = {"is_annotated_by", "recognises"} & set(vars(kind))
-    assert own, f"{kind.__name__} is neither annotated nor recognised"
+def test_kind_can_be_asked_for_or_recognized(kind: type[ArgumentKind]):
+    own = {"is_annotated_by", "recognizes"} & set(vars(kind))
+    assert own, f"{kind.__name__} is neither annotated nor recognized"
 
 
 @kinds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no linter knows: sizes, licences, unfinished work."""
+"""The rules of the house that no linter knows: sizes, licenses, unfinished work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_module_says_what_it_knows():
     assert [name(path) for path in python_modules() if not ast.get_docstring(parsed(path))] == []
 
 
-def test_every_source_file_begins_with_its_licence():
+def test_every_source_file_begins_with_its_license():
     listed = subprocess.run(
         ["git", "ls-files", "*.py", "*.pyi", "*.cpp", "*.c", "*.h", "CMakeLists.txt", "Makefile"],
         capture_output=True,

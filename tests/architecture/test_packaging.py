@@ -44,9 +44,9 @@ def test_the_wheel_holds_every_module_the_extension_and_the_types(unpacked: Path
     assert len(list((unpacked / "weft").glob("_native*.so"))) == 1
 
 
-def test_the_wheel_holds_the_licence(unpacked: Path):
-    (licence,) = unpacked.glob("weft-*.dist-info/licenses/LICENSE")
-    assert "Apache License" in licence.read_text()
+def test_the_wheel_holds_the_license(unpacked: Path):
+    (license,) = unpacked.glob("weft-*.dist-info/licenses/LICENSE")
+    assert "Apache License" in license.read_text()
 
 
 def test_what_the_wheel_holds_runs(unpacked: Path, tmp_path: Path):

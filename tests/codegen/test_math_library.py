@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's functions against mpmath: error bounds, special values, and that loops over them vectorise."""
+"""The library's functions against mpmath: error bounds, special values, and that loops over them vectorize."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_special_values_are_those_of_c(name: str, kind: str):
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_loops_over_it_vectorise(name: str, kind: str):
+def test_loops_over_it_vectorize(name: str, kind: str):
     machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
     kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind), machine)
     assert ("x float>" if kind == "f32" else "x double>") in kernel.optimized
@@ -173,7 +173,7 @@ def test_loops_over_it_vectorise(name: str, kind: str):
 
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("name", ["powf", "atan2"])
-def test_loops_over_it_vectorise_with_two_arguments(name: str, kind: str):
+def test_loops_over_it_vectorize_with_two_arguments(name: str, kind: str):
     machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
     text = elementwise(f"%r = math.{name} %v0, %v1 : {kind}", [kind, kind], kind)
     kernel = CpuKernel(text, machine)

@@ -79,7 +79,7 @@ def test_integer_to_float_rounds_to_nearest_even(source):
 def test_float_to_float_rounds_to_nearest_even(source, target):
     a = interesting_floats(source)
     with np.errstate(all="ignore"):
-        # Halves between neighbours of the narrow types, from both sides.
+        # Halves between neighbors of the narrow types, from both sides.
         ties = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 65520.0])
         a = np.concatenate([a, ties.astype(a.dtype), np.nextafter(ties, 0).astype(a.dtype)])
         expected = rounded_once(a, target)

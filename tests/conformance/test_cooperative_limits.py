@@ -16,8 +16,8 @@ I32 = weft.Tensor[weft.i32, ("n",)]
 
 
 @weft.kernel
-def neighbour_kernel(out: weft.Tensor):
-    """Each thread writes its number plus its right neighbour's, through every kind of wait."""
+def neighbor_kernel(out: weft.Tensor):
+    """Each thread writes its number plus its right neighbor's, through every kind of wait."""
     numbers = weft.shared(1024, weft.i32)
     x, y, z = weft.thread_idx.x, weft.thread_idx.y, weft.thread_idx.z
     thread = (z * weft.block_dim.y + y) * weft.block_dim.x + x
@@ -34,8 +34,8 @@ def neighbour_kernel(out: weft.Tensor):
 
 
 @weft.jit
-def neighbours(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
-    neighbour_kernel(out).launch(grid=3, block=(x, y, z))
+def neighbors(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
+    neighbor_kernel(out).launch(grid=3, block=(x, y, z))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def neighbours(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
 def test_blocks_of_any_size_and_shape_cooperate(block):
     threads = block[0] * block[1] * block[2]
     out = np.full(threads, -1, np.int32)
-    neighbours(out, *block)
+    neighbors(out, *block)
     numbers = np.arange(threads)
     np.testing.assert_array_equal(out, numbers + np.roll(numbers, -1))
 

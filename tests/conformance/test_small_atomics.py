@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomics on elements of 8 and 16 bits: threads that change neighbours in one word lose nothing of each other.
+"""Atomics on elements of 8 and 16 bits: threads that change neighbors in one word lose nothing of each other.
 
 In: kernels whose threads all work on the elements of a few words, on several threads of the machine. Out: what NumPy
 computes in any order.
@@ -73,7 +73,7 @@ def run(kind: str, dtype: weft.DType, values: np.ndarray, start: np.ndarray, spa
     cells = around[1:-1]
     cells[:] = start
     define(text)[f"in_{space}_memory"](Exported(values), Exported(cells))
-    assert around[0] == around[-1] == 1, "a neighbour of the tensor was changed"
+    assert around[0] == around[-1] == 1, "a neighbor of the tensor was changed"
     return cells
 
 

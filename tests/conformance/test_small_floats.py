@@ -237,7 +237,7 @@ FLOAT_OPERATION = re.compile(r"^\s+((?:add|sub|mul|div)\.\S*(?:f16|bf16|f32|f64)
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", [*SMALL, weft.f32, weft.f64])
 def test_a_gpu_rounds_each_operation_and_fuses_none(dtype, architecture):
-    """Every instruction says `.rn`, which also forbids the assembler to fuse it with its neighbour.
+    """Every instruction says `.rn`, which also forbids the assembler to fuse it with its neighbor.
 
     The first GPUs with bf16 only multiply and add at once; there one operand is 1, -1 or -0, which is exact.
     """

@@ -116,7 +116,7 @@ def test_elements_of_every_type_are_copied_bit_for_bit(dtype):
     if dtype.is_bool:
         bits &= 1
     source = bits.view(NUMPY_TYPES[dtype])
-    if dtype.is_float:  # a signalling NaN may become a quiet one
+    if dtype.is_float:  # a signaling NaN may become a quiet one
         source = np.where(np.isnan(source.astype(np.float64)), np.ones_like(source), source)
     target = np.zeros_like(source)
     run_threads("target[i] = source[i]", 40, {"source": source, "target": target})
@@ -193,7 +193,7 @@ def test_static_dims_are_compile_time_constants():
     np.testing.assert_array_equal(out, a.sum(axis=1))
 
 
-def test_byte_offset_and_absent_strides_are_honoured():
+def test_byte_offset_and_absent_strides_are_honored():
     host = define(
         """
         @weft.kernel

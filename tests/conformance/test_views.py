@@ -242,7 +242,7 @@ def host(
     ],
     ids=str,
 )
-def test_vectors_are_the_neighbours_of_every_type(dtype, count):
+def test_vectors_are_the_neighbors_of_every_type(dtype, count):
     numpy_type = NUMPY_TYPES[dtype]
     a, out = aligned(3 * count, numpy_type), aligned(3 * count, numpy_type)
     a[:] = np.arange(3 * count).astype(numpy_type)

@@ -128,7 +128,7 @@ def test_the_usual_call_asks_the_driver_twice(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_another_librarys_primary_context_is_recognised_and_none_is_made(fake: FakeCuda):
+def test_another_librarys_primary_context_is_recognized_and_none_is_made(fake: FakeCuda):
     function = compiled("library", with_stream=True).register(fake)
     fake.set_current(fake.retain_primary(1))
     stream = fake.create_stream(fake.retain_primary(1))
@@ -386,7 +386,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(fake: FakeCuda):
     function(a, b)
 
     def child() -> None:
-        with pytest.raises(CudaError, match="forked after CUDA was initialised"):
+        with pytest.raises(CudaError, match="forked after CUDA was initialized"):
             function(a, b)
 
     in_child(child)

@@ -132,7 +132,7 @@ def test_values_out_of_range_are_refused_with_what_is_allowed(make: object, text
 
 
 @on_fake()
-def test_attributes_are_checked_against_grid_neighbours_and_device(fake: FakeCuda):
+def test_attributes_are_checked_against_grid_neighbors_and_device(fake: FakeCuda):
     device = device_properties()
     cases = [
         (Cluster(3), (4, 1, 1), (), r"grid\.x is 4, expected a multiple of the cluster's 3"),

@@ -118,7 +118,7 @@ def test_a_driver_that_lacks_a_needed_function_is_refused_by_name(fake: FakeCuda
         (999, "CUDA_ERROR_999"),
     ],
 )
-def test_a_failing_initialisation_is_explained_and_can_be_tried_again(
+def test_a_failing_initialization_is_explained_and_can_be_tried_again(
     fake: FakeCuda, result: int, words: str
 ):
     fake.fail("cuInit", result)

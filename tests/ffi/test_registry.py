@@ -64,7 +64,7 @@ def test_a_function_that_is_held_survives_being_removed(name):
         ffi.remove_global(name)
 
 
-def test_a_misspelt_name_is_answered_with_names_that_are_alike():
+def test_a_misspelled_name_is_answered_with_names_that_are_alike():
     with pytest.raises(KeyError, match=r"there are .*ffi\.Array"):
         ffi.get_global("ffi.Aray")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ownership tests on an extension built with the address and undefined-behaviour sanitizers."""
+"""The ownership tests on an extension built with the address and undefined-behavior sanitizers."""
 
 from __future__ import annotations
 

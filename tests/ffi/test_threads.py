@@ -130,7 +130,7 @@ def test_one_list_is_changed_by_all_under_the_program_s_own_lock():
     )
 
 
-def test_types_are_learnt_by_all_threads_at_once(library):
+def test_types_are_learned_by_all_threads_at_once(library):
     classes = [type(f"Tuple{index}", (tuple,), {}) for index in range(50)]
 
     def work(_index):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example on a GPU, called with torch's tensors, gives what torch gives on that GPU.
 
-In: the catalogue of examples, references written with torch's operators. Out: both results, compared: of the
+In: the catalog of examples, references written with torch's operators. Out: both results, compared: of the
 direct call, of each executor, of a prepared call, of the function through `tvm_ffi`.
 """
 

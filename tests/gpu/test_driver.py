@@ -255,4 +255,4 @@ def test_a_child_forked_after_use_is_told_so():
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert "forked after CUDA was initialised" in result.stdout
+    assert "forked after CUDA was initialized" in result.stdout

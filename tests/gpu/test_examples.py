@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example on a real GPU gives what NumPy gives, from arrays of any strides, on each executor.
 
-In: the catalogue of examples, memory of the driver's own. Out: results, compared with the references.
+In: the catalog of examples, memory of the driver's own. Out: results, compared with the references.
 """
 
 from __future__ import annotations

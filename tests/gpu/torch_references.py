@@ -195,8 +195,8 @@ def sieve(is_prime: Tensor) -> Tensors:
 def game_of_life(board: Tensor, generations: int, **_: Any) -> Tensors:
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
     for _generation in range(generations):
-        neighbours = torch.stack([board.roll(step, (0, 1)) for step in steps]).sum(0)
-        board = ((neighbours == 3) | ((neighbours == 2) & (board == 1))).to(board.dtype)
+        neighbors = torch.stack([board.roll(step, (0, 1)) for step in steps]).sum(0)
+        board = ((neighbors == 3) | ((neighbors == 2) & (board == 1))).to(board.dtype)
     return {"board": board}
 
 

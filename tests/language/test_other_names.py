@@ -77,7 +77,7 @@ def test_nothing_that_weft_has_is_said_to_be_absent():
     ("name", "ours"),
     [("sycn_threads", "sync_threads"), ("sum", "warp_sum"), ("print", "printf"), ("jitt", "jit")],
 )
-def test_a_misspelt_name_leads_to_what_looks_like_it(name, ours):
+def test_a_misspelled_name_leads_to_what_looks_like_it(name, ours):
     with pytest.raises(AttributeError, match=rf"did you mean weft\.{ours}\b"):
         getattr(weft, name)
 

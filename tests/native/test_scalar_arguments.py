@@ -200,6 +200,6 @@ def test_what_is_no_stream_is_refused():
         planned("record", "stream", stream_mask=1)("x")
 
 
-def test_a_stream_is_recognised_without_a_plan():
+def test_a_stream_is_recognized_without_a_plan():
     foreign("record")(CudaStream())
     assert library().callee_arguments()[0].int64 == 0x77

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program by weft and by the reference, and says where they differ.
 
-In: a `Program`. Out: nothing, or a `Difference`. weft runs it at two levels of optimisation, with one thread and with
+In: a `Program`. Out: nothing, or a `Difference`. weft runs it at two levels of optimization, with one thread and with
 several; `assemble` compiles it for a GPU, as far as the assembler.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tools.fuzz.programs import Program
 
-# Level of optimisation → threads of the pool.
+# Level of optimization → threads of the pool.
 RUNS = {3: (1, 4), 0: (1,)}
 ARCHITECTURE = "sm_90"
 _NUMPY = {"bool_": np.bool_, "f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -41,7 +41,7 @@ class Difference:
     Attributes:
         kind: what a smaller program must share to show the same: an error's code, or "values".
         text: what it is, for a person.
-        level: of optimisation, at which it was seen.
+        level: of optimization, at which it was seen.
     """
 
     kind: str
@@ -78,7 +78,7 @@ def _same(got: Any, expected: list[Any]) -> Any:
 
 
 def difference(program: Program, levels: Iterable[int] = tuple(RUNS)) -> Difference | None:
-    """What weft does that the reference does not, at these levels of optimisation.
+    """What weft does that the reference does not, at these levels of optimization.
 
     Raises:
         UnspecifiedError: if the documentation does not say what the program does.

@@ -255,7 +255,7 @@ def _reduced(name: str, values: list[Value]) -> Value:
     if type_.kind == "f" and len(values) != 32:
         raise UnspecifiedError("a sum of floats over a part of a warp")
     sign = {"warp_sum": "+", "warp_and": "&", "warp_or": "|", "warp_xor": "^"}[name]
-    while len(values) > 1:  # neighbours first
+    while len(values) > 1:  # neighbors first
         pairs = [arithmetic(sign, values[k], values[k + 1]) for k in range(0, len(values) - 1, 2)]
         values = pairs + values[len(values) - len(values) % 2 :]
     return values[0]

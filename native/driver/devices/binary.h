@@ -36,7 +36,7 @@ struct BinaryResources {
 Binary* load_binary(const std::string& name, const std::string& code, int64_t shared_bytes, int32_t device,
                     BinaryResources* resources, DriverError* error);
 
-// Takes ownership; entries are kept for the life of the process, so that stale handles are recognised.
+// Takes ownership; entries are kept for the life of the process, so that stale handles are recognized.
 void register_binary(Binary* binary);
 
 // The entry of a function's handle, or nullptr for one that somebody else loaded.

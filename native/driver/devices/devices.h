@@ -55,7 +55,7 @@ inline Device* device_of_primary(cuda::CUcontext context) {
 
 // The device's primary context, retained on first use. nullptr with an error.
 cuda::CUcontext primary_context(Device* device, DriverError* error);
-// Retains the primary context where somebody has made it already, so that calls in it are recognised without
+// Retains the primary context where somebody has made it already, so that calls in it are recognized without
 // asking. One that nobody made stays unmade: it would cost half a gigabyte.
 void adopt_primary_context(Device* device);
 // The device of a context, made current for a moment only where it is no primary one; -1 with an error.

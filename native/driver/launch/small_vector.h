@@ -17,7 +17,7 @@ class SmallVector {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  SmallVector() {}  // leaves the inline values uninitialised
+  SmallVector() {}  // leaves the inline values uninitialized
   SmallVector(const SmallVector&) = delete;
   SmallVector& operator=(const SmallVector&) = delete;
 
@@ -31,7 +31,7 @@ class SmallVector {
   const T* begin() const { return data(); }
   const T* end() const { return data() + size_; }
 
-  // New values are not initialised.
+  // New values are not initialized.
   void resize(size_t size) {
     if (size > kInline && size > heap_.size()) {
       const bool was_inline = heap_.empty();

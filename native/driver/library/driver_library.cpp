@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens libcuda, asks it for each function in the version that the table names, and initialises it.
+// Opens libcuda, asks it for each function in the version that the table names, and initializes it.
 #include "driver/library/driver_library.h"
 
 #include <dlfcn.h>
@@ -105,13 +105,13 @@ const char* init_explanation(CUresult result) {
     case cuda::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
       return "a forward-compatibility libcuda is on the library path, and this device does not support it";
     case cuda::CUDA_ERROR_NOT_INITIALIZED:
-      return "CUDA was initialised before this process was forked; start workers with the spawn method";
+      return "CUDA was initialized before this process was forked; start workers with the spawn method";
     default:
       return "";
   }
 }
 
-// Opens and initialises with the lock held. Everything is checked before anything is published.
+// Opens and initializes with the lock held. Everything is checked before anything is published.
 bool open_locked(Loader* self, DriverError* error) {
   const std::string path = self->path.empty() ? kDefaultPath : self->path;
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -139,7 +139,7 @@ bool open_locked(Loader* self, DriverError* error) {
   self->version = version;
   CUresult result = table.cuInit(0);
   if (result != cuda::CUDA_SUCCESS) {
-    return error->cuda(result, "cuInit", "initialising the CUDA driver", init_explanation(result));
+    return error->cuda(result, "cuInit", "initializing the CUDA driver", init_explanation(result));
   }
   listen_to_driver_log(table);
   return list_devices(error);
@@ -150,7 +150,7 @@ bool open_locked(Loader* self, DriverError* error) {
 bool open_driver(DriverError* error) {
   if (g_forked.load()) {
     return error->unusable(
-        "this process was forked after CUDA was initialised, and a forked child cannot use it; start workers "
+        "this process was forked after CUDA was initialized, and a forked child cannot use it; start workers "
         "with multiprocessing's \"spawn\" method, or fork before the first use of a GPU");
   }
   Loader& self = loader();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcuda as a table of function pointers: opened and initialised on first use, never at import. A child
+// libcuda as a table of function pointers: opened and initialized on first use, never at import. A child
 // that was forked after that cannot use the driver, and is told so; one forked before is free.
 #ifndef WEFT_DRIVER_DRIVER_LIBRARY_H_
 #define WEFT_DRIVER_DRIVER_LIBRARY_H_
@@ -20,7 +20,7 @@ inline const cuda::DriverFunctions& driver() { return g_driver_functions; }
 
 inline bool driver_is_ready() { return g_driver_ready.load(std::memory_order_acquire); }
 
-// Opens the library, checks its version, initialises it and lists the devices. Thread-safe. A failure is
+// Opens the library, checks its version, initializes it and lists the devices. Thread-safe. A failure is
 // not remembered: the next use tries again.
 bool open_driver(DriverError* error);
 
@@ -29,7 +29,7 @@ inline bool ensure_driver(DriverError* error) { return driver_is_ready() || open
 // The file to open in place of libcuda.so.1; an empty path means that one. Refused once another is open.
 bool set_driver_path(const std::string& path, DriverError* error);
 
-// True in a child forked after the driver was initialised: its handles mean nothing there.
+// True in a child forked after the driver was initialized: its handles mean nothing there.
 bool driver_was_forked();
 
 // 12040 for 12.4; 0 before the driver is open.

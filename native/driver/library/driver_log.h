@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Asks an initialised driver to tell what it logs. Not being able to costs a sentence, nothing else.
+// Asks an initialized driver to tell what it logs. Not being able to costs a sentence, nothing else.
 void listen_to_driver_log(const cuda::DriverFunctions& functions);
 
 // What the driver has logged on this thread just now about a call of `function` that failed, one line each,

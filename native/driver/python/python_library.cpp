@@ -61,7 +61,7 @@ PyMethodDef kMethods[] = {
      "set_driver_library(path: str) -> None\n--\n\n"
      "The file to open in place of libcuda.so.1 (empty: that one); RuntimeError once another is in use."},
     {"open_driver", open, METH_NOARGS,
-     "open_driver() -> None\n--\n\nOpens and initialises the CUDA driver; CudaError says why it cannot be "
+     "open_driver() -> None\n--\n\nOpens and initializes the CUDA driver; CudaError says why it cannot be "
      "used."},
     {"driver_is_open", is_open, METH_NOARGS,
      "driver_is_open() -> bool\n--\n\nWhether the CUDA driver is open and usable in this process."},

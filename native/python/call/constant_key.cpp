@@ -32,7 +32,7 @@ PyObject* key_of_fields(PyObject* record, PyObject* fields) {
   for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names.get()); ++index) {
     Reference value(PyObject_GetAttr(record, PyTuple_GET_ITEM(names.get(), index)));
     if (!value) {
-      // What only the initialiser took, and no instance has.
+      // What only the initializer took, and no instance has.
       if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
       PyErr_Clear();
       value.reset(Py_NewRef(Py_Ellipsis));

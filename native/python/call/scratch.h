@@ -19,7 +19,7 @@ struct Export {
 
 class Scratch {
  public:
-  Scratch() {}  // leaves the buffer uninitialised
+  Scratch() {}  // leaves the buffer uninitialized
   ~Scratch() {
     if (WEFT_UNLIKELY(undo_ != nullptr)) or_wait_for_the_end([this] { undo_all(); });
   }

@@ -167,7 +167,7 @@ class ArgumentKind(Frozen):
         return False
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         """Whether a value whose parameter has no annotation is of this kind."""
         return False
 

@@ -105,7 +105,7 @@ class ContainerKind(ArgumentKind):
         )
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return isinstance(value, tuple | list) or _has_fields(type(value))
 
     @classmethod

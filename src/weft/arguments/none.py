@@ -32,7 +32,7 @@ class NoneKind(ArgumentKind):
         return annotation is None or annotation is types.NoneType
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return value is None
 
     @classmethod

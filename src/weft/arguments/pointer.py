@@ -127,7 +127,7 @@ class PointerKind(ArgumentKind):
         return annotation is Pointer or isinstance(annotation, PointerSpec)
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return isinstance(value, PointerSpec)
 
     @classmethod

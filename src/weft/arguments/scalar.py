@@ -76,7 +76,7 @@ class ScalarKind(ArgumentKind):
         return isinstance(annotation, DType) or annotation in (bool, int, float)
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return isinstance(value, bool | int | float) or numpy_scalar_dtype(value) is not None
 
     @classmethod

@@ -102,7 +102,7 @@ class ShapeKind(ArgumentKind):
         return annotation is Shape or isinstance(annotation, ShapeSpec)
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return value is Shape or isinstance(value, ShapeSpec)
 
     @classmethod

@@ -363,7 +363,7 @@ def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols
         )
     if annotation is MISSING:
         for kind in ARGUMENT_KINDS:
-            if kind.recognises(value):
+            if kind.recognizes(value):
                 return kind.infer(MISSING, value, place, symbols)
         raise place.error(
             "ARGUMENT_KIND", f"no kind of argument for {describe(value)}", hint=_accepted()

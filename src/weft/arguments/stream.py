@@ -92,7 +92,7 @@ class StreamKind(ArgumentKind):
         return annotation is Stream
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return is_stream(value)
 
     @classmethod
@@ -127,7 +127,7 @@ class EnvironmentStreamKind(ArgumentKind):
         return isinstance(annotation, EnvironmentStream)
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return isinstance(value, EnvironmentStream)
 
     @classmethod

@@ -149,7 +149,7 @@ class TensorKind(ArgumentKind):
         return annotation is Tensor or isinstance(annotation, TensorSpec)
 
     @classmethod
-    def recognises(cls, value: object) -> bool:
+    def recognizes(cls, value: object) -> bool:
         return isinstance(value, TensorSpec) or example_spec(value) is not None
 
     @classmethod

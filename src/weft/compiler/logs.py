@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from weft.config import config, misspelt_variables
+from weft.config import config, misspelled_variables
 from weft.memo import kept
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ def show_logs() -> None:
         # A program that handles the root logger sees each message there already.
         if not _log.hasHandlers():
             _log.addHandler(_handler)
-    _warn_of_misspelt_variables()
+    _warn_of_misspelled_variables()
 
 
 @kept
-def _misspelt_variables() -> Iterator[tuple[str, str]]:
+def _misspelled_variables() -> Iterator[tuple[str, str]]:
     """What nobody was warned of yet: one iterator for all threads, used up by the first."""
-    return iter(misspelt_variables().items())
+    return iter(misspelled_variables().items())
 
 
-def _warn_of_misspelt_variables() -> None:
-    for name, meant in _misspelt_variables():
+def _warn_of_misspelled_variables() -> None:
+    for name, meant in _misspelled_variables():
         _log.warning(
             "the environment variable %s means nothing to weft; did you mean %s?", name, meant
         )

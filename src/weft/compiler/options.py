@@ -155,7 +155,7 @@ class GPUArch(_TextOption):
 
 
 class OptLevel(CompileOption):
-    """How hard LLVM and the assembler optimise, 0 to 3; 3 unless said otherwise.
+    """How hard LLVM and the assembler optimize, 0 to 3; 3 unless said otherwise.
 
     Example:
         >>> weft.compile[weft.OptLevel(0)]

@@ -25,11 +25,11 @@ def prepare_driver() -> None:
 
 
 def open_driver() -> None:
-    """Open and initialise the CUDA driver; does nothing when it is open.
+    """Open and initialize the CUDA driver; does nothing when it is open.
 
     Raises:
         weft.CudaError: there is no driver, it is older than 12.0, it sees no device, or this process was
-            forked after its parent had initialised it. The text says what to do.
+            forked after its parent had initialized it. The text says what to do.
 
     Example:
         >>> open_driver()  # doctest: +SKIP

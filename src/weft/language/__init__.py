@@ -216,7 +216,7 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
     Args:
         name: as written, without ``weft.``.
         known: names besides those of the language.
-        near: the names that it may be misspelt for; all, unless it is given.
+        near: the names that it may be misspelled for; all, unless it is given.
     """
     from weft.language import other_names
     from weft.types.dtype import DTYPES

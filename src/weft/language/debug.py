@@ -45,7 +45,7 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
     ``%d`` and ``%i`` take signed integers and bools, ``%u`` unsigned ones, ``%x %X %o`` any, ``%c`` an
     integer, ``%f %e %g %a`` floats, ``%s`` a constant string; ``%%`` is a percent sign. Flags, width and
     precision are C's, up to 4095. Lengths such as ``ll`` follow from the arguments' types and may be left out. Nothing
-    ends the line but ``\n``. On a GPU the text appears at the next synchronisation.
+    ends the line but ``\n``. On a GPU the text appears at the next synchronization.
 
     Args:
         builder: where operations go; users leave it out.

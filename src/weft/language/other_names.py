@@ -91,7 +91,7 @@ def absent(name: str) -> str | None:
 
 
 def near(name: str, known: Collection[str]) -> list[str]:
-    """Up to three names that look like `name` misspelt, or that have it among their words.
+    """Up to three names that look like `name` misspelled, or that have it among their words.
 
     Example:
         >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["warp_sum", "sym"])

@@ -32,7 +32,7 @@ class Calibration(NamedTuple):
 
     Attributes:
         step_ns: the smallest difference between two times that are not the same.
-        cost_ns: between neighbouring records with nothing between them: the median.
+        cost_ns: between neighboring records with nothing between them: the median.
 
     Example:
         >>> step_ns, cost_ns = weft.profiler.calibrate()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from weft.profiler.records import Recording
 
-_COLOURS: Final = (
+_COLORS: Final = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2"),
     *("#eeca3b", "#ff9da6", "#9d755d", "#6b8e23", "#1f6f8b", "#a0a0a0"),
 )
@@ -107,16 +107,16 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
     for event in np.unique(spans["event"]).tolist():
         chosen = spans[spans["event"] == event]
         widths = (chosen["end"] - chosen["begin"]) / scale
-        colour: str = _COLOURS[int(event) % len(_COLOURS)]
-        # White between neighbours; an edge of its own colour keeps the shortest region visible.
-        edges = np.where(widths > longest / 200, "white", colour)
+        color: str = _COLORS[int(event) % len(_COLORS)]
+        # White between neighbors; an edge of its own color keeps the shortest region visible.
+        edges = np.where(widths > longest / 200, "white", color)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(
             chosen["lane"],
             widths,
             left=chosen["begin"] / scale,
             height=heights,
-            color=colour,
+            color=color,
             edgecolor=edges.tolist(),
             linewidth=0.6,
             label=recording.event_name(event),
@@ -133,7 +133,7 @@ def _draw_async(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
             chosen["lane"] + 0.38 - 0.055 * steps,
             chosen["begin"] / scale,
             chosen["end"] / scale,
-            color=_COLOURS[int(event) % len(_COLOURS)],
+            color=_COLORS[int(event) % len(_COLORS)],
             linewidth=1.4,
             label=recording.event_name(int(event)),
             zorder=8,
@@ -150,7 +150,7 @@ def _draw_instants(axes: Any, recording: Recording, shown: int, scale: float) ->
             points["lane"],
             "|",
             markersize=9,
-            color=_COLOURS[event % len(_COLOURS)],
+            color=_COLORS[event % len(_COLORS)],
             label=recording.event_name(event),
             zorder=9,
         )

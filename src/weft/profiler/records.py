@@ -266,7 +266,7 @@ def segments(keys: NDArray[Any]) -> NDArray[np.int64]:
 def unwrapped(times: NDArray[Any], starts: NDArray[np.int64], bits: int = 32) -> NDArray[np.int64]:
     """Times of `bits` bits as differences from the first of their run, for any number of wraps.
 
-    Neighbours must be less than one wrap apart. A step back of less than 1/4096 of a wrap is taken as one,
+    Neighbors must be less than one wrap apart. A step back of less than 1/4096 of a wrap is taken as one,
     since a clock that is read by two threads is not always in order.
 
     Args:

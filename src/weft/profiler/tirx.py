@@ -67,7 +67,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
 def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
     """Reads what a kernel with `CudaProfiler` recorded.
 
-    Times are unwrapped to 64 bits: they are right while neighbouring records of a lane are less than 4.29 s
+    Times are unwrapped to 64 bits: they are right while neighboring records of a lane are less than 4.29 s
     apart. What is missing or cannot be is described in the result's `problems`.
 
     Args:

@@ -108,7 +108,7 @@ def test_arrays_overflow_no_stack(tmp_path, engine, count):
 
 
 def allocated(host, *arguments):
-    """Bytes of all arrays of i32 on the stack, as the LLVM text says before optimisation."""
+    """Bytes of all arrays of i32 on the stack, as the LLVM text says before optimization."""
     text = weft.compile(host, *arguments, options="--opt-level 0").llvm_ir
     sizes = [line.partition("alloca [")[2] for line in text.splitlines() if "alloca [" in line]
     return sum(4 * int(size.partition(" x i32]")[0]) for size in sizes if " x i32]" in size)

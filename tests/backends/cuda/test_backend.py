@@ -253,13 +253,13 @@ def test_a_constant_block_size_is_a_constant_in_the_code():
     assert "sreg.ntid" not in print_kernels(parse_module(text), cuda_machine("sm_90a"))
 
 
-def test_names_that_ptx_cannot_have_are_spelt_out():
+def test_names_that_ptx_cannot_have_are_spelled_out():
     assert entry_name("größe") == "gr$F6$$DF$e"
     code, _ = compiled(kernel_text().replace("@kernel", '@"größe"'))
     assert code.kernels[0].name == "gr$F6$$DF$e"
 
 
-def test_lines_are_directives_and_do_not_switch_optimisation_off():
+def test_lines_are_directives_and_do_not_switch_optimization_off():
     text = kernel_text().replace(
         "simt.load %a[%i : i32] : " + F32 + " -> f32",
         "simt.load %a[%i : i32] : " + F32 + ' -> f32 loc("/home/user/kernels.py":7:3)',
@@ -333,7 +333,7 @@ def atomic_text(order: str, scope: str, kind: str = "add") -> str:
 }}"""
 
 
-def synchronisation(ptx: str) -> list[str]:
+def synchronization(ptx: str) -> list[str]:
     """The atomics and fences of a PTX text, in order."""
     words = [line.split()[0].rstrip(";") for line in ptx.splitlines() if line.strip()]
     return [word for word in words if word.startswith(("atom", "fence", "membar"))]
@@ -342,7 +342,7 @@ def synchronisation(ptx: str) -> list[str]:
 @pytest.mark.parametrize(("order", "scope"), ATOMICS)
 def test_orders_and_scopes_of_atomics_reach_ptx(order: str, scope: str):
     _, artifacts = compiled(atomic_text(order, scope))
-    assert synchronisation(artifacts.contents["ptx"].decode()) == ATOMICS[order, scope]
+    assert synchronization(artifacts.contents["ptx"].decode()) == ATOMICS[order, scope]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_orders_and_scopes_of_atomics_reach_ptx(order: str, scope: str):
 def test_before_sm_70_orders_are_fences(order: str, scope: str, expected: list[str]):
     machine = cuda_machine("sm_61")
     ptx = emit_ptx(print_kernels(parse_module(atomic_text(order, scope)), machine), machine, 3)
-    assert synchronisation(ptx) == expected
+    assert synchronization(ptx) == expected
 
 
 @pytest.mark.parametrize(

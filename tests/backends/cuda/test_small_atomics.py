@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.backends.cuda.test_backend import compiled, synchronisation, tensor
+from tests.backends.cuda.test_backend import compiled, synchronization, tensor
 from tests.codegen.kernel_runner import parse_module
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
@@ -108,7 +108,7 @@ def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
         kernel("kernel", element, f'simt.atomic_rmw "{kind}" "relaxed" "device"')
     )
     text = artifacts.contents["ptx"].decode()
-    assert synchronisation(text) == [f"atom.global.{kind}.b32", f"atom.shared.{kind}.b32"]
+    assert synchronization(text) == [f"atom.global.{kind}.b32", f"atom.shared.{kind}.b32"]
     assert re.findall(r"and\.b64\s.*, -4;", text), "the address is that of the word"
     sass = find_backend("cuda").disassemble(artifacts)
     assert sass is not None
@@ -125,7 +125,7 @@ def test_orders_and_scopes_are_kept(kind: str, element: str, order: str, scope: 
     operation = f'simt.atomic_rmw "{kind}" "{order}" "{scope}"'
     if kind == "cas":
         operation = f'simt.atomic_cas "{order}" "{scope}"'
-    found = synchronisation(
+    found = synchronization(
         ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_90a")
     )
     atomics = [word for word in found if word.startswith("atom")]
@@ -149,5 +149,5 @@ def test_before_sm_70_orders_are_fences(kind: str, element: str):
     if kind == "cas":
         operation = 'simt.atomic_cas "acq_rel" "device"'
     text = ptx_of(kernel("kernel", element, operation, 2 if kind == "cas" else 1), "sm_61")
-    found = [word.split(".")[0] for word in synchronisation(text)]
+    found = [word.split(".")[0] for word in synchronization(text)]
     assert found == ["membar", "atom", "membar"] * 2

@@ -2,7 +2,7 @@
 //
 // A CUDA driver without a GPU: what its functions share. Devices, contexts,
 // streams, memory and code are plain objects; handles are their addresses and
-// are never reused, so that a freed one is recognised. Every call is recorded,
+// are never reused, so that a freed one is recognized. Every call is recorded,
 // can be made to fail, and is refused where the real driver would refuse it.
 #ifndef WEFT_TESTS_FAKE_CUDA_FAKE_STATE_H_
 #define WEFT_TESTS_FAKE_CUDA_FAKE_STATE_H_

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a module to one object for this CPU: kernels are optimised, the host function and wrapper are not.
+"""From a module to one object for this CPU: kernels are optimized, the host function and wrapper are not.
 
-In: a job. Out: object bytes. Host code is printed and parsed apart, linked to the optimised kernels, and emitted
+In: a job. Out: object bytes. Host code is printed and parsed apart, linked to the optimized kernels, and emitted
 with them.
 """
 
@@ -56,11 +56,11 @@ def print_host(module: ModuleOp, machine: HostMachine) -> str:
 
 
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
-    """The kernels as an optimised LLVM module."""
+    """The kernels as an optimized LLVM module."""
     module = parse(text, "kernels")
     level = PIPELINE_LEVELS[job.options.opt_level]
     if any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module)):
-        # Coroutines are split first: what optimisation moves across a suspension goes into every frame.
+        # Coroutines are split first: what optimization moves across a suspension goes into every frame.
         run_pipeline(module, host_machine().machine, 0, vectorize=False)
     run_pipeline(module, host_machine().machine, level, vectorize=True)
     return module

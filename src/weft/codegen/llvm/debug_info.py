@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LINE_TABLES: Final = "LineTablesOnly"
 """For debuggers on the CPU."""
 DIRECTIVES: Final = "DebugDirectivesOnly"
-"""For PTX: `.loc` only. Any other kind makes `.target sm_xx, debug`, and ptxas then drops optimisation."""
+"""For PTX: `.loc` only. Any other kind makes `.target sm_xx, debug`, and ptxas then drops optimization."""
 
 
 # What PTX cannot hold in a string: it knows no escapes and no letters beyond ASCII; the assembler takes a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM, through llvmlite: parse, optimise, emit.
+"""LLVM, through llvmlite: parse, optimize, emit.
 
 In: LLVM text of weft's own printing. Out: object bytes or assembly text. Text that LLVM refuses is a defect of
 weft and reported as such; LLVM ends the process on what it cannot select, so printing has allow-lists.
@@ -78,7 +78,7 @@ def link_text(module: ModuleRef, text: str, stage: str) -> None:
 
 
 def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
-    """LLVM's own pipeline of that level; loops are vectorised where asked.
+    """LLVM's own pipeline of that level; loops are vectorized where asked.
 
     Level 0 still inlines weft's library functions.
     """

@@ -2,7 +2,7 @@
 """A library function as it is written: expressions in one float type, with Python floats as constants.
 
 In: operands as LLVM text or Python numbers. Out: the text of an internal, always inlined function. Code is
-branch-free where it can be, so that loops over it vectorise.
+branch-free where it can be, so that loops over it vectorize.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _modulo_half_pi(name: str) -> LibraryEntry:
 def _far_f32(f: Formula, x: str) -> tuple[str, str]:
     """24 bits of x times the 96 bits of 2/π whose product is below 4, modulo 4; the rest is quadrants.
 
-    The bits are picked by selects, not loaded, so that the code vectorises.
+    The bits are picked by selects, not loaded, so that the code vectorizes.
     """
     bits = f.bits(x)
     exponent = f.integer_op("and", f.integer_op("lshr", bits, 23), 0xFF)
@@ -108,7 +108,7 @@ def _far_f32(f: Formula, x: str) -> tuple[str, str]:
 
 
 def _picked_words(f: Formula, index: str) -> list[str]:
-    """Four neighbouring 32-bit words of 2/π, the first number `index` (0 to 4)."""
+    """Four neighboring 32-bit words of 2/π, the first number `index` (0 to 4)."""
     words = [word - (1 << 32) if word >> 31 else word for word in _words(32)]
     picked = [str(words[offset]) for offset in range(4)]
     for start in range(1, 5):
@@ -151,11 +151,11 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     product = f.let(f"add i128 {f.let(f'add i128 {top}, {middle}')}, {low}")
     quadrant = f.let(f"lshr i128 {f.let(f'add i128 {product}, {1 << 125}')}, 126")
     fraction = f.let(f"sub i128 {product}, {f.let(f'shl i128 {quadrant}, 126')}")
-    r = _normalised(f, fraction)
+    r = _normalized(f, fraction)
     return _signed(f, x, r, f.let(f"trunc i128 {quadrant} to i64"))
 
 
-def _normalised(f: Formula, fraction: str) -> str:
+def _normalized(f: Formula, fraction: str) -> str:
     """A fraction of a quadrant in units of 2**-126, signed, times π/2, as a double."""
     negative = f.let(f"icmp slt i128 {fraction}, 0")
     opposite = f.let(f"sub i128 0, {fraction}")

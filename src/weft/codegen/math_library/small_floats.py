@@ -37,7 +37,7 @@ def f32_to_bf16(module: ModulePrinter) -> str:
 
 
 def f16_to_f32(module: ModulePrinter) -> str:
-    """Moves the fields, and lets one multiplication normalise subnormal values."""
+    """Moves the fields, and lets one multiplication normalize subnormal values."""
     f = Formula(module, "f16_to_f32", "float", "i16")
     wide = f.let("zext i16 %x0 to i32")
     sign = f.integer_op("shl", f.integer_op("and", wide, 0x8000), 16)

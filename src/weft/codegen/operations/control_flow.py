@@ -239,7 +239,7 @@ def print_for_in_strips(
     after_strip: Callable[[FunctionPrinter, str, str], None],
     before_next: Callable[[FunctionPrinter], None],
 ) -> None:
-    """`scf.for` as a loop over strips of iterations, each a plain loop that LLVM may vectorise.
+    """`scf.for` as a loop over strips of iterations, each a plain loop that LLVM may vectorize.
 
     Args:
         printer: of the function.

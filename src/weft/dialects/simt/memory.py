@@ -152,7 +152,7 @@ class StrideOp(_TensorFactOp):
 
 @operation_definition
 class AllocaOp(IRDLOperation):
-    """A tensor of static shape in the thread's own memory, uninitialised."""
+    """A tensor of static shape in the thread's own memory, uninitialized."""
 
     name = "simt.alloca"
 

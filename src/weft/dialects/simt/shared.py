@@ -44,7 +44,7 @@ def _check_shared(value: SSAValue) -> TensorType:
 
 @operation_definition
 class SharedOp(IRDLOperation):
-    """An array of static shape that the block's threads share, uninitialised.
+    """An array of static shape that the block's threads share, uninitialized.
 
     `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it.
     """

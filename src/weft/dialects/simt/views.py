@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of tensors: `simt.view`, and neighbours in one access: `simt.load_vector`, `simt.store_vector`.
+"""Parts of tensors: `simt.view`, and neighbors in one access: `simt.load_vector`, `simt.store_vector`.
 
 In: a tensor, where the part begins, how large it is. Out: a tensor over the same memory; several elements.
 """
@@ -124,7 +124,7 @@ def _check_vector(
 
 @operation_definition
 class LoadVectorOp(IRDLOperation):
-    """Reads neighbours along the last dimension in one access, whose address is a multiple of its size."""
+    """Reads neighbors along the last dimension in one access, whose address is a multiple of its size."""
 
     name = "simt.load_vector"
 
@@ -145,7 +145,7 @@ class LoadVectorOp(IRDLOperation):
 
 @operation_definition
 class StoreVectorOp(IRDLOperation):
-    """Writes neighbours along the last dimension in one access, whose address is a multiple of its size."""
+    """Writes neighbors along the last dimension in one access, whose address is a multiple of its size."""
 
     name = "simt.store_vector"
 

@@ -171,8 +171,8 @@ class WarpReduceOp(IRDLOperation):
     """The lanes' values combined; every lane of `mask` gets the result.
 
     The order is the same on every target, so that sums of floats agree: with the lanes of the mask numbered
-    from 0 without gaps, neighbours (0, 1), (2, 3), ... are combined first, the lower one on the left, then
-    neighbours among the results, and so on; what has no neighbour is kept as it is. `min` and `max` of floats
+    from 0 without gaps, neighbors (0, 1), (2, 3), ... are combined first, the lower one on the left, then
+    neighbors among the results, and so on; what has no neighbor is kept as it is. `min` and `max` of floats
     are IEEE's minNum and maxNum: of a number and NaN the number.
     """
 

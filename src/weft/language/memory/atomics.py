@@ -52,7 +52,7 @@ def atomic_add(
     A GPU has one instruction for every atomic operation on elements of 32 and 64 bits, but for these, which take
     a loop: in shared memory sums of floats and what combines 64-bit integers or extrema of f64. On elements of 8
     and 16 bits it takes a loop over the 32-bit word that they are part of, but for `atomic_and`, `atomic_or` and
-    `atomic_xor`; threads that change neighbours in one word then wait for each other.
+    `atomic_xor`; threads that change neighbors in one word then wait for each other.
 
     f16, bf16 and the 8-bit floats compute in f32 and round once.
 

@@ -26,10 +26,10 @@ LOCAL_BYTES: Final = 65536
 
 @operation
 def local(builder: Builder, shape: object, dtype: object) -> Tensor:
-    """An array of this thread's own, uninitialised, read and written like any tensor.
+    """An array of this thread's own, uninitialized, read and written like any tensor.
 
     Small arrays that are indexed by constants (unroll with `static_range`) live in registers. Made in a
-    loop, every round gets the same memory, again uninitialised.
+    loop, every round gets the same memory, again uninitialized.
 
     Args:
         builder: where operations go; users leave it out.

@@ -35,7 +35,7 @@ SCRATCH_BYTES = 1 << 30
 
 @operation
 def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
-    """An array in global memory that the threads of a block share, uninitialised; each block has its own.
+    """An array in global memory that the threads of a block share, uninitialized; each block has its own.
 
     Use it like `shared`, with the same barriers, for what does not fit there. Each call in the source makes
     one array; in a loop, every round gets the same one. Each launch allocates it for all blocks of its grid

@@ -34,7 +34,7 @@ MAX_SHARED_BYTES: Final = 227 * 1024
 
 @operation
 def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
-    """An array that the threads of a block share, uninitialised, read and written like any tensor.
+    """An array that the threads of a block share, uninitialized, read and written like any tensor.
 
     Each call in the source makes one array; in a loop, every round gets the same one. Threads see what others
     wrote after a barrier, such as `sync_threads`. All arrays of a kernel together may have 227 kB (on GPUs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several neighbouring elements in one access: ``load_vector``, ``store_vector``.
+"""Several neighboring elements in one access: ``load_vector``, ``store_vector``.
 
 In: a tensor whose alignment is known, and the index of the first element. Out: a tuple of scalars, one access of
 up to 16 bytes.
@@ -34,7 +34,7 @@ _COUNTS: Final = (2, 4, 8, 16)
 def load_vector(
     builder: Builder, tensor: object, index: object, count: object
 ) -> tuple[Scalar, ...]:
-    """`count` neighbours along the last dimension, read in one access.
+    """`count` neighbors along the last dimension, read in one access.
 
     Their first address must be a multiple of the access's size. What can be known is checked when compiling:
     the tensor's alignment, constant indices, constant strides. The rest is checked like an `assert`: always
@@ -67,7 +67,7 @@ def load_vector(
 
 @operation
 def store_vector(builder: Builder, tensor: object, index: object, values: object) -> None:
-    """Writes neighbours along the last dimension in one access; the counterpart of `load_vector`.
+    """Writes neighbors along the last dimension in one access; the counterpart of `load_vector`.
 
     Args:
         builder: where operations go; users leave it out.
@@ -117,7 +117,7 @@ def _place(
         raise TypeMismatchError(
             "VECTOR_LAYOUT",
             f"{name}: {tensor.name} has {'rank 0' if not places else 'any strides'}; "
-            "its elements are not known to be neighbours",
+            "its elements are not known to be neighbors",
             hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
         )
     size = number * tensor.dtype.itemsize

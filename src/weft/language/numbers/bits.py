@@ -37,7 +37,7 @@ def popcount(builder: Builder, x: Number) -> Scalar:
         TypeMismatchError: for a float.
 
     Example:
-        ``neighbours = weft.math.popcount(mask)``
+        ``neighbors = weft.math.popcount(mask)``
     """
     value = _integer(builder, "popcount", x)
     return _count(builder, value, math.CtPopOp(value.ssa))

@@ -289,7 +289,7 @@ def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
     """The sum of the values of the lanes of `mask`, which each of them gets.
 
     Integers wrap in their type; a ``bool_`` counts as an i32, an f8 type as f32. Floats are added as a tree,
-    neighbours first, in the same order on every target.
+    neighbors first, in the same order on every target.
 
     Args:
         builder: where operations go; users leave it out.

@@ -2,7 +2,7 @@
 """The target `portable`: code for every x86-64 CPU, not only for the one that compiles.
 
 In: a module of kernels, host function and wrapper. Out: `ObjectCode` with one object that uses no extension of the
-instruction set, which LLVM has not optimised: what a backend must do, and little more.
+instruction set, which LLVM has not optimized: what a backend must do, and little more.
 """
 
 from __future__ import annotations

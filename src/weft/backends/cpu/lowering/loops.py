@@ -3,7 +3,7 @@
 
 In: scf.while and scf.for in a kernel. Out: before each further round, a suspension where a `while` may wait for
 memory that others write, elsewhere the round's work; a `for` without loops in it counts strip by strip, so that
-LLVM vectorises the strips.
+LLVM vectorizes the strips.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorising
+_LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
 def may_wait(loop: Operation) -> bool:

@@ -63,7 +63,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
         module: what it is printed into.
         kernel: without barriers and collectives.
         masks_stores: the CPU writes parts of a vector quickly, so that a loop with conditional stores is
-            worth vectorising.
+            worth vectorizing.
     """
     name = kernel.sym_name.data
     scope = module.debug.subprogram(name, kernel.location) if module.debug else None
@@ -402,8 +402,8 @@ def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: R
 def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
     """Metadata of the loop over a row's threads.
 
-    It is never unrolled: what is left over after vectorisation is short, and unrolling doubles compile time.
-    A loop with conditional stores is not vectorised where the CPU is slow at partial stores.
+    It is never unrolled: what is left over after vectorization is short, and unrolling doubles compile time.
+    A loop with conditional stores is not vectorized where the CPU is slow at partial stores.
     """
     debug = printer.module.debug
     if debug is None:

@@ -2,7 +2,7 @@
 """printf and assert on a GPU.
 
 In: simt.printf, simt.assert. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail; both make
-the driver print when the stream is synchronised.
+the driver print when the stream is synchronized.
 """
 
 from __future__ import annotations

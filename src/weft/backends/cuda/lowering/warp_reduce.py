@@ -92,7 +92,7 @@ def _over_present_lanes(
 
 
 def _butterfly(printer: FunctionPrinter, kind: str, element: Attribute, value: str) -> str:
-    """Five exchanges with the neighbour, the neighbour's neighbour, ...: every lane gets the result."""
+    """Five exchanges with the neighbor, the neighbor's neighbor, ...: every lane gets the result."""
     for step in _STEPS:
         other = shuffle(printer, "xor", _ALL_LANES, llvm_type(element), value, str(step), WARP_SIZE)
         value = combined(printer, kind, element, value, other)
