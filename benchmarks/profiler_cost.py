@@ -77,14 +77,14 @@ def kernel(out: weft.Tensor, source: weft.Tensor, records: weft.Tensor, n: weft.
 def run(out: weft.Tensor, source: weft.Tensor, records: weft.Tensor, n: weft.i32):
     kernel(out, source, records, n).launch(grid=2, block=128)
 """
-LANE = "p = Profiler(('region',), buffer=records, leader=tid == 0{more}); p.init(0)"
+TRACK = "p = Profiler(('region',), buffer=records, leader=tid == 0{more}); p.init(0)"
 TIRX = "p = CudaProfiler(records, weft.grid_dim.x, 1, tid == 0{more}); p.init(0)"
 # Name of the mode → how its profiler is made.
 MODES = {
-    "lane": LANE.format(more=""),
-    "lane, payload of 16 bits": LANE.format(more=""),
-    "lane, ring": LANE.format(more=", overflow='ring'"),
-    "wide": LANE.format(more=", format='wide'"),
+    "track": TRACK.format(more=""),
+    "track, payload of 16 bits": TRACK.format(more=""),
+    "track, ring": TRACK.format(more=", overflow='ring'"),
+    "wide": TRACK.format(more=", format='wide'"),
     "tirx": TIRX.format(more=""),
     "tirx with fences": TIRX.format(more=", fence=True"),
 }
@@ -209,7 +209,7 @@ def code_figures() -> Iterator[Figure]:
         for mode, setup in MODES.items():
             payload = ", payload=weft.u16(tid)" if "payload" in mode else ""
             value = float(measure(setup, payload)) if mode != PEER else peer
-            goal = goals.get(case.removeprefix("loop "), "") if mode == "lane" else ""
+            goal = goals.get(case.removeprefix("loop "), "") if mode == "track" else ""
             name = f"profiler_cost/{case}/{mode}"
             unit = "regs" if case == "registers" else "SASS"
             yield Figure(name, value, unit, PEER, peer, goal)
@@ -239,7 +239,7 @@ def product_registers() -> Iterator[Figure]:
 
 
 def some_events(count: int) -> np.ndarray:
-    """Slices on 528 lanes with 16 names, as a trace of a whole GPU has."""
+    """Slices on 528 tracks with 16 names, as a trace of a whole GPU has."""
     random = np.random.default_rng(0)
     events = np.zeros(count, EVENT)
     events["time"] = 1_700_000_000_000_000_000 + np.cumsum(random.integers(32, 200, count))
@@ -272,20 +272,20 @@ def encode_in_python(events: list[tuple[int, int, int, int]]) -> bytes:
 
 
 def some_words(count: int) -> np.ndarray:
-    """A buffer in the `tirx` format: 528 lanes that each end with a finalize."""
-    lanes = 528
-    rounds = count // lanes
-    words = np.zeros(1 + lanes * rounds, np.uint64)
-    words[0] = 4 << 32 | lanes // 4
-    place = np.arange(lanes * rounds)
-    tag = (place % lanes) << 12 | (place // lanes // 2 % 16) << 2 | place // lanes % 2
-    tag[-lanes:] = (place[-lanes:] % lanes) << 12 | 3
+    """A buffer in the `tirx` format: 528 tracks that each end with a finalize."""
+    tracks = 528
+    rounds = count // tracks
+    words = np.zeros(1 + tracks * rounds, np.uint64)
+    words[0] = 4 << 32 | tracks // 4
+    place = np.arange(tracks * rounds)
+    tag = (place % tracks) << 12 | (place // tracks // 2 % 16) << 2 | place // tracks % 2
+    tag[-tracks:] = (place[-tracks:] % tracks) << 12 | 3
     words[1:] = ((place * 7 + 1000) & 0xFFFFFFFF) << 32 | tag
     return words
 
 
 def decode_in_python(words: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """The loop of TIRx's page: lane, event, kind and time of each word."""
+    """The loop of TIRx's page: track, event, kind and time of each word."""
     found: list[tuple[int, int, int, int]] = []
     for index in range(1, len(words)):
         word = int(words[index])

@@ -20,7 +20,7 @@ import numpy as np
 import weft
 from benchmarks.harness import Figure, interleave, medians
 from weft import _native, driver
-from weft.profiler import buffer, calibrate, decode_lane, decode_tirx, prepare
+from weft.profiler import buffer, calibrate, decode_tirx, decode_track, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,8 +142,8 @@ class Mode(NamedTuple):
 
 PEER = Mode("tirx with fences", "CudaProfiler", ", fence=True")
 MODES = (
-    Mode("lane", "Profiler"),
-    Mode("lane, ring", "Profiler", ", overflow='ring', records=1024"),
+    Mode("track", "Profiler"),
+    Mode("track, ring", "Profiler", ", overflow='ring', records=1024"),
     Mode("wide", "Profiler", ", format='wide'"),
     Mode("tirx", "CudaProfiler"),
     PEER,
@@ -215,8 +215,8 @@ def renew(mode: Mode | None, records: Any) -> None:
 
 def check(mode: Mode, records: Any, most: int) -> None:
     """What is measured did record: every record, where the mode keeps all."""
-    found = decode_tirx(records) if mode.is_tirx else decode_lane(records)
-    kept = len(found.records) - mode.is_tirx * len(found.lanes)
+    found = decode_tirx(records) if mode.is_tirx else decode_track(records)
+    kept = len(found.records) - mode.is_tirx * len(found.tracks)
     if "ring" not in mode.name and (found.problems or kept != most):
         raise AssertionError(f"{mode.name}: {kept} of {most} records, {found.problems[:2]}")
 

@@ -2,7 +2,7 @@
 """Where the time of a kernel goes: a load, a loop and a store, marked in three ways of grouping threads.
 
 Shapes: `source` and `out` have n float32 elements; each buffer of records has one word, and then one per
-record of every lane. The markers are those of TIRx's CudaProfiler, whose programs run unchanged; run this
+record of every track. The markers are those of TIRx's CudaProfiler, whose programs run unchanged; run this
 file to get a table and a trace for https://ui.perfetto.dev.
 """
 
@@ -18,7 +18,7 @@ from examples.common import Arguments, Arrays, Example, show
 from weft.profiler import CudaProfiler
 
 ROUNDS = 500
-RECORDS = 7  # per lane: three regions have two each, and one ends the lane
+RECORDS = 7  # per track: three regions have two each, and one ends the track
 
 
 class Region(Enum):
@@ -87,11 +87,11 @@ def make_arguments(n: int) -> Arguments:
     """Random numbers, and buffers of zeros that hold every record."""
     random = np.random.default_rng(21)
     blocks, halves = -(-n // 128), -(-n // 256)
-    lanes = {"one_group": blocks, "warp_groups": 2 * halves, "uneven_groups": 3 * blocks}
+    tracks = {"one_group": blocks, "warp_groups": 2 * halves, "uneven_groups": 3 * blocks}
     return {
         "source": random.standard_normal(n, dtype=np.float32),
         "out": np.empty(n, np.float32),
-        **{name: np.zeros(1 + count * RECORDS, np.uint64) for name, count in lanes.items()},
+        **{name: np.zeros(1 + count * RECORDS, np.uint64) for name, count in tracks.items()},
     }
 
 

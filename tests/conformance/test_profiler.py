@@ -49,7 +49,7 @@ def test_a_marked_kernel_computes_what_the_unmarked_one_does():
     np.testing.assert_array_equal(target.reshape(3, 64), expected)
     recording = decode_tirx(trace)
     assert recording.problems == []
-    assert len(recording.lanes) == 6
+    assert len(recording.tracks) == 6
     assert np.bincount(recording.records["kind"]).tolist() == [54, 54, 6, 6]
 
 
@@ -74,5 +74,5 @@ def test_a_kernel_that_is_captured_computes_what_the_unmarked_one_does():
         host(source, target, unused, 8)
     np.testing.assert_array_equal(target.reshape(3, 64), expected)
     assert trace.problems == []
-    assert len(trace.recordings[0].lanes) == 6
+    assert len(trace.recordings[0].tracks) == 6
     assert np.bincount(trace.recordings[0].records["kind"]).tolist() == [54, 54, 6]

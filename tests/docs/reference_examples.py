@@ -35,7 +35,7 @@ TENSORS = {
     **dict.fromkeys("histogram finished ready pending busy head lock ranks".split(), "int32"),
     **dict.fromkeys("flags visited parity".split(), "uint32"),
     "pixels": "uint8",
-    "trace": "uint64",
+    "records": "uint64",
 }
 # …and lines that stand before the fragment.
 _INDEX = "weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x"

@@ -125,7 +125,7 @@ ENTRIES: dict[str, Callable[[Any], object]] = {
     "profiler.buffer": lambda v: weft.profiler.buffer(v),
     "profiler.prepare": lambda v: weft.profiler.prepare(v),
     "profiler.capture": lambda v: weft.profiler.capture(v),
-    "profiler.decode_lane": lambda v: weft.profiler.decode_lane(v),
+    "profiler.decode_track": lambda v: weft.profiler.decode_track(v),
     "profiler.decode_tirx": lambda v: weft.profiler.decode_tirx(v),
     "profiler.Trace": lambda v: weft.profiler.Trace(v),
 }

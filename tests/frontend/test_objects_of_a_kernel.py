@@ -202,7 +202,7 @@ ROUTES: dict[str, Callable[[Any], object]] = {
 }
 
 
-def lane(trace):
+def track(trace):
     return weft.profiler.Profiler(events=Event, buffer=trace)
 
 
@@ -221,7 +221,7 @@ def recorded(work: Callable[[Any], object], make: Callable[[Any], Any]) -> dict[
     return ops(kernel_text(kernel, WORDS, F32), "simt.timer", "simt.record", "simt.store")
 
 
-@pytest.mark.parametrize("make", [lane, tirx])
+@pytest.mark.parametrize("make", [track, tirx])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_profiler_reaches_a_helper_by_every_way_that_python_has(
     route: str, make: Callable[[Any], Any]
@@ -230,7 +230,7 @@ def test_a_profiler_reaches_a_helper_by_every_way_that_python_has(
 
 
 def test_what_is_compared_depends_on_what_is_recorded():
-    for make in (lane, tirx):
+    for make in (track, tirx):
         assert recorded(step, make) != recorded(lambda p: None, make)
 
 

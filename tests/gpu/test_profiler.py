@@ -21,8 +21,8 @@ from weft.profiler import (
     buffer,
     calibrate,
     capture,
-    decode_lane,
     decode_tirx,
+    decode_track,
     inflation,
     prepare,
 )
@@ -74,7 +74,7 @@ def waits(
     out: weft.Tensor[weft.i32, ("n",)],
     nanoseconds: weft.i64,
     rounds: weft.i32,
-    form: weft.Constexpr[str] = "lane",
+    form: weft.Constexpr[str] = "track",
 ):
     waits_kernel(out, nanoseconds, rounds, form).launch(grid=out.shape[0] // 2, block=64)
 
@@ -87,12 +87,12 @@ def waits_often(
     stream: weft.Stream,
 ):
     for _ in range(times):
-        waits_kernel(out, nanoseconds, 1, "lane").launch(
+        waits_kernel(out, nanoseconds, 1, "track").launch(
             grid=out.shape[0] // 2, block=64, stream=stream
         )
 
 
-@pytest.mark.parametrize("form", ["lane", "wide"])
+@pytest.mark.parametrize("form", ["track", "wide"])
 def test_a_region_that_waits_is_as_long_as_it_waits(form):
     blocks, rounds = 64, 3
     out = on_device(np.full(2 * blocks, -1, np.int32))
@@ -107,27 +107,27 @@ def test_a_region_that_waits_is_as_long_as_it_waits(form):
     assert begin < launch.begin_ns < launch.end_ns < end
     recording = launch.recording
     assert recording.grid == (blocks, 1, 1)
-    assert len(recording.lanes) == 2 * blocks
+    assert len(recording.tracks) == 2 * blocks
     spans = trace.spans()
     assert len(spans) == 2 * blocks * rounds
     assert spans["payload"].tolist() == list(range(rounds)) * 2 * blocks
     durations = spans["duration_ns"]
     assert durations.min() > SPIN_NS * 0.98 - 100
     assert np.median(durations) < SPIN_NS + FUSED * 1000
-    # Times of a lane never go back, and all lanes ran in the time of the call.
+    # Times of a track never go back, and all tracks ran in the time of the call.
     times = recording.records["time"]
-    same = recording.records["lane"][1:] == recording.records["lane"][:-1]
+    same = recording.records["track"][1:] == recording.records["track"][:-1]
     assert (np.diff(times)[same] >= 0).all()
     assert times.max() - times.min() < end - begin
-    # Each lane says which multiprocessor and warp it ran on, as the kernel does itself.
+    # Each track says which multiprocessor and warp it ran on, as the kernel does itself.
     units = on_host(out, np.int32)
-    lanes = recording.lanes
-    assert (lanes["sm"] == units[lanes["block"] * 2 + lanes["group"]]).all()
-    assert lanes["sm"].max() < driver.device_properties(0).multiprocessor_count
-    assert (lanes["warp"] == lanes["group"]).all()
+    tracks = recording.tracks
+    assert (tracks["sm"] == units[tracks["block"] * 2 + tracks["group"]]).all()
+    assert tracks["sm"].max() < driver.device_properties(0).multiprocessor_count
+    assert (tracks["warp"] == tracks["group"]).all()
 
 
-def test_lanes_of_different_multiprocessors_stand_on_one_clock():
+def test_tracks_of_different_multiprocessors_stand_on_one_clock():
     blocks = 64
     out = on_device(np.zeros(2 * blocks, np.int32))
     with capture() as trace:
@@ -203,11 +203,11 @@ def test_overflow_keeps_the_first_or_the_last_of_chosen_blocks():
         records = buffer(256, "cuda")
         ring(records, 20, overflow)
         driver.synchronize(0)
-        found = decode_lane(records)
-        assert found.lanes["block"].tolist() == [0, 2]
+        found = decode_track(records)
+        assert found.tracks["block"].tolist() == [0, 2]
         assert found.records["payload"].tolist() == [*kept, *kept]
-        assert found.lanes["lost"].tolist() == [12, 12]
-        assert "lane b0/g0 lost 12 of 20" in found.problems[0]
+        assert found.tracks["lost"].tolist() == [12, 12]
+        assert "track b0/g0 lost 12 of 20" in found.problems[0]
 
 
 def test_a_graph_records_into_the_users_buffer_at_every_run():
@@ -233,7 +233,7 @@ def test_a_graph_records_into_the_users_buffer_at_every_run():
         prepare(records)
         assert libcuda.cuGraphLaunch(runnable, stream) == 0
         driver.synchronize(0)
-        found = decode_lane(records)
+        found = decode_track(records)
         assert found.problems == []
         assert len(found.records) == 12
         origins.append(found.origin_ns)
@@ -286,15 +286,15 @@ def test_the_pages_loop_reads_groups_of_both_kinds():
     prof = on_device(np.zeros(seed.PROF_SIZE, np.uint64))
     seed.warp_groups(out, inp, prof)
     driver.synchronize(0)
-    lanes = seed.page_spans(on_host(prof, np.uint64))
+    tracks = seed.page_spans(on_host(prof, np.uint64))
     for block in (0, 1):
-        light, heavy = (dict(lanes[2 * block + group])["compute"] for group in (0, 1))
+        light, heavy = (dict(tracks[2 * block + group])["compute"] for group in (0, 1))
         assert heavy > 2 * light
     prof = on_device(np.zeros(seed.PROF_SIZE, np.uint64))
     seed.uneven_groups(out, inp, prof)
     driver.synchronize(0)
-    lanes = seed.page_spans(on_host(prof, np.uint64))
-    assert sorted(lanes) == [0, 1, 2]
+    tracks = seed.page_spans(on_host(prof, np.uint64))
+    assert sorted(tracks) == [0, 1, 2]
     assert decode_tirx(prof).problems == []
 
 

@@ -156,7 +156,7 @@ def uneven_groups(out: weft.Tensor, inp: weft.Tensor, prof: weft.Tensor):
 
 
 def page_spans(prof_np: np.ndarray, num_groups: int = 1) -> dict[int, list[tuple[str, int]]]:
-    """The decoding loop of the page, word for word; its `block` is the lane where groups are not divided out."""
+    """The decoding loop of the page, word for word; its `block` is the track where groups are not divided out."""
     NUM_GROUPS = num_groups
     opens, spans = {}, {}
     for i in range(1, len(prof_np)):

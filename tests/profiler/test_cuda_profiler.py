@@ -12,7 +12,7 @@ from tests.conformance.harness import define
 from tests.conformance.test_cuda import why_no_cuda
 from tests.profiler import seed_kernels as seed
 from weft.profiler import decode_tirx
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 FOUR_THOUSAND = np.float32(0)
 for _ in range(4000):
@@ -32,18 +32,18 @@ def test_the_pages_loop_reads_the_first_kernel():
 
 def test_the_pages_loop_reads_groups_that_are_warp_groups():
     _, prof = seed.run(seed.warp_groups, 512)
-    lanes = seed.page_spans(prof)
-    assert sorted(lanes) == [0, 1, 2, 3]
+    tracks = seed.page_spans(prof)
+    assert sorted(tracks) == [0, 1, 2, 3]
     for block in (0, 1):
-        light, heavy = (dict(lanes[2 * block + group])["compute"] for group in (0, 1))
+        light, heavy = (dict(tracks[2 * block + group])["compute"] for group in (0, 1))
         assert heavy > 2 * light
 
 
 def test_the_pages_loop_reads_groups_that_are_no_warps():
     _, prof = seed.run(seed.uneven_groups, 128)
-    lanes = seed.page_spans(prof)
-    assert sorted(lanes) == [0, 1, 2]
-    assert all([name for name, _ in found] == seed.EV_NAMES for found in lanes.values())
+    tracks = seed.page_spans(prof)
+    assert sorted(tracks) == [0, 1, 2]
+    assert all([name for name, _ in found] == seed.EV_NAMES for found in tracks.values())
 
 
 def test_the_words_are_those_of_the_format():
@@ -51,8 +51,8 @@ def test_the_words_are_those_of_the_format():
     assert int(prof[0]) == 1 << 32 | 4
     tags = (prof[1:29] & 0xFFFFFFFF).reshape(7, 4)
     expected = [0 << 2, 0 << 2 | 1, 1 << 2, 1 << 2 | 1, 2 << 2, 2 << 2 | 1, 3]
-    for lane in range(4):
-        assert tags[:, lane].tolist() == [lane << 12 | bits for bits in expected]
+    for track in range(4):
+        assert tags[:, track].tolist() == [track << 12 | bits for bits in expected]
     assert not prof[29:].any()
 
 
@@ -64,9 +64,9 @@ def test_the_decoder_agrees_with_the_pages_loop():
 
     found: dict[int, list[tuple[str, int]]] = {}
     for span in find_spans(recording):
-        lane = recording.lanes[span["lane"]]
+        track = recording.tracks[span["track"]]
         name = recording.event_name(int(span["event"]))
-        key = int(lane["block"]) * 2 + int(lane["group"])
+        key = int(track["block"]) * 2 + int(track["group"])
         found.setdefault(key, []).append((name, int(span["end"] - span["begin"])))
     assert found == seed.page_spans(prof)
 
@@ -193,7 +193,7 @@ def test_a_cursor_never_wraps_back_into_the_buffer():
     assert np.flatnonzero(prof).tolist() == [0, 1]
 
 
-def test_a_stride_below_the_number_of_lanes_is_refused_at_run_time():
+def test_a_stride_below_the_number_of_tracks_is_refused_at_run_time():
     prof = recorded(LOOP.replace("weft.grid_dim.x, 1", "2, 1"), grid="n + 1", n=2)
     recording = decode_tirx(prof)
     assert len(recording.records) == 0
@@ -208,13 +208,13 @@ def test_a_group_beyond_num_groups_is_refused_at_run_time():
     p.end(1)
     p.finalize()
     """
-    assert decode_tirx(recorded(body, n=1)).lanes["group"].tolist() == [1]
+    assert decode_tirx(recorded(body, n=1)).tracks["group"].tolist() == [1]
     refused = decode_tirx(recorded(body, n=2))
     assert len(refused.records) == 0
     assert any("group_id outside" in problem for problem in refused.problems)
 
 
-def test_more_lanes_than_the_format_has_are_refused_at_run_time():
+def test_more_tracks_than_the_format_has_are_refused_at_run_time():
     body = """
     p = CudaProfiler(prof, 1 << 21, 1 << 20, default_leader=tid == 0)
     p.init(0)
@@ -222,10 +222,10 @@ def test_more_lanes_than_the_format_has_are_refused_at_run_time():
     """
     prof = recorded(body, grid="n", block=1, n=2)
     assert np.flatnonzero(prof).tolist() == [0]
-    assert int(prof[0]) >> wire.TIRX_REFUSAL_SHIFT == wire.REFUSED_LANES
+    assert int(prof[0]) >> wire.TIRX_REFUSAL_SHIFT == wire.REFUSED_TRACKS
 
 
-def test_a_second_leader_of_a_lane_is_reported():
+def test_a_second_leader_of_a_track_is_reported():
     # Both leaders write the same words, which a decoder cannot tell from one who does.
     prof = recorded(LOOP.replace("default_leader=tid == 0", "default_leader=tid < 2"), grid=2, n=3)
     assert any("two leaders" in problem for problem in decode_tirx(prof).problems)
@@ -290,7 +290,7 @@ def test_no_header_hides_that_a_later_block_was_refused():
         assert any("group_id outside" in problem for problem in problems)
 
 
-def test_a_lane_without_records_holds_a_finalize():
+def test_a_track_without_records_holds_a_finalize():
     prof = recorded("p = CudaProfiler(prof, 1, 1, default_leader=tid == 0)\np.init(0)")
     assert prof[:3].tolist() == [1 << 32 | 1, wire.FINALIZE, 0]
     assert decode_tirx(prof).problems == []
@@ -383,7 +383,7 @@ def test_what_can_be_known_at_compile_time_is_an_error_there(line, code, text):
     assert caught.value.location is not None
 
 
-def test_a_buffer_of_a_fixed_size_that_holds_no_lane_is_an_error():
+def test_a_buffer_of_a_fixed_size_that_holds_no_track_is_an_error():
     source = HOST.format(body="    p = CudaProfiler(prof, 8, 8, tid == 0)", grid=1, block=32)
     host = define(source)["host"]
     with pytest.raises(weft.ValueRangeError, match="'prof' has 8 words; 8 groups need 9"):
@@ -398,7 +398,7 @@ def test_a_buffer_of_a_fixed_size_that_holds_no_lane_is_an_error():
             "PROFILER_STRIDE",
             "write_stride is 2, and this launch has 4 x 1 = 4",
         ),
-        ("CudaProfiler(prof, n, 1 << 20)", "PROFILER_RANGE", "4 x 1048576 = 4194304 lanes"),
+        ("CudaProfiler(prof, n, 1 << 20)", "PROFILER_RANGE", "4 x 1048576 = 4194304 tracks"),
         (
             "CudaProfiler(prof, 16, 2)",
             "PROFILER_BUFFER",
@@ -420,8 +420,8 @@ def test_a_constant_grid_that_does_not_fit_is_an_error_at_the_launch(body, code,
 def test_a_buffer_that_ends_behind_the_first_records_is_said_to_be_too_small():
     problems = decode_tirx(recorded(LOOP, 3, grid=2, n=10)).problems
     assert problems == [
-        "lane b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small",
-        "2 starts have no end, the first of event 1 in lane b0/g0",
+        "track b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small",
+        "2 starts have no end, the first of event 1 in track b0/g0",
     ]
 
 

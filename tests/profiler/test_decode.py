@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
-from weft.profiler import Trace, decode_lane, decode_tag, decode_tirx, inflation, prepare
+from tests.profiler.writing import Entry, tirx_buffer, track_buffer
+from weft.profiler import Trace, decode_tag, decode_tirx, decode_track, inflation, prepare
 from weft.profiler.perfetto import encode
 from weft.profiler.spans import find_spans
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 FEW = settings(max_examples=60, deadline=None)
 END = 3
@@ -23,14 +23,14 @@ END = 3
 
 @st.composite
 def streams(draw, kinds=(0, 1, 2), events=12, payloads=False, finalize=False):
-    """Groups per block, and the lanes of a launch, each in the order of time."""
+    """Groups per block, and the tracks of a launch, each in the order of time."""
     groups = draw(st.integers(1, 3))
     count = groups * draw(st.integers(1, 3))
-    lanes = []
+    tracks = []
     for _ in range(count):
         steps = draw(st.lists(st.integers(0, 500), max_size=12))
         times = np.cumsum([draw(st.integers(0, 1000)), *steps]).tolist()[: len(steps)]
-        lane = [
+        track = [
             Entry(
                 time,
                 draw(st.sampled_from(kinds)),
@@ -40,13 +40,13 @@ def streams(draw, kinds=(0, 1, 2), events=12, payloads=False, finalize=False):
             for time in times
         ]
         if finalize:
-            lane.append(Entry(times[-1] if times else 5, END, 0))
-        lanes.append(lane)
-    return groups, lanes
+            track.append(Entry(times[-1] if times else 5, END, 0))
+        tracks.append(track)
+    return groups, tracks
 
 
-def entries(recording, lane: int, origin: int) -> list[Entry]:
-    rows = recording.records[recording.records["lane"] == lane]
+def entries(recording, track: int, origin: int) -> list[Entry]:
+    rows = recording.records[recording.records["track"] == track]
     return [
         Entry(
             round(float(row["time"])) + recording.origin_ns - origin,
@@ -66,27 +66,27 @@ def of_the_buffer(problems: list[str]) -> list[str]:
 @FEW
 @given(streams(finalize=True), st.integers(1, (1 << 32) - 5000))
 def test_a_tirx_stream_comes_back(given_streams, start):
-    groups, lanes = given_streams
-    recording = decode_tirx(tirx_buffer(lanes, groups, start_ns=start))
+    groups, tracks = given_streams
+    recording = decode_tirx(tirx_buffer(tracks, groups, start_ns=start))
     assert of_the_buffer(recording.problems) == []
-    for lane, written in enumerate(lanes):
-        assert entries(recording, lane, start) == written
+    for track, written in enumerate(tracks):
+        assert entries(recording, track, start) == written
 
 
 @FEW
 @given(streams(finalize=True))
 def test_tirx_times_are_unwrapped(given_streams):
-    groups, lanes = given_streams
+    groups, tracks = given_streams
     start = (1 << 32) - 700
-    recording = decode_tirx(tirx_buffer(lanes, groups, start_ns=start))
-    first = min(lane[0].time for lane in lanes)
+    recording = decode_tirx(tirx_buffer(tracks, groups, start_ns=start))
+    first = min(track[0].time for track in tracks)
     times = [round(float(time)) for time in recording.records["time"]]
-    assert times == [entry.time - first for lane in lanes for entry in lane]
+    assert times == [entry.time - first for track in tracks for entry in track]
 
 
-def test_a_lane_that_runs_for_many_wraps_is_unwrapped():
-    lane = [Entry(step * ((1 << 32) - (1 << 21)), 2, 0) for step in range(40)]
-    recording = decode_tirx(tirx_buffer([[*lane, Entry(lane[-1].time, END, 0)]], 1, start_ns=77))
+def test_a_track_that_runs_for_many_wraps_is_unwrapped():
+    track = [Entry(step * ((1 << 32) - (1 << 21)), 2, 0) for step in range(40)]
+    recording = decode_tirx(tirx_buffer([[*track, Entry(track[-1].time, END, 0)]], 1, start_ns=77))
     assert recording.problems == []
     assert recording.records["time"][39] == 39 * ((1 << 32) - (1 << 21))
 
@@ -97,39 +97,39 @@ def test_a_lane_that_runs_for_many_wraps_is_unwrapped():
     st.integers(0, (1 << 48) - 1),
     st.sampled_from([1, 2]),
 )
-def test_a_lane_stream_comes_back(given_streams, clock, ratio):
-    groups, lanes = given_streams
+def test_a_track_stream_comes_back(given_streams, clock, ratio):
+    groups, tracks = given_streams
     names = [f"event {number}" for number in range(40)]
     flags = 4 if ratio == 1 else 0
-    words = lane_buffer(
-        lanes, groups, names=names, capacity=30, start_clock=clock, ratio=ratio, flags=flags
+    words = track_buffer(
+        tracks, groups, names=names, capacity=30, start_clock=clock, ratio=ratio, flags=flags
     )
-    recording = decode_lane(words)
+    recording = decode_track(words)
     assert of_the_buffer(recording.problems) == []
     assert recording.events == names
-    for lane, written in enumerate(lanes):
-        assert entries(recording, lane, 1 << 50) == written
+    for track, written in enumerate(tracks):
+        assert entries(recording, track, 1 << 50) == written
 
 
 @FEW
 @given(streams(payloads=True), st.integers(2, 9))
-def test_a_lane_that_overflows_keeps_its_beginning(given_streams, capacity):
-    groups, lanes = given_streams
-    recording = decode_lane(lane_buffer(lanes, groups, names=["x"] * 12, capacity=capacity))
-    for lane, written in enumerate(lanes):
-        found = entries(recording, lane, 1 << 50)
+def test_a_track_that_overflows_keeps_its_beginning(given_streams, capacity):
+    groups, tracks = given_streams
+    recording = decode_track(track_buffer(tracks, groups, names=["x"] * 12, capacity=capacity))
+    for track, written in enumerate(tracks):
+        found = entries(recording, track, 1 << 50)
         for mine, theirs in zip(found, written, strict=False):
             assert mine[:3] == theirs[:3]
         assert len(found) <= len(written)
         if len(found) < len(written):
-            assert recording.lanes["lost"][lane] > 0
+            assert recording.tracks["lost"][track] > 0
 
 
-def python_spans(lane: list[Entry]) -> list[tuple[int, int, int]]:
+def python_spans(track: list[Entry]) -> list[tuple[int, int, int]]:
     """(event, begin, end) of closed spans, by a stack per event."""
     stacks: dict[int, list[int]] = {}
     spans = []
-    for entry in lane:
+    for entry in track:
         if entry.kind == 0:
             stacks.setdefault(entry.event, []).append(len(spans))
             spans.append([entry.event, entry.time, None])
@@ -141,33 +141,33 @@ def python_spans(lane: list[Entry]) -> list[tuple[int, int, int]]:
 @FEW
 @given(streams(events=3))
 def test_spans_match_as_a_stack_per_event_does(given_streams):
-    groups, lanes = given_streams
-    recording = decode_lane(lane_buffer(lanes, groups, names=["x"] * 3, capacity=20))
+    groups, tracks = given_streams
+    recording = decode_track(track_buffer(tracks, groups, names=["x"] * 3, capacity=20))
     problems: list[str] = []
     spans = find_spans(recording, problems)
     offset = recording.origin_ns - (1 << 50)
-    for lane, written in enumerate(lanes):
-        mine = spans[(spans["lane"] == lane) & ~spans["is_open"]]
+    for track, written in enumerate(tracks):
+        mine = spans[(spans["track"] == track) & ~spans["is_open"]]
         found = [(int(s["event"]), int(s["begin"]) + offset, int(s["end"]) + offset) for s in mine]
         assert found == python_spans(written)
-    starts = sum(entry.kind == 0 for lane in lanes for entry in lane)
-    ends = sum(entry.kind == 1 for lane in lanes for entry in lane)
+    starts = sum(entry.kind == 0 for track in tracks for entry in track)
+    ends = sum(entry.kind == 1 for track in tracks for entry in track)
     closed = int((~spans["is_open"]).sum())
     assert len(spans) == starts
     assert any("ends have no start" in p for p in problems) == (ends > closed)
     assert any("starts have no end" in p for p in problems) == (starts > closed)
 
 
-def test_asynchronous_spans_end_in_any_lane_of_their_block():
-    lanes = [
+def test_asynchronous_spans_end_in_any_track_of_their_block():
+    tracks = [
         [Entry(10, 5, 0, 1), Entry(20, 5, 0, 2)],
         [Entry(30, 6, 0, 2), Entry(50, 6, 0, 1), Entry(60, 6, 0, 9)],
     ]
     problems: list[str] = []
-    recording = decode_lane(lane_buffer(lanes, 2, names=["copy"], capacity=8))
+    recording = decode_track(track_buffer(tracks, 2, names=["copy"], capacity=8))
     spans = find_spans(recording, problems)
     assert [(s["payload"], s["end"] - s["begin"]) for s in spans] == [(1, 40.0), (2, 10.0)]
-    assert problems == ["1 ends have no start, the first of copy in lane b0/g1"]
+    assert problems == ["1 ends have no start, the first of copy in track b0/g1"]
 
 
 # ---- broken buffers
@@ -192,29 +192,29 @@ def test_any_words_at_all_decode_as_tirx_with_a_report(words):
 
 @FEW
 @given(streams(payloads=True), st.data())
-def test_a_lane_buffer_with_broken_words_never_breaks_the_decoder(given_streams, data):
-    groups, lanes = given_streams
-    words = lane_buffer(lanes, groups, names=["x"] * 12, capacity=20)
+def test_a_track_buffer_with_broken_words_never_breaks_the_decoder(given_streams, data):
+    groups, tracks = given_streams
+    words = track_buffer(tracks, groups, names=["x"] * 12, capacity=20)
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(1, len(words) - 1))
         words[place] = data.draw(st.integers(0, (1 << 64) - 1))
-    shown(decode_lane(words))
+    shown(decode_track(words))
 
 
 @pytest.mark.parametrize("capacity", [0, 1])
-def test_a_wide_lane_without_room_for_a_record_is_reported(capacity):
-    words = lane_buffer([[]], 1, names=["x"] * 12, capacity=20)
+def test_a_wide_track_without_room_for_a_record_is_reported(capacity):
+    words = track_buffer([[]], 1, names=["x"] * 12, capacity=20)
     words[wire.WORD_LAYOUT] = np.uint64(capacity << 32 | wire.FLAG_WIDE)
-    assert decode_lane(words).problems
+    assert decode_track(words).problems
 
 
 @FEW
 @given(streams(), st.data())
-def test_a_truncated_lane_buffer_is_reported(given_streams, data):
-    groups, lanes = given_streams
-    words = lane_buffer(lanes, groups, names=["x"] * 12, capacity=20)
+def test_a_truncated_track_buffer_is_reported(given_streams, data):
+    groups, tracks = given_streams
+    words = track_buffer(tracks, groups, names=["x"] * 12, capacity=20)
     cut = data.draw(st.integers(16, len(words) - 1))
-    recording = decode_lane(words[:cut])
+    recording = decode_track(words[:cut])
     assert recording.problems
 
 
@@ -233,12 +233,12 @@ def test_a_truncated_lane_buffer_is_reported(given_streams, data):
     ],
 )
 def test_a_description_that_makes_no_sense_breaks_no_export(described, tmp_path):
-    words = lane_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]] * 2, 1, names=["x" * 60], capacity=9)
+    words = track_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]] * 2, 1, names=["x" * 60], capacity=9)
     first = int(words[wire.WORD_HEADERS]) & 0xFFFFFFFF
     text = b"{" + described.encode() + b"}"
     words[wire.PROLOGUE_WORDS : first] = np.frombuffer(text.ljust(8 * (first - 16)), "<u8")
     words[wire.WORD_TEXT] = len(text) << 32 | wire.PROLOGUE_WORDS
-    trace = Trace([decode_lane(words)])
+    trace = Trace([decode_track(words)])
     assert trace.spans()["block"].tolist() == [0, 1]
     assert "launch 0" in trace.summary()
     trace.to_perfetto(tmp_path / "a.pftrace")
@@ -246,15 +246,15 @@ def test_a_description_that_makes_no_sense_breaks_no_export(described, tmp_path)
 
 
 def test_a_time_before_the_clock_moves_the_timeline_and_is_written(tmp_path):
-    words = lane_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]], 1, names=["x"] * 9, capacity=9)
+    words = track_buffer([[Entry(1, 0, 1), Entry(5, 1, 1)]], 1, names=["x"] * 9, capacity=9)
     first = int(words[wire.WORD_HEADERS]) & 0xFFFFFFFF
     words[first + wire.HEADER_BEGIN_NS] = np.uint64((1 << 64) - 1000)
-    timeline = Trace([decode_lane(words)]).timeline()
+    timeline = Trace([decode_track(words)]).timeline()
     assert timeline.events["time"].min() == 0
     assert len(encode(timeline)) > 0
 
 
-@pytest.mark.parametrize("decode", [decode_tirx, decode_lane])
+@pytest.mark.parametrize("decode", [decode_tirx, decode_track])
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
@@ -274,13 +274,13 @@ def test_what_is_no_buffer_is_a_clear_error(decode, given, error, text):
 
 def test_a_buffer_of_the_other_format_is_named():
     with pytest.raises(weft.WeftError, match=r"no buffer of weft\.profiler\.Profiler") as caught:
-        decode_lane(tirx_buffer([[Entry(1, 0, 0)]], 1, extra=20))
+        decode_track(tirx_buffer([[Entry(1, 0, 0)]], 1, extra=20))
     assert "decode_tirx" in caught.value.hint
 
 
 def test_words_come_as_bytes_lists_of_torch_or_signed_integers():
-    lanes = [[Entry(10, 0, 1), Entry(20, 1, 1), Entry(30, END, 0)]]
-    words = tirx_buffer(lanes, 1, start_ns=5)
+    tracks = [[Entry(10, 0, 1), Entry(20, 1, 1), Entry(30, END, 0)]]
+    words = tirx_buffer(tracks, 1, start_ns=5)
     for form in (words.tobytes(), words.view(np.int64), bytearray(words.tobytes())):
         assert decode_tirx(form).records["event"].tolist() == [1, 1, 0]
 
@@ -307,7 +307,7 @@ def test_what_a_function_cannot_use_is_a_clear_error(call, text):
 def test_memory_of_weft_on_the_cpu_is_prepared_and_read():
     records = weft.empty(64, weft.u64)
     prepare(records)
-    assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
+    assert decode_track(records).problems == ["no kernel has recorded into this buffer"]
 
 
 def test_tags_are_taken_apart_as_the_page_says():
@@ -331,13 +331,13 @@ def changed(words, **places):
     [
         (np.zeros(8, np.uint64), r"the header \(word 0\) is empty"),
         (changed(tirx_buffer([CLOSED], 1), _0=5), "which is none: 0 groups, 5 blocks"),
-        (tirx_buffer([PAIR], 1, extra=4), "lane b0/g0 has no finalize"),
+        (tirx_buffer([PAIR], 1, extra=4), "track b0/g0 has no finalize"),
         (tirx_buffer([PAIR], 1), "reached the end of the buffer"),
-        (tirx_buffer([CLOSED, []], 2), "1 of 2 lanes have no records"),
-        (tirx_buffer([[*CLOSED, Entry(40, 0, 1)]], 1), "stand behind the last one of their lane"),
+        (tirx_buffer([CLOSED, []], 2), "1 of 2 tracks have no records"),
+        (tirx_buffer([[*CLOSED, Entry(40, 0, 1)]], 1), "stand behind the last one of their track"),
         (
             changed(tirx_buffer([CLOSED], 1), _0=1 << 32 | 1, _2=9 << 12 | 1 << 40),
-            "name lanes from 9",
+            "name tracks from 9",
         ),
         (changed(tirx_buffer([CLOSED, CLOSED], 2), _3=0), "are not"),
         (

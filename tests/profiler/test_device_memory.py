@@ -17,8 +17,8 @@ from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft import _native
 from weft.driver.memory import empty
-from weft.profiler import Profiler, buffer, capture, decode_lane, decode_tirx, prepare
-from weft.types import trace_format as wire
+from weft.profiler import Profiler, buffer, capture, decode_tirx, decode_track, prepare
+from weft.types import record_format as wire
 
 WORDS = 4096
 
@@ -91,8 +91,8 @@ def everything_is_compiled_before_the_first_fork():
 
 def shape_of(recording):
     """All of a recording that does not depend on time."""
-    names = ("lane", "kind", "event", "has_payload", "payload")
-    return recording.lanes[["block", "group", "lost"]].tolist(), [
+    names = ("track", "kind", "event", "has_payload", "payload")
+    return recording.tracks[["block", "group", "lost"]].tolist(), [
         recording.records[name].tolist() for name in names
     ]
 
@@ -224,19 +224,19 @@ def test_a_graph_records_into_a_buffer_of_the_users_at_every_run(fake: FakeCuda)
     stream = fake.create_stream(fake.retain_primary(0))
     records = buffer(256, "cuda")
     run(records, 3, weft.Stream(stream))
-    assert len(decode_lane(records).records) == 6
+    assert len(decode_track(records).records) == 6
     fake.begin_capture(stream)
     run(records, 5, weft.Stream(stream))
     graph = fake.end_capture(stream)
     for _ in range(3):
         prepare(records)
-        assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
+        assert decode_track(records).problems == ["no kernel has recorded into this buffer"]
         fake.replay(graph, stream)
-        found = decode_lane(records)
+        found = decode_track(records)
         assert found.problems == []
         assert found.records["kind"].tolist() == [wire.INSTANT] * 10
     fake.replay(graph, stream)
-    (problem,) = decode_lane(records).problems
+    (problem,) = decode_track(records).problems
     assert problem.startswith("2 launches used this buffer, and only the first recorded")
 
 
@@ -259,9 +259,9 @@ def test_wrong_buffers_on_a_device_are_refused(fake: FakeCuda):
         with pytest.raises(weft.WeftError, match="the buffer has"):
             prepare(made)
     with pytest.raises(weft.WeftError, match="first word"):
-        decode_lane(empty(64, weft.u64, "cuda"))
+        decode_track(empty(64, weft.u64, "cuda"))
     with pytest.raises(weft.WeftError, match="8-byte integers"):
-        decode_lane(empty(64, weft.f32, "cuda"))
+        decode_track(empty(64, weft.f32, "cuda"))
     with pytest.raises(ValueError, match="no device cuda:3"):
         buffer(64, "cuda:3")
 

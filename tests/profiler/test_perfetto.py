@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.profiler.trace_processor import find_node, find_ui, query
-from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
-from weft.profiler import Trace, decode_lane, decode_tirx, export_to_perfetto_trace, protobuf
+from tests.profiler.writing import Entry, tirx_buffer, track_buffer
+from weft.profiler import Trace, decode_tirx, decode_track, export_to_perfetto_trace, protobuf
 from weft.profiler.chrome import encode as encode_chrome
 from weft.profiler.perfetto import FIELDS, encode, encode_events
 from weft.profiler.spans import find_spans
@@ -21,11 +21,11 @@ TROUBLES = "select name, value from stats where severity != 'info' and value > 0
 SLICES = "select count(*) as n, sum(dur) as total from slice where dur >= 0"
 
 
-def recording(seed: int, lanes: int = 6, length: int = 40, kinds=(0, 1, 2, 4, 5, 6)):
+def recording(seed: int, tracks: int = 6, length: int = 40, kinds=(0, 1, 2, 4, 5, 6)):
     """A launch with regions that nest and cross, instants, counters and asynchronous regions."""
     random = np.random.default_rng(seed)
     streams = []
-    for _ in range(lanes):
+    for _ in range(tracks):
         times = np.cumsum(random.integers(0, 90, length))
         chosen = random.choice(kinds, length)
         streams.append(
@@ -39,8 +39,8 @@ def recording(seed: int, lanes: int = 6, length: int = 40, kinds=(0, 1, 2, 4, 5,
                 for time, kind in zip(times, chosen, strict=True)
             ]
         )
-    words = lane_buffer(streams, 3, names=NAMES, capacity=2 * length, flags=4)
-    return decode_lane(words)
+    words = track_buffer(streams, 3, names=NAMES, capacity=2 * length, flags=4)
+    return decode_track(words)
 
 
 def parsed(data: bytes):
@@ -124,16 +124,16 @@ def paths_of(timeline) -> list[list[str]]:
     return paths
 
 
-def test_tracks_lie_in_each_other_as_launch_block_and_lane():
+def test_tracks_lie_in_each_other_as_launch_block_and_track():
     paths = paths_of(lay_out([recording(2)]))
     assert ["launch 0: written"] in paths
     assert ["launch 0: written", "block 0"] in paths
     assert ["launch 0: written", "block 1", "g2"] in paths
 
 
-def test_lanes_of_a_gpu_lie_in_their_multiprocessor_and_group():
+def test_tracks_of_a_gpu_lie_in_their_multiprocessor_and_group():
     found = recording(2)
-    found.lanes["sm"] = [5, 5, 5, 3, 3, 3]
+    found.tracks["sm"] = [5, 5, 5, 3, 3, 3]
     launch, *paths = paths_of(lay_out([found]))
     assert launch == ["launch 0: written"]
     assert [path[1] for path in paths if len(path) == 2] == ["SM 3", "SM 5"]
@@ -239,10 +239,10 @@ def test_chrome_json_keeps_counters_instants_and_payloads():
 
 
 def test_the_exporter_of_tirx_writes_a_file_under_pytest(tmp_path, caplog):
-    lanes = [[Entry(10, 0, 0), Entry(50, 1, 0), Entry(60, 2, 1), Entry(70, 3, 0)]] * 4
+    tracks = [[Entry(10, 0, 0), Entry(50, 1, 0), Entry(60, 2, 1), Entry(70, 3, 0)]] * 4
     path = tmp_path / "run.perfetto-trace"
     with caplog.at_level("WARNING", "weft"):
-        export_to_perfetto_trace(tirx_buffer(lanes, 2, start_ns=9), path, ["load", "done"])
+        export_to_perfetto_trace(tirx_buffer(tracks, 2, start_ns=9), path, ["load", "done"])
     assert caplog.records == []
     troubles, slices = query(
         path.read_bytes(),

@@ -11,9 +11,9 @@ import pytest
 import weft
 from tests.conformance.harness import define
 from tests.conformance.test_cuda import why_no_cuda
-from weft.profiler import buffer, decode_lane, prepare
+from weft.profiler import buffer, decode_track, prepare
 from weft.profiler.spans import find_spans
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 needs_cuda = pytest.mark.skipif(bool(why_no_cuda()), reason=why_no_cuda() or "cuda")
 HOST = """
@@ -49,7 +49,7 @@ def run(body: str, words: int = 4096, *, grid=1, block=32, n=0, on=True, out=Non
         guarded[:words], n, on, np.zeros(64, np.float32) if out is None else out
     )
     assert (guarded[words:] == 0xDEAD).all(), "a record was written outside the buffer"
-    return decode_lane(guarded[:words])
+    return decode_track(guarded[:words])
 
 
 def kinds(recording) -> list[int]:
@@ -92,7 +92,7 @@ def test_everything_that_can_be_recorded_comes_back():
     ]
 
 
-@pytest.mark.parametrize("form", ["lane", "wide"])
+@pytest.mark.parametrize("form", ["track", "wide"])
 @pytest.mark.parametrize("trips", ["5", "n"])
 def test_both_forms_record_loops_of_known_and_unknown_length(form, trips):
     body = f"""
@@ -104,8 +104,8 @@ def test_both_forms_record_loops_of_known_and_unknown_length(form, trips):
     """
     found = run(body, n=5, grid=3)
     assert found.problems == []
-    assert len(found.lanes) == 6
-    assert found.lanes["block"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert len(found.tracks) == 6
+    assert found.tracks["block"].tolist() == [0, 0, 1, 1, 2, 2]
     spans = find_spans(found)
     assert spans["payload"].tolist() == [0, 1, 2, 3, 4] * 6
     assert not spans["is_open"].any()
@@ -128,12 +128,12 @@ def test_records_that_do_not_fit_are_dropped_and_counted():
     found = run(body, n=25)
     payload_words = 2
     assert found.records["payload"].tolist() == [0, 1, 2, 3, 4]
-    assert found.lanes["lost"].tolist() == [25 * payload_words - 10]
-    assert any("lane b0/g0 lost 40 of 50" in problem for problem in found.problems)
+    assert found.tracks["lost"].tolist() == [25 * payload_words - 10]
+    assert any("track b0/g0 lost 40 of 50" in problem for problem in found.problems)
     assert any("records=50, holds all" in problem for problem in found.problems)
 
 
-@pytest.mark.parametrize("form", ["lane", "wide"])
+@pytest.mark.parametrize("form", ["track", "wide"])
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30])
 def test_a_ring_keeps_the_last_records(form, count):
     body = f"""
@@ -195,7 +195,7 @@ def test_the_first_thread_of_a_group_leads_unless_one_is_named():
     assert run(named, block=96).records["payload"].tolist() == [5, 53]
 
 
-def test_two_leaders_of_one_lane_are_reported_and_one_records():
+def test_two_leaders_of_one_track_are_reported_and_one_records():
     body = """
     p = Profiler(buffer=rec, leader=tid < 2)
     p.init(0)
@@ -206,24 +206,24 @@ def test_two_leaders_of_one_lane_are_reported_and_one_records():
     assert any("more than one leader" in problem for problem in found.problems)
 
 
-def test_a_lane_that_nobody_leads_is_reported():
+def test_a_track_that_nobody_leads_is_reported():
     found = run("p = Profiler(groups=3, buffer=rec)\np.init(1)\np.mark('x')")
-    assert found.lanes["group"].tolist() == [1]
-    assert any("2 of 3 lanes have no leader" in problem for problem in found.problems)
+    assert found.tracks["group"].tolist() == [1]
+    assert any("2 of 3 tracks have no leader" in problem for problem in found.problems)
 
 
 def test_a_second_launch_into_the_same_buffer_is_reported_and_prepare_makes_it_new():
     host = made("p = Profiler(buffer=rec)\np.init(0)\np.mark('x')")
     records, out = buffer(256), np.zeros(64, np.float32)
     host(records, 0, True, out)
-    first = decode_lane(records)
+    first = decode_track(records)
     host(records, 0, True, out)
-    (problem,) = decode_lane(records).problems
+    (problem,) = decode_track(records).problems
     assert problem.startswith("2 launches used this buffer, and only the first recorded")
     prepare(records)
-    assert decode_lane(records).problems == ["no kernel has recorded into this buffer"]
+    assert decode_track(records).problems == ["no kernel has recorded into this buffer"]
     host(records, 0, True, out)
-    second = decode_lane(records)
+    second = decode_track(records)
     assert second.problems == []
     assert second.origin_ns > first.origin_ns
 
@@ -234,7 +234,7 @@ def test_only_chosen_blocks_record(blocks):
     found = run(body, grid=(3, 3))
     chosen = eval(blocks) if "range" in blocks else range(int(blocks))
     expected = [block for block in range(9) if block in chosen]
-    assert sorted(set(found.lanes["block"].tolist())) == expected
+    assert sorted(set(found.tracks["block"].tolist())) == expected
     assert len(found.records) == 2 * len(expected)
     assert found.problems == []
 
@@ -245,7 +245,7 @@ def test_a_grid_below_the_chosen_blocks_records_nothing_and_says_so():
     assert found.problems
 
 
-def test_a_lane_ends_with_the_kernel_whichever_way_threads_leave():
+def test_a_track_ends_with_the_kernel_whichever_way_threads_leave():
     body = """
     p = Profiler(groups=2, buffer=rec)
     p.init(tid // 16)
@@ -259,7 +259,7 @@ def test_a_lane_ends_with_the_kernel_whichever_way_threads_leave():
     assert kinds(found) == [wire.START, wire.END, wire.START, wire.INSTANT, wire.END]
 
 
-def test_finalize_ends_a_lane_early():
+def test_finalize_ends_a_track_early():
     found = run("p = Profiler(buffer=rec)\np.init(0)\np.mark('x')\np.finalize()\np.mark('y')")
     assert found.problems == []
     assert kinds(found) == [wire.INSTANT]
@@ -351,7 +351,7 @@ def between_clocks(body: str) -> list[int]:
     counts = [0]
     started = False
     for line in sass.splitlines():
-        # The lane's own header also reads the clock, as 64 bits; records read 32.
+        # The track's own header also reads the clock, as 64 bits; records read 32.
         if "CS2R.32" in line and "SR_CLOCKLO" in line:
             counts.append(0)
             started = True

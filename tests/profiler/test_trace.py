@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from tests.profiler.trace_processor import query
-from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
+from tests.profiler.writing import Entry, tirx_buffer, track_buffer
 from weft import _native
 from weft.profiler import (
     Launch,
@@ -23,12 +23,12 @@ from weft.profiler import (
     calibrate,
     capture,
     capturing,
-    decode_lane,
     decode_tirx,
+    decode_track,
     inflation,
 )
 from weft.profiler.buffers import LaunchWords
-from weft.profiler.records import LANE, RECORD
+from weft.profiler.records import RECORD, TRACK
 from weft.profiler.summary import duration
 
 
@@ -80,7 +80,7 @@ def test_every_launch_inside_is_collected_with_its_name_grid_and_times():
         assert launch.recording.grid == (3, 1, 1)
         assert launch.recording.block == (8, 1, 1)
         assert before < launch.begin_ns < launch.recording.origin_ns < launch.end_ns < after
-        assert len(launch.recording.lanes) == 6
+        assert len(launch.recording.tracks) == 6
         assert len(launch.recording.records) == 6 * (2 + 3 * 4)
 
 
@@ -89,12 +89,12 @@ def test_launches_of_one_host_function_are_told_apart():
     with capture(words=4096) as trace:
         spin_twice(out, 1)
     first, second = trace.recordings
-    assert (len(first.lanes), len(second.lanes)) == (2, 4)
+    assert (len(first.tracks), len(second.tracks)) == (2, 4)
     assert trace.problems == []
     with capture(words=4096) as trace:
         spin_twice(out, 3)
     assert trace.problems == []
-    assert [len(found.lanes) for found in trace.recordings] == [2, 2, 2, 4]
+    assert [len(found.tracks) for found in trace.recordings] == [2, 2, 2, 4]
     begins = [found.origin_ns for found in trace.recordings]
     assert begins == sorted(set(begins))
 
@@ -259,7 +259,7 @@ def test_corrected_durations_are_less_the_records_inside():
 def test_the_summary_is_a_table_of_groups_and_events():
     trace = captured(rounds=3)
     lines = trace.summary().splitlines()
-    assert re.match(r"launch 0: spin_kernel  grid 3, block 8  6 lanes  span .*0 lost\)", lines[0])
+    assert re.match(r"launch 0: spin_kernel  grid 3, block 8  6 tracks  span .*0 lost\)", lines[0])
     assert lines[1].split()[:4] == ["group", "event", "n", "total"]
     rows = {tuple(line.split()[:3]) for line in lines[2:]}
     assert rows == {
@@ -269,13 +269,13 @@ def test_the_summary_is_a_table_of_groups_and_events():
     }
 
 
-def test_times_within_a_lane_are_shown_to_the_cycle_and_those_of_the_timer_to_its_tick():
-    lanes = [[Entry(100, 0, 0), Entry(120, 1, 0)]]
-    cycles = lane_buffer(lanes, 1, names=["x"], capacity=9, flags=0, ratio=2)
-    text = Trace([decode_lane(cycles)]).summary()
-    assert "lanes aligned to 32 ns" in text
+def test_times_within_a_track_are_shown_to_the_cycle_and_those_of_the_timer_to_its_tick():
+    tracks = [[Entry(100, 0, 0), Entry(120, 1, 0)]]
+    cycles = track_buffer(tracks, 1, names=["x"], capacity=9, flags=0, ratio=2)
+    text = Trace([decode_track(cycles)]).summary()
+    assert "tracks aligned to 32 ns" in text
     assert text.splitlines()[2].split()[2:5] == ["1", "20", "ns"]
-    ticks = tirx_buffer([[*lanes[0], Entry(130, 3, 0)]], 1)
+    ticks = tirx_buffer([[*tracks[0], Entry(130, 3, 0)]], 1)
     assert "<64 ns" in Trace([decode_tirx(ticks, ["x"])]).summary()
 
 
@@ -283,7 +283,7 @@ def test_what_was_lost_stands_in_the_summary():
     out = np.zeros(8, np.float32)
     with capture(words=140) as trace:
         spin(out, 30)
-    assert "! launch 0: lane b0/g0 lost" in trace.summary()
+    assert "! launch 0: track b0/g0 lost" in trace.summary()
     assert "in all" in trace.summary()
 
 
@@ -319,11 +319,11 @@ def test_host_spans_and_launches_stand_on_one_clock(tmp_path):
 def test_the_clock_of_a_device_is_bounded_by_its_launches():
     records = np.zeros(2, RECORD)
     records["time"] = [0, 1000]
-    lanes = np.zeros(1, LANE)
+    tracks = np.zeros(1, TRACK)
     trace = Trace()
     # Two launches: the device's clock is 5000 behind the host's, give or take what the bounds leave open.
     for begin, end, origin in ((10_000, 13_000, 5_500), (20_000, 21_800, 15_400)):
-        trace.add(Launch(Recording(records, lanes, origin_ns=origin), "f", begin, end, "cuda:0"))
+        trace.add(Launch(Recording(records, tracks, origin_ns=origin), "f", begin, end, "cuda:0"))
     offset, uncertainty = trace.clock_offset()
     assert abs(offset - 5000) <= uncertainty
     assert uncertainty == (min(13_000 - 6_500, 21_800 - 16_400) - max(4_500, 4_600)) // 2
@@ -331,7 +331,7 @@ def test_the_clock_of_a_device_is_bounded_by_its_launches():
     assert trace.clock_offset("cuda:1") == (0, 0)
 
 
-def test_a_picture_has_a_row_per_lane_and_a_bar_per_event(tmp_path):
+def test_a_picture_has_a_row_per_track_and_a_bar_per_event(tmp_path):
     trace = captured()
     path = tmp_path / "run.png"
     figure = trace.plot(path, title="a title")
@@ -344,9 +344,9 @@ def test_a_picture_has_a_row_per_lane_and_a_bar_per_event(tmp_path):
         trace.plot(launch=3)
 
 
-def test_a_picture_shows_regions_that_end_in_another_lane():
-    lanes = [[Entry(1, 5, 0, 3), Entry(4, 5, 0, 4)], [Entry(9, 6, 0, 3), Entry(12, 6, 0, 4)]]
-    trace = Trace([decode_lane(lane_buffer(lanes, 2, names=["copy"], capacity=9))])
+def test_a_picture_shows_regions_that_end_in_another_track():
+    tracks = [[Entry(1, 5, 0, 3), Entry(4, 5, 0, 4)], [Entry(9, 6, 0, 3), Entry(12, 6, 0, 4)]]
+    trace = Trace([decode_track(track_buffer(tracks, 2, names=["copy"], capacity=9))])
     axes = trace.plot().axes[0]
     (lines,) = axes.collections
     assert [segment[:, 0].tolist() for segment in lines.get_segments()] == [[1, 9], [4, 12]]
@@ -449,7 +449,7 @@ def test_a_known_number_of_records_sizes_the_memory_of_a_launch(monkeypatch):
         for blocks in (0, 1, 2, 5, 700):
             sampled(out, blocks)
         spin(out, 3)
-    assert [p for p in trace.problems if "did not run" not in p and "lanes have no" not in p] == []
+    assert [p for p in trace.problems if "did not run" not in p and "tracks have no" not in p] == []
     assert len(trace.recordings[0].records) == 1000 * 8 * 200
     assert [len(recording.records) for recording in trace.recordings[2:7]] == [0, 1, 1, 3, 333]
     ran = [0, 1, 3, 4, 5, 6]

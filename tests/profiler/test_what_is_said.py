@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.conformance.harness import define
-from tests.profiler.writing import Entry, lane_buffer, tirx_buffer
+from tests.profiler.writing import Entry, tirx_buffer, track_buffer
 from weft.errors import ArgumentValueError, CompileError, ValueRangeError
-from weft.profiler import Trace, buffer, decode_lane, decode_tirx, export_to_perfetto_trace
-from weft.types import trace_format as wire
+from weft.profiler import Trace, buffer, decode_tirx, decode_track, export_to_perfetto_trace
+from weft.types import record_format as wire
 
 START, END, FINALIZE = wire.START, wire.END, wire.FINALIZE
 HOST = """
@@ -34,7 +34,7 @@ def host(rec: weft.Tensor, n: weft.{dtype}, on: weft.bool_):
     kernel(rec, n, on).launch(grid=2, block=32)
 """
 TIRX = "CudaProfiler(rec, {stride}, {groups}, tid == 0)"
-LANE = 'Profiler(("a", "b"), buffer=rec)'
+TRACK = 'Profiler(("a", "b"), buffer=rec)'
 STEP = "p.init({group})\np.start(0)\np.end(0)\np.finalize()"
 
 
@@ -69,7 +69,7 @@ def recorded(
         ("u64", 2**64 - 1),
     ],
 )
-def test_a_stride_that_no_lane_can_take_is_told(dtype: str, stride: int):
+def test_a_stride_that_no_track_can_take_is_told(dtype: str, stride: int):
     recording, words = recorded("n", n=stride, dtype=dtype)
     assert len(recording.records) == 0
     assert any("write_stride is not in 1 .. 2^31 - 1" in text for text in recording.problems)
@@ -83,7 +83,7 @@ def test_the_largest_stride_records_what_fits():
 
 
 @pytest.mark.parametrize("stride", [2**32 - 1, 2**31, -1, 0])
-def test_a_constant_stride_that_no_lane_can_take_is_refused(stride: int):
+def test_a_constant_stride_that_no_track_can_take_is_refused(stride: int):
     with pytest.raises(
         ValueRangeError, match=rf"write_stride is {stride}; expected 1 to 2147483647"
     ):
@@ -95,7 +95,7 @@ def test_a_constant_stride_that_no_lane_can_take_is_refused(stride: int):
 )
 def test_a_number_of_groups_that_wraps_is_told(dtype: str, groups: int):
     recording, words = recorded("8", "n", n=groups, dtype=dtype)
-    assert any("lanes" in text for text in recording.problems)
+    assert any("tracks" in text for text in recording.problems)
     assert not words[1:].any()
 
 
@@ -122,7 +122,7 @@ IN_ORDER = {
 }
 
 
-@pytest.mark.parametrize("make", [TIRX.format(stride=2, groups=1), LANE])
+@pytest.mark.parametrize("make", [TIRX.format(stride=2, groups=1), TRACK])
 @pytest.mark.parametrize("body", EARLY.values(), ids=EARLY)
 def test_a_record_before_init_is_refused_where_it_stands(body: str, make: str):
     with pytest.raises(CompileError, match=r"before init\(\).*\n?.*") as raised:
@@ -130,7 +130,7 @@ def test_a_record_before_init_is_refused_where_it_stands(body: str, make: str):
     assert raised.value.code == "PROFILER_INIT"
 
 
-@pytest.mark.parametrize("make", [TIRX.format(stride=2, groups=1), LANE])
+@pytest.mark.parametrize("make", [TIRX.format(stride=2, groups=1), TRACK])
 @pytest.mark.parametrize("body", IN_ORDER.values(), ids=IN_ORDER)
 def test_a_record_that_may_come_after_init_is_compiled(body: str, make: str):
     made(body, make)(buffer(512), 1, True)
@@ -148,31 +148,31 @@ UNMATCHED = {
 
 @pytest.mark.parametrize("case", UNMATCHED)
 def test_decoders_tell_starts_and_ends_that_match_nothing_once(case: str):
-    lane, text = UNMATCHED[case]
-    recording = decode_tirx(tirx_buffer([lane], 1), ["a", "b", "c"])
-    assert recording.problems == [f"{text} c in lane b0/g0"]
+    track, text = UNMATCHED[case]
+    recording = decode_tirx(tirx_buffer([track], 1), ["a", "b", "c"])
+    assert recording.problems == [f"{text} c in track b0/g0"]
     assert Trace([recording]).problems == [f"launch 0: {recording.problems[0]}"]
     body = "p.init(0)\nif on:\n    p.start(0)\nelse:\n    p.end(0)"
     words = buffer(512)
-    made(body, LANE)(words, 0, case == "open start")
-    found = decode_lane(words)
-    assert found.problems == [f"{text} a in lane {found.lane_name(0)}".replace("1 ", "2 ", 1)]
+    made(body, TRACK)(words, 0, case == "open start")
+    found = decode_track(words)
+    assert found.problems == [f"{text} a in track {found.track_name(0)}".replace("1 ", "2 ", 1)]
     assert len(Trace([found]).problems) == 1
 
 
 def test_each_decoder_names_the_other_for_the_others_buffer():
-    lane = lane_buffer([[Entry(0, START, 0)]], 1, names=["a"], capacity=4)
-    for words in (lane, buffer(64)):
+    track = track_buffer([[Entry(0, START, 0)]], 1, names=["a"], capacity=4)
+    for words in (track, buffer(64)):
         for decode in (decode_tirx, lambda w: export_to_perfetto_trace(w, "/dev/null", [])):
             with pytest.raises(
-                ArgumentValueError, match=r"of weft.profiler.Profiler.*\n?.*decode_lane"
+                ArgumentValueError, match=r"of weft.profiler.Profiler.*\n?.*decode_track"
             ):
                 decode(words)
     for words in (tirx_buffer([[Entry(0, FINALIZE, 0)]], 1), np.zeros(64, np.uint64)):
         with pytest.raises(
             ArgumentValueError, match=r"no buffer of weft.profiler.Profiler"
         ) as raised:
-            decode_lane(words)
+            decode_track(words)
         assert "decode_tirx" in str(raised.value)
 
 

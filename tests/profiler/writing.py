@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers written in plain Python, from what the formats' drawings say: the other side of the decoders.
 
-In: per lane a list of (time, kind, event, payload). Out: u64 words. Nothing here is shared with weft but numbers.
+In: per track a list of (time, kind, event, payload). Out: u64 words. Nothing here is shared with weft but numbers.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ class Entry(NamedTuple):
     payload: int | None = None
 
 
-def tirx_buffer(lanes: list[list[Entry]], groups: int, *, start_ns: int = 0, extra: int = 0):
-    """The `tirx` format: word 0, then records interleaved with a stride of all lanes."""
-    assert len(lanes) % groups == 0
-    longest = max((len(lane) for lane in lanes), default=0)
-    words = np.zeros(1 + len(lanes) * longest + extra, np.uint64)
-    words[0] = groups << 32 | len(lanes) // groups
-    for number, lane in enumerate(lanes):
-        for place, entry in enumerate(lane):
+def tirx_buffer(tracks: list[list[Entry]], groups: int, *, start_ns: int = 0, extra: int = 0):
+    """The `tirx` format: word 0, then records interleaved with a stride of all tracks."""
+    assert len(tracks) % groups == 0
+    longest = max((len(track) for track in tracks), default=0)
+    words = np.zeros(1 + len(tracks) * longest + extra, np.uint64)
+    words[0] = groups << 32 | len(tracks) // groups
+    for number, track in enumerate(tracks):
+        for place, entry in enumerate(track):
             low = number << 12 | entry.event << 2 | entry.kind
             time = (start_ns + entry.time) & 0xFFFFFFFF
-            words[1 + number + place * len(lanes)] = time << 32 | low
+            words[1 + number + place * len(tracks)] = time << 32 | low
     return words
 
 
-def lane_buffer(
-    lanes: list[list[Entry]],
+def track_buffer(
+    tracks: list[list[Entry]],
     groups: int,
     *,
     names: list[str],
@@ -49,16 +49,16 @@ def lane_buffer(
     epoch: int = 12345,
     ring: bool = False,
 ):
-    """The `lane` format; clocks run `ratio` ticks per nanosecond from `start_clock`."""
+    """The `track` format; clocks run `ratio` ticks per nanosecond from `start_clock`."""
     text = json.dumps(
         {"kernel": "written", "events": names, "groups": [f"g{i}" for i in range(groups)]}
     ).encode()
     padded = text.ljust(-(-len(text) // 8) * 8)
     headers = 16 + len(padded) // 8
-    records = headers + 8 * len(lanes)
-    words = np.full(records + capacity * len(lanes), 0xDEADBEEF, np.uint64)
+    records = headers + 8 * len(tracks)
+    words = np.full(records + capacity * len(tracks), 0xDEADBEEF, np.uint64)
     words[headers:records] = 0xFEED
-    blocks = len(lanes) // groups
+    blocks = len(tracks) // groups
     words[:16] = 0
     words[0] = int.from_bytes(b"weftprf1", "little")
     words[1] = words[2] = epoch
@@ -71,9 +71,9 @@ def lane_buffer(
     words[9] = 32 << 32 | 1
     words[10] = 1 << 32 | 1
     words[16:headers] = np.frombuffer(padded, "<u8")
-    for number, lane in enumerate(lanes):
+    for number, track in enumerate(tracks):
         header = words[headers + 8 * number : headers + 8 * number + 8]
-        stream = [word for entry in lane for word in lane_words(entry, start_clock, ratio)]
+        stream = [word for entry in track for word in track_words(entry, start_clock, ratio)]
         header[0] = header[7] = epoch
         header[1], header[3] = start_ns, start_ns + lasts_ns
         header[2] = 7 << 48 | start_clock & (1 << 48) - 1
@@ -89,7 +89,7 @@ def lane_buffer(
     return words
 
 
-def lane_words(entry: Entry, start_clock: int, ratio: int) -> list[int]:
+def track_words(entry: Entry, start_clock: int, ratio: int) -> list[int]:
     """One record, and the extension that a payload of more than 16 bits takes."""
     clock = start_clock + entry.time * ratio & 0xFFFFFFFF
     low = entry.event << 4 | entry.kind

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from weft.profiler.calibration import calibrate as calibrate
     from weft.profiler.calibration import inflation as inflation
     from weft.profiler.capturing import capture as capture
-    from weft.profiler.lane import decode_lane as decode_lane
     from weft.profiler.records import Launch as Launch
     from weft.profiler.records import Recording as Recording
     from weft.profiler.tirx import decode_tag as decode_tag
     from weft.profiler.tirx import decode_tirx as decode_tirx
     from weft.profiler.tirx import export_to_perfetto_trace as export_to_perfetto_trace
     from weft.profiler.trace import Trace as Trace
+    from weft.profiler.track import decode_track as decode_track
 
 _PUBLIC = {
     "weft.profiler.buffers": ("buffer", "prepare"),
     "weft.profiler.calibration": ("Calibration", "calibrate", "inflation"),
     "weft.profiler.capturing": ("capture",),
-    "weft.profiler.lane": ("decode_lane",),
+    "weft.profiler.track": ("decode_track",),
     "weft.profiler.records": ("Launch", "Recording"),
     "weft.profiler.trace": ("Trace",),
     "weft.profiler.tirx": ("decode_tag", "decode_tirx", "export_to_perfetto_trace"),

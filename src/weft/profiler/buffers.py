@@ -15,19 +15,20 @@ import numpy as np
 
 from weft import _native
 from weft.errors import ArgumentValueError, brief
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_WORDS: Final = 1 << 20
-"""8 MB: a hundred thousand records and the headers of ten thousand lanes."""
+"""8 MB: a hundred thousand records and the headers of ten thousand tracks."""
 
 _PAGE_WORDS: Final = 512
 _CUDA: Final = 2  # DLPack's kDLCUDA
-_INTEGER_CODES: Final = (0, 1)  # DLPack's kDLInt and kDLUInt
+WORD_TYPES: Final = ((0, 64, 1), (1, 64, 1))
+"""DLPack's i64 and u64."""
 
-# Epochs tell one launch's lane headers from those that an earlier one left in the same memory.
+# Epochs tell one launch's track headers from those that an earlier one left in the same memory.
 _epochs = itertools.count(secrets.randbits(40) << 16 | 1)
 
 
@@ -88,11 +89,11 @@ def read_device(address: int, words: int, ordinal: int) -> NDArray[np.uint64]:
 def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
     """Memory for one launch of a kernel with ``Profiler(buffer=...)``.
 
-    Pass it as the argument that the kernel gives its profiler, then `decode_lane` it. `prepare` makes it
+    Pass it as the argument that the kernel gives its profiler, then `decode_track` it. `prepare` makes it
     ready for another launch, such as a CUDA graph's next run.
 
     Args:
-        words: of 8 bytes. A launch needs 16, its names, 8 per lane, and one per record.
+        words: of 8 bytes. A launch needs 16, its names, 8 per track, and one per record.
         device: ``"cpu"``, which gives a NumPy array, or anything that names a CUDA device, which gives a
             tensor of `weft.empty`.
 
@@ -108,7 +109,7 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
     """
     check_words(words)
     if isinstance(device, str) and device == "cpu":
-        # Empty memory is enough: lanes say which of their words are records.
+        # Empty memory is enough: tracks say which of their words are records.
         made: Any = np.empty(words, np.uint64)
     else:
         from weft.driver.device import ordinal_of
@@ -127,17 +128,17 @@ def check_words(words: object) -> None:
     """
     if isinstance(words, bool) or not isinstance(words, int):
         raise TypeError(f"words is {brief(words)}, expected an int")
-    if not wire.PROLOGUE_WORDS <= words < wire.LANE_MOST_WORDS:
+    if not wire.PROLOGUE_WORDS <= words < wire.TRACK_MOST_WORDS:
         raise ArgumentValueError(
             "PROFILER_BUFFER",
-            f"{words} words; expected {wire.PROLOGUE_WORDS} to {wire.LANE_MOST_WORDS - 1}",
+            f"{words} words; expected {wire.PROLOGUE_WORDS} to {wire.TRACK_MOST_WORDS - 1}",
         )
 
 
 def prologue() -> NDArray[np.uint64]:
     """The first words of a buffer, ready for one launch."""
     words = np.zeros(wire.PROLOGUE_WORDS, np.uint64)
-    words[wire.WORD_MAGIC] = wire.LANE_MAGIC
+    words[wire.WORD_MAGIC] = wire.TRACK_MAGIC
     words[wire.WORD_EPOCH] = next(_epochs)
     return words
 
@@ -164,8 +165,7 @@ def prepare(words: Any) -> None:
         _check(array.ndim, array.dtype.kind in "iu" and array.dtype.itemsize == 8, array.size)
         array.view(np.uint64)[: wire.PROLOGUE_WORDS] = prologue()
         return
-    code, bits, lanes = tensor.dtype
-    _check(tensor.ndim, code in _INTEGER_CODES and (bits, lanes) == (64, 1), tensor.size)
+    _check(tensor.ndim, tensor.dtype in WORD_TYPES, tensor.size)
     start, ordinal = prologue(), tensor.device[1]
     _native.copy_to_device(tensor.data + tensor.byte_offset, start, ordinal)
     _native.synchronize(ordinal, 0)

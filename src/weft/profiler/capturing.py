@@ -18,10 +18,10 @@ import numpy as np
 from weft import _native
 from weft.errors import UnavailableError
 from weft.profiler.buffers import DEFAULT_WORDS, LaunchWords, check_words
-from weft.profiler.lane import NOT_RUN, decode_lane
-from weft.profiler.records import LANE, RECORD, Launch, Recording
+from weft.profiler.records import RECORD, TRACK, Launch, Recording
 from weft.profiler.trace import Trace
-from weft.types import trace_format as wire
+from weft.profiler.track import NOT_RUN, decode_track
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -111,8 +111,8 @@ class _NewLaunch:
     def _recording(self) -> Recording:
         if self.memory is None:
             problems = () if self.has_succeeded else ("it failed",)
-            return Recording(np.zeros(0, RECORD), np.zeros(0, LANE), problems=problems)
-        found = decode_lane(self.memory.read())
+            return Recording(np.zeros(0, RECORD), np.zeros(0, TRACK), problems=problems)
+        found = decode_track(self.memory.read())
         if found.problems == [NOT_RUN]:
             found.problems = ["it did not run: its grid has no blocks, or it failed"]
         return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of one launch, drawn with matplotlib.
 
-In: recordings. Out: a figure, and a file. One row per lane, blocks below each other; regions are bars, nested ones
+In: recordings. Out: a figure, and a file. One row per track, blocks below each other; regions are bars, nested ones
 narrower, asynchronous ones lines, and instants ticks.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.errors import ArgumentValueError
 from weft.profiler.spans import find_spans
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def plot(
     path: str | PathLike[str] | None = None,
     *,
     launch: int = 0,
-    lanes: int = 48,
+    tracks: int = 48,
     width: float = 12.0,
     title: str | None = None,
 ) -> Any:
@@ -46,7 +46,7 @@ def plot(
         recordings: of the launches of a trace.
         path: of a PNG, SVG or PDF, or None.
         launch: which one.
-        lanes: how many at most; the first ones are drawn.
+        tracks: how many at most; the first ones are drawn.
         width: of the figure, in inches.
         title: instead of the kernel's name and grid.
 
@@ -63,17 +63,17 @@ def plot(
     except ImportError as error:
         raise ImportError("a picture needs matplotlib: pip install weft[plot]") from error
     recording = recordings[launch]
-    shown = min(len(recording.lanes), lanes)
+    shown = min(len(recording.tracks), tracks)
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")
     axes = figure.add_subplot()
     spans = find_spans(recording)
-    spans = spans[spans["lane"] < shown]
+    spans = spans[spans["track"] < shown]
     longest = float(recording.records["time"].max(initial=0.0))
     scale, unit = next((size, name) for size, name in _UNITS if longest >= size or size == 1.0)
     _draw_spans(axes, recording, spans[~spans["is_async"]], scale)
     _draw_async(axes, recording, spans[spans["is_async"]], scale)
     _draw_instants(axes, recording, shown, scale)
-    axes.set_yticks(range(shown), [_lane_label(recording, index) for index in range(shown)])
+    axes.set_yticks(range(shown), [_track_label(recording, index) for index in range(shown)])
     axes.set_ylim(shown - 0.4, -0.6)
     axes.set_xlim(0, max(longest / scale, 1e-9))
     axes.set_xlabel(f"time, {unit}")
@@ -96,10 +96,10 @@ def _title(recording: Recording) -> str:
     return name if recording.grid is None else f"{name}, grid {recording.grid}"
 
 
-def _lane_label(recording: Recording, index: int) -> str:
-    lane = recording.lanes[index]
-    where = f"SM {lane['sm']} " if lane["sm"] >= 0 else ""
-    return f"{where}block {lane['block']}  {recording.group_name(int(lane['group']))}"
+def _track_label(recording: Recording, index: int) -> str:
+    track = recording.tracks[index]
+    where = f"SM {track['sm']} " if track["sm"] >= 0 else ""
+    return f"{where}block {track['block']}  {recording.group_name(int(track['group']))}"
 
 
 def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
@@ -112,7 +112,7 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
         edges = np.where(widths > longest / 200, "white", color)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(
-            chosen["lane"],
+            chosen["track"],
             widths,
             left=chosen["begin"] / scale,
             height=heights,
@@ -125,12 +125,12 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
 
 
 def _draw_async(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
-    """Lines along the row of the lane that began them; those that overlap lie below each other."""
+    """Lines along the row of the track that began them; those that overlap lie below each other."""
     for event in np.unique(spans["event"]).tolist():
         chosen = spans[spans["event"] == event]
         steps = np.arange(len(chosen)) % _ASYNC_LINES
         axes.hlines(
-            chosen["lane"] + 0.38 - 0.055 * steps,
+            chosen["track"] + 0.38 - 0.055 * steps,
             chosen["begin"] / scale,
             chosen["end"] / scale,
             color=_COLORS[int(event) % len(_COLORS)],
@@ -142,12 +142,12 @@ def _draw_async(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
 
 def _draw_instants(axes: Any, recording: Recording, shown: int, scale: float) -> None:
     records = recording.records
-    chosen = records[(records["kind"] == wire.INSTANT) & (records["lane"] < shown)]
+    chosen = records[(records["kind"] == wire.INSTANT) & (records["track"] < shown)]
     for event in np.unique(chosen["event"]).tolist():
         points = chosen[chosen["event"] == event]
         axes.plot(
             points["time"] / scale,
-            points["lane"],
+            points["track"],
             "|",
             markersize=9,
             color=_COLORS[event % len(_COLORS)],

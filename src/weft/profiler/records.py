@@ -16,8 +16,8 @@ import numpy as np
 from weft import _native
 from weft.blame import is_of_a_handler
 from weft.errors import ArgumentValueError, SignatureError, brief
-from weft.profiler.buffers import device_tensor, read_device
-from weft.types import trace_format as wire
+from weft.profiler.buffers import WORD_TYPES, device_tensor, read_device
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RECORD: Final = np.dtype(
     [
-        ("lane", np.uint32),  # index into Recording.lanes
+        ("track", np.uint32),  # index into Recording.tracks
         ("kind", np.uint8),
         ("event", np.uint16),
         ("has_payload", np.bool_),
@@ -34,7 +34,7 @@ RECORD: Final = np.dtype(
         ("payload", np.uint32),
     ]
 )
-LANE: Final = np.dtype(
+TRACK: Final = np.dtype(
     [
         ("block", np.uint32),
         ("group", np.uint32),
@@ -79,10 +79,10 @@ def _event_number(key: object) -> int:
     number = key.value if isinstance(key, Enum) else key
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"the event names have the key {brief(key)}, {_NAMES}")
-    if not 0 <= number < wire.LANE_MOST_EVENTS:
+    if not 0 <= number < wire.TRACK_MOST_EVENTS:
         raise ArgumentValueError(
             "PROFILER_EVENT",
-            f"the event names have the number {number}; expected 0 to {wire.LANE_MOST_EVENTS - 1}",
+            f"the event names have the number {number}; expected 0 to {wire.TRACK_MOST_EVENTS - 1}",
         )
     return number
 
@@ -92,14 +92,14 @@ class Recording:
 
     Attributes:
         kernel: its name; empty where the format does not say.
-        records: rows of `RECORD`, lane by lane, each lane in the order of time.
-        lanes: rows of `LANE`, those that recorded anything or should have.
+        records: rows of `RECORD`, track by track, each track in the order of time.
+        tracks: rows of `TRACK`, those that recorded anything or should have.
         events: names by number.
         groups: names by number.
         origin_ns: nanoseconds on the clock of the machine that recorded; times count from there.
         grid, block: of the launch; None where the format does not say.
-        tick_ns: how exact times of different lanes are to each other.
-        step_ns: how exact times within a lane are.
+        tick_ns: how exact times of different tracks are to each other.
+        step_ns: how exact times within a track are.
         problems: sentences about what is missing or wrong.
         words_needed: of a buffer that holds every record; 0 where the format does not say.
 
@@ -115,19 +115,19 @@ class Recording:
         "grid",
         "groups",
         "kernel",
-        "lanes",
         "origin_ns",
         "problems",
         "records",
         "step_ns",
         "tick_ns",
+        "tracks",
         "words_needed",
     )
 
     def __init__(
         self,
         records: NDArray[Any],
-        lanes: NDArray[Any],
+        tracks: NDArray[Any],
         *,
         events: Sequence[str] = (),
         groups: Sequence[str] = (),
@@ -137,7 +137,7 @@ class Recording:
         problems: Sequence[str] = (),
     ) -> None:
         self.records = records
-        self.lanes = lanes
+        self.tracks = tracks
         self.events = list(events)
         self.groups = list(groups)
         self.kernel = kernel
@@ -156,14 +156,14 @@ class Recording:
         """The group's name, or its number in words."""
         return self.groups[number] if number < len(self.groups) else f"group {number}"
 
-    def lane_name(self, index: int) -> str:
-        """A lane for messages: ``b3/g1``."""
-        lane = self.lanes[index]
-        return f"b{lane['block']}/g{lane['group']}"
+    def track_name(self, index: int) -> str:
+        """A track for messages: ``b3/g1``."""
+        track = self.tracks[index]
+        return f"b{track['block']}/g{track['group']}"
 
     def listed(self, indices: NDArray[Any]) -> str:
-        """Lanes for messages, the first three by name."""
-        names = [self.lane_name(int(index)) for index in indices[:3]]
+        """Tracks for messages, the first three by name."""
+        names = [self.track_name(int(index)) for index in indices[:3]]
         more = len(indices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
@@ -245,8 +245,7 @@ def _on_host(buffer: Any) -> NDArray[Any]:
             return np.asarray(bring())
     tensor = device_tensor(buffer)
     if tensor is not None:
-        code, bits, lanes = tensor.dtype
-        if code not in (0, 1) or (bits, lanes) != (64, 1) or not tensor.is_contiguous:
+        if tensor.dtype not in WORD_TYPES or not tensor.is_contiguous:
             return np.empty(0, np.uint8)  # of another type, which the caller refuses
         ordinal = tensor.device[1]
         _native.synchronize(ordinal)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from weft.profiler.records import segments
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 SPAN: Final = np.dtype(
     [
-        ("lane", np.uint32),
+        ("track", np.uint32),
         ("event", np.uint16),
         ("is_async", np.bool_),
-        ("is_open", np.bool_),  # never ended; its end is that of its lane
-        ("depth", np.uint16),  # spans of the lane that it lies in
+        ("is_open", np.bool_),  # never ended; its end is that of its track
+        ("depth", np.uint16),  # spans of the track that it lies in
         ("has_payload", np.bool_),
         ("payload", np.uint32),  # of the start
         ("begin", np.float64),
@@ -38,7 +38,7 @@ SPAN: Final = np.dtype(
 def find_spans(recording: Recording, problems: list[str] | None = None) -> NDArray[Any]:
     """The spans of a recording, in the order of their starts.
 
-    Spans of one event nest: an end closes the last start of its event that is open in its lane. Asynchronous
+    Spans of one event nest: an end closes the last start of its event that is open in its track. Asynchronous
     ones match by event and payload, the oldest first.
 
     Args:
@@ -53,17 +53,17 @@ def find_spans(recording: Recording, problems: list[str] | None = None) -> NDArr
         spans = spans[np.argsort(spans["first"], kind="stable")]
     spans["begin"] = records["time"][spans["first"]]
     ends = records["time"][np.maximum(spans["last"], 0)]
-    spans["end"] = np.where(spans["is_open"], _lane_ends(recording)[spans["lane"]], ends)
+    spans["end"] = np.where(spans["is_open"], _track_ends(recording)[spans["track"]], ends)
     return spans
 
 
-def _lane_ends(recording: Recording) -> NDArray[np.float64]:
-    """The time of each lane's last record."""
-    ends = np.zeros(max(len(recording.lanes), 1))
-    lanes = recording.records["lane"]
-    starts = segments(lanes)
+def _track_ends(recording: Recording) -> NDArray[np.float64]:
+    """The time of each track's last record."""
+    ends = np.zeros(max(len(recording.tracks), 1))
+    tracks = recording.records["track"]
+    starts = segments(tracks)
     if len(starts):
-        ends[lanes[starts]] = recording.records["time"][np.r_[starts[1:], len(lanes)] - 1]
+        ends[tracks[starts]] = recording.records["time"][np.r_[starts[1:], len(tracks)] - 1]
     return ends
 
 
@@ -74,7 +74,7 @@ def _new_spans(
     spans = np.zeros(len(first), SPAN)
     spans["first"], spans["last"] = first, last
     spans["is_open"] = last < 0
-    for name in ("lane", "event", "payload", "has_payload"):
+    for name in ("track", "event", "payload", "has_payload"):
         spans[name] = records[name][first]
     return spans
 
@@ -84,21 +84,21 @@ def _match(recording: Recording, start: int, end: int, problems: list[str] | Non
     chosen = np.flatnonzero((records["kind"] == start) | (records["kind"] == end))
     if not len(chosen):
         return np.zeros(0, SPAN)
-    lane = records["lane"][chosen].astype(np.int64)
+    track = records["track"][chosen].astype(np.int64)
     event = records["event"][chosen].astype(np.int64)
     opens = records["kind"][chosen] == start
-    firsts, lasts, unmatched = _pair(lane << 16 | event, opens)
+    firsts, lasts, unmatched = _pair(track << 16 | event, opens)
     if unmatched.any() and problems is not None:
         problems.append(_unmatched_text(recording, chosen[unmatched]))
     spans = _new_spans(recording, chosen[firsts], np.where(lasts >= 0, chosen[lasts], -1))
-    spans["depth"] = _depths(lane, opens, unmatched, firsts)
+    spans["depth"] = _depths(track, opens, unmatched, firsts)
     order = np.argsort(spans["first"], kind="stable")
     spans = spans[order]
     if spans["is_open"].any() and problems is not None:
         never = spans[spans["is_open"]]
         problems.append(
             f"{len(never)} starts have no end, the first of {recording.event_name(int(never['event'][0]))} in "
-            f"lane {recording.lane_name(int(never['lane'][0]))}"
+            f"track {recording.track_name(int(never['track'][0]))}"
         )
     return spans
 
@@ -106,8 +106,8 @@ def _match(recording: Recording, start: int, end: int, problems: list[str] | Non
 def _unmatched_text(recording: Recording, indices: NDArray[np.int64]) -> str:
     first = recording.records[indices[0]]
     return (
-        f"{len(indices)} ends have no start, the first of {recording.event_name(int(first['event']))} in lane "
-        f"{recording.lane_name(int(first['lane']))}"
+        f"{len(indices)} ends have no start, the first of {recording.event_name(int(first['event']))} in track "
+        f"{recording.track_name(int(first['track']))}"
     )
 
 
@@ -152,22 +152,22 @@ def _pair(
 
 
 def _depths(
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     opens: NDArray[np.bool_],
     unmatched: NDArray[np.bool_],
     firsts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """How many spans of the lane, of any event, are open where each start stands."""
+    """How many spans of the track, of any event, are open where each start stands."""
     steps = np.where(unmatched, 0, np.where(opens, 1, -1))
     level = np.cumsum(steps)
-    starts = segments(lane)
-    lengths = np.diff(np.r_[starts, len(lane)])
+    starts = segments(track)
+    lengths = np.diff(np.r_[starts, len(track)])
     base = level[starts] - steps[starts]
     return (level - np.repeat(base, lengths) - 1)[firsts]
 
 
 def _match_async(recording: Recording, problems: list[str] | None) -> NDArray[Any]:
-    """Asynchronous spans: any lane of a block may end what another began; first in, first out."""
+    """Asynchronous spans: any track of a block may end what another began; first in, first out."""
     records = recording.records
     kinds = records["kind"]
     chosen = np.flatnonzero((kinds == wire.ASYNC_BEGIN) | (kinds == wire.ASYNC_END))
@@ -178,10 +178,10 @@ def _match_async(recording: Recording, problems: list[str] | None) -> NDArray[An
     first: list[int] = []
     last: list[int] = []
     lost: list[int] = []
-    blocks = recording.lanes["block"]
+    blocks = recording.tracks["block"]
     for index in chosen.tolist():
         row = records[index]
-        key = (int(blocks[row["lane"]]), int(row["event"]), int(row["payload"]))
+        key = (int(blocks[row["track"]]), int(row["event"]), int(row["payload"]))
         if row["kind"] == wire.ASYNC_BEGIN:
             waiting.setdefault(key, []).append(len(first))
             first.append(index)
@@ -203,8 +203,8 @@ def closing_order(spans: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(spans["is_open"], never, spans["last"])
 
 
-def last_of_depth_above(lane: NDArray[np.int64], depth: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Per span the index of the last one before it, in its lane, whose depth is one less."""
+def last_of_depth_above(track: NDArray[np.int64], depth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Per span the index of the last one before it, in its track, whose depth is one less."""
     index = np.arange(len(depth))
     result = np.zeros(len(depth), np.int64)
     for level in range(1, int(depth.max(initial=0)) + 1):
@@ -221,11 +221,11 @@ def self_times(spans: NDArray[Any]) -> NDArray[np.float64]:
     plain = np.flatnonzero(~spans["is_async"])
     if not len(plain):
         return own
-    order = plain[np.lexsort((spans["first"][plain], spans["lane"][plain]))]
+    order = plain[np.lexsort((spans["first"][plain], spans["track"][plain]))]
     ordered = spans[order]
     depth = ordered["depth"].astype(np.int64)
     inner = np.flatnonzero(depth > 0)
-    parent = last_of_depth_above(ordered["lane"].astype(np.int64), depth)[inner]
+    parent = last_of_depth_above(ordered["track"].astype(np.int64), depth)[inner]
     # Where regions cross instead of nesting, only what they share is taken off.
     shared = np.minimum(ordered["end"][inner], ordered["end"][parent]) - ordered["begin"][inner]
     np.subtract.at(own, order[parent], np.maximum(shared, 0))

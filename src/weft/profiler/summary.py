@@ -72,8 +72,8 @@ def _times(launch: Launch) -> list[str]:
 
 def _launch_lines(launch: Launch, number: int, cost_ns: float) -> list[str]:
     recording = launch.recording
-    lanes, records = recording.lanes, recording.records
-    lost = int(lanes["lost"].sum())
+    tracks, records = recording.tracks, recording.records
+    lost = int(tracks["lost"].sum())
     times = records["time"]
     span = float(times.max() - times.min()) if len(times) else 0.0
     head = [f"launch {number}: {recording.kernel or 'kernel'}"]
@@ -81,18 +81,18 @@ def _launch_lines(launch: Launch, number: int, cost_ns: float) -> list[str]:
         head.append(f"grid {_size(recording.grid)}, block {_size(recording.block)}")
     if not launch.is_marked:
         return ["  ".join([*head, "no markers", *_times(launch)])]
-    head.append(f"{len(lanes)} lanes")
-    units = np.unique(lanes["sm"][lanes["sm"] >= 0])
+    head.append(f"{len(tracks)} tracks")
+    units = np.unique(tracks["sm"][tracks["sm"] >= 0])
     if len(units):
         head.append(f"{len(units)} SMs")
     head.append(f"span {duration(span)}")
-    head.append(f"lanes aligned to {duration(recording.tick_ns)}")
+    head.append(f"tracks aligned to {duration(recording.tick_ns)}")
     head.append(f"{len(records)} records ({lost} lost)")
     head += _times(launch)
     spans = find_spans(recording)
     if cost_ns:
         head.append(f"{duration(cost_ns)} per record")
-    if len(lanes) > 1 and len(times):
+    if len(tracks) > 1 and len(times):
         head.append(f"tail {duration(_tail(recording))}")
     rows = _rows(recording, spans, span)
     if not rows:
@@ -117,10 +117,10 @@ def _size(sizes: tuple[int, int, int]) -> str:
 
 
 def _tail(recording: Recording) -> float:
-    """How much later the last lane ends than half of them."""
-    lanes = recording.records["lane"]
-    ends = np.full(len(recording.lanes), -np.inf)
-    np.maximum.at(ends, lanes, recording.records["time"])
+    """How much later the last track ends than half of them."""
+    tracks = recording.records["track"]
+    ends = np.full(len(recording.tracks), -np.inf)
+    np.maximum.at(ends, tracks, recording.records["time"])
     ends = ends[np.isfinite(ends)]
     return float(ends.max() - np.median(ends))
 
@@ -128,8 +128,8 @@ def _tail(recording: Recording) -> float:
 def _rows(recording: Recording, spans: NDArray[Any], kernel_ns: float) -> list[tuple[str, ...]]:
     if not len(spans):
         return []
-    groups = recording.lanes["group"][spans["lane"]].astype(np.int64)
-    lanes_of = np.bincount(recording.lanes["group"].astype(np.int64))
+    groups = recording.tracks["group"][spans["track"]].astype(np.int64)
+    tracks_of = np.bincount(recording.tracks["group"].astype(np.int64))
     keys = groups << 16 | spans["event"]
     own = self_times(spans)
     rows: list[tuple[str, ...]] = []
@@ -137,7 +137,7 @@ def _rows(recording: Recording, spans: NDArray[Any], kernel_ns: float) -> list[t
         chosen = keys == key
         times = (spans["end"] - spans["begin"])[chosen]
         group, event = key >> 16, key & 0xFFFF
-        whole = kernel_ns * int(lanes_of[group])
+        whole = kernel_ns * int(tracks_of[group])
         share = f"{100 * times.sum() / whole:.1f}%" if whole else "-"
         shown = [
             _measured(value, recording.step_ns)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from weft.profiler.spans import closing_order, find_spans, last_of_depth_above
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,26 +183,26 @@ class _LaunchLayout:
     def add(self) -> None:
         recording = self.recording
         # Multiprocessors in the order of their numbers, wherever the launch put its first blocks.
-        for lane in recording.lanes[np.argsort(recording.lanes["sm"], kind="stable")]:
-            self._folder(lane)
-        lanes = np.array([self._lane_track(index) for index in range(len(recording.lanes))], int)
+        for track in recording.tracks[np.argsort(recording.tracks["sm"], kind="stable")]:
+            self._folder(track)
+        own = np.array([self._row(track) for track in recording.tracks], int)
         spans = find_spans(recording)
         plain = spans[~spans["is_async"]]
-        rows = lanes[plain["lane"]] if len(plain) else np.zeros(0, int)
+        rows = own[plain["track"]] if len(plain) else np.zeros(0, int)
         self._split_crossing(plain, rows)
         self._add_slices(plain, rows, plain["first"], closing_order(plain))
         crossing = spans[spans["is_async"]]
         if len(crossing):
-            # They may end in another lane, so that only their times say what comes first.
+            # They may end in another track, so that only their times say what comes first.
             rows = self._async_rows(crossing)
             self._add_slices(crossing, rows, crossing["begin"], crossing["end"])
-        self._add_points(wire.INSTANT, SLICE_INSTANT, lanes)
+        self._add_points(wire.INSTANT, SLICE_INSTANT, own)
         counters = recording.records["kind"] == wire.COUNTER
         if counters.any():
             self._add_counters(np.flatnonzero(counters))
 
-    def _folder(self, lane: Any) -> int:
-        name = f"SM {lane['sm']}" if lane["sm"] >= 0 else f"block {lane['block']}"
+    def _folder(self, track: Any) -> int:
+        name = f"SM {track['sm']}" if track["sm"] >= 0 else f"block {track['block']}"
         return self._folder_at(name)
 
     def _folder_at(self, name: str, parent: int | None = None) -> int:
@@ -212,22 +212,22 @@ class _LaunchLayout:
             self.folders[place] = self.timeline.add_track(name, place[0])
         return self.folders[place]
 
-    def _lane_track(self, index: int) -> int:
-        lane = self.recording.lanes[index]
-        group = self.recording.group_name(int(lane["group"]))
-        if lane["sm"] < 0:
-            # Of a block each group is one lane.
-            return self.timeline.add_track(group, self._folder(lane))
-        folder = self._folder_at(group, self._folder(lane))
-        return self.timeline.add_track(f"block {lane['block']}", folder)
+    def _row(self, track: Any) -> int:
+        """Adds the timeline's track for one of the recording's."""
+        group = self.recording.group_name(int(track["group"]))
+        if track["sm"] < 0:
+            # Of a block each group is one track.
+            return self.timeline.add_track(group, self._folder(track))
+        folder = self._folder_at(group, self._folder(track))
+        return self.timeline.add_track(f"block {track['block']}", folder)
 
     def _absolute(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.rint(times).astype(np.int64) + self.origin
 
     def _split_crossing(self, spans: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Gives spans that cross others of their lane another row; most lanes have none."""
-        for lane in _crossing_lanes(spans):
-            indices = np.flatnonzero(spans["lane"] == lane)
+        """Gives spans that cross others of their track another row; most tracks have none."""
+        for crossed in _crossed_tracks(spans):
+            indices = np.flatnonzero(spans["track"] == crossed)
             own_spans = spans[indices]
             found = _nesting_rows(own_spans["first"], closing_order(own_spans))
             own = int(rows[indices[0]])
@@ -264,7 +264,7 @@ class _LaunchLayout:
         free: dict[tuple[int, int], list[tuple[int, float]]] = {}
         rows: list[int] = []
         for span in spans:
-            folder = self._folder(self.recording.lanes[span["lane"]])
+            folder = self._folder(self.recording.tracks[span["track"]])
             taken = free.setdefault((folder, int(span["event"])), [])
             for index, (track, end) in enumerate(taken):
                 if end < span["begin"]:
@@ -279,7 +279,7 @@ class _LaunchLayout:
                 rows.append(track)
         return np.array(rows, np.int64)
 
-    def _add_points(self, kind: int, shown_as: int, lanes: NDArray[Any]) -> None:
+    def _add_points(self, kind: int, shown_as: int, own: NDArray[Any]) -> None:
         records = self.recording.records
         chosen = records[records["kind"] == kind]
         if not len(chosen):
@@ -287,22 +287,22 @@ class _LaunchLayout:
         events = np.zeros(len(chosen), EVENT)
         events["time"] = self._absolute(chosen["time"])
         events["type"] = shown_as
-        events["track"] = lanes[chosen["lane"]]
+        events["track"] = own[chosen["track"]]
         events["name"] = self.names[chosen["event"]]
         events["has_value"], events["value"] = chosen["has_payload"], chosen["payload"]
         self.timeline.add_events(events)
 
     def _add_counters(self, indices: NDArray[np.int64]) -> None:
         records = self.recording.records[indices]
-        keys = records["lane"].astype(np.int64) << 16 | records["event"]
+        keys = records["track"].astype(np.int64) << 16 | records["event"]
         found, inverse = np.unique(keys, return_inverse=True)
         tracks: list[int] = []
         for key in found.tolist():
-            lane = self.recording.lanes[key >> 16]
             name = (
-                f"{self.recording.event_name(key & 0xFFFF)} {self.recording.lane_name(key >> 16)}"
+                f"{self.recording.event_name(key & 0xFFFF)} {self.recording.track_name(key >> 16)}"
             )
-            tracks.append(self.timeline.add_track(name, self._folder(lane), is_counter=True))
+            folder = self._folder(self.recording.tracks[key >> 16])
+            tracks.append(self.timeline.add_track(name, folder, is_counter=True))
         events = np.zeros(len(records), EVENT)
         events["time"] = self._absolute(records["time"])
         events["type"] = COUNTER
@@ -321,20 +321,20 @@ def _event_count(recording: Recording) -> int:
     return max(used, len(recording.events))
 
 
-def _crossing_lanes(spans: NDArray[Any]) -> NDArray[Any]:
-    """Lanes in which some span begins inside another and ends behind it."""
+def _crossed_tracks(spans: NDArray[Any]) -> NDArray[Any]:
+    """Tracks in which some span begins inside another and ends behind it."""
     if not len(spans):
         return np.zeros(0, np.uint32)
-    order = np.lexsort((spans["first"], spans["lane"]))
+    order = np.lexsort((spans["first"], spans["track"]))
     ordered = spans[order]
-    lane = ordered["lane"].astype(np.int64)
+    track = ordered["track"].astype(np.int64)
     last = closing_order(ordered)
     # In proper nesting the spans of one depth do not overlap, and each lies in the last one of the depth above.
     depth = ordered["depth"].astype(np.int64)
     inner = np.flatnonzero(depth > 0)
-    position = last_of_depth_above(lane, depth)
+    position = last_of_depth_above(track, depth)
     crosses = last[position[inner]] < last[inner]
-    return np.unique(ordered["lane"][inner[crosses]])
+    return np.unique(ordered["track"][inner[crosses]])
 
 
 def _nesting_rows(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from weft.errors import ArgumentValueError
 from weft.profiler.records import (
-    LANE,
     RECORD,
+    TRACK,
     Recording,
     as_words,
     list_of_names,
@@ -22,7 +22,7 @@ from weft.profiler.records import (
     unwrapped,
 )
 from weft.profiler.spans import find_spans
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,15 +59,15 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
     tag = operator.index(tag)
     if not 0 <= tag <= _LOW:
         raise ArgumentValueError("PROFILER_BUFFER", f"the tag is {tag}; expected 32 bits")
-    lane = tag >> wire.TIRX_LANE_SHIFT
+    track = tag >> wire.TIRX_TRACK_SHIFT
     event = tag >> wire.TIRX_EVENT_SHIFT & wire.TIRX_MOST_EVENTS - 1
-    return lane // num_groups, lane % num_groups, event, tag & 3
+    return track // num_groups, track % num_groups, event, tag & 3
 
 
 def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
     """Reads what a kernel with `CudaProfiler` recorded.
 
-    Times are unwrapped to 64 bits: they are right while neighboring records of a lane are less than 4.29 s
+    Times are unwrapped to 64 bits: they are right while neighboring records of a track are less than 4.29 s
     apart. What is missing or cannot be is described in the result's `problems`.
 
     Args:
@@ -88,30 +88,30 @@ def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
     words, names = as_words(buffer), list_of_names(event_names)
     if not len(words):
         raise ArgumentValueError("PROFILER_BUFFER", "the buffer is empty; word 0 is its header")
-    if int(words[0]) == wire.LANE_MAGIC:
+    if int(words[0]) == wire.TRACK_MAGIC:
         raise ArgumentValueError(
             "PROFILER_BUFFER",
             "this is a buffer of weft.profiler.Profiler, or made by weft.profiler.buffer",
-            hint="decode_lane reads it; CudaProfiler takes a buffer of zeros",
+            hint="decode_track reads it; CudaProfiler takes a buffer of zeros",
         )
     problems: list[str] = []
     groups, blocks = _header(int(words[0]), problems)
     slots = np.flatnonzero(words[1:]) + 1
-    lane = (words[slots] & _LOW) >> wire.TIRX_LANE_SHIFT
-    lanes = min(groups * blocks, wire.TIRX_MOST_LANES)
-    foreign = lane >= lanes
-    if lanes and foreign.any():
+    track = (words[slots] & _LOW) >> wire.TIRX_TRACK_SHIFT
+    tracks = min(groups * blocks, wire.TIRX_MOST_TRACKS)
+    foreign = track >= tracks
+    if tracks and foreign.any():
         problems.append(
-            f"{int(foreign.sum())} records name lanes from {int(lane[foreign].min())} up, and the launch has "
-            f"{lanes}: the buffer was not zeroed, or other code wrote to it"
+            f"{int(foreign.sum())} records name tracks from {int(track[foreign].min())} up, and the launch has "
+            f"{tracks}: the buffer was not zeroed, or other code wrote to it"
         )
-        slots, lane = slots[~foreign], lane[~foreign]
-    order = np.argsort(lane, kind="stable")
-    slots, lane = slots[order], lane[order].astype(np.int64)
-    slots, lane = _without_leftovers(words, slots, lane, problems)
-    recording = _recording(words[slots], lane, groups, lanes, names)
+        slots, track = slots[~foreign], track[~foreign]
+    order = np.argsort(track, kind="stable")
+    slots, track = slots[order], track[order].astype(np.int64)
+    slots, track = _without_leftovers(words, slots, track, problems)
+    recording = _recording(words[slots], track, groups, tracks, names)
     recording.problems = problems
-    _check_lanes(recording, words, slots, lane, lanes)
+    _check_tracks(recording, words, slots, track, tracks)
     find_spans(recording, problems)
     return recording
 
@@ -123,7 +123,7 @@ def _header(word: int, problems: list[str]) -> tuple[int, int]:
         problems.append(wire.TAKEN_TWICE_TEXT)
     elif refusal:
         reason = wire.REFUSALS.get(refusal, f"for a reason with the unknown number {refusal}")
-        problems.append(f"lanes of this launch recorded nothing: {reason}")
+        problems.append(f"tracks of this launch recorded nothing: {reason}")
     groups, blocks = word >> 32 & 0xFFFFFF, word & _LOW
     if not groups or not blocks:
         problems.append(
@@ -131,112 +131,114 @@ def _header(word: int, problems: list[str]) -> tuple[int, int]:
             if not word
             else f"the header (word 0) is 0x{word:016x}, which is none: {groups} groups, {blocks} blocks"
         )
-        return 1, wire.TIRX_MOST_LANES
+        return 1, wire.TIRX_MOST_TRACKS
     return groups, blocks
 
 
 def _without_leftovers(
     words: NDArray[np.uint64],
     slots: NDArray[np.int64],
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     problems: list[str],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Drops what stands behind the first finalize of a lane."""
+    """Drops what stands behind the first finalize of a track."""
     final = (words[slots] & 3) == wire.FINALIZE
     before = np.cumsum(final) - final
-    starts = segments(lane)
-    lengths = np.diff(np.r_[starts, len(lane)])
+    starts = segments(track)
+    lengths = np.diff(np.r_[starts, len(track)])
     behind = before - np.repeat(before[starts], lengths) > 0
     if behind.any():
         problems.append(
-            f"{int(behind.sum())} records stand behind the last one of their lane: the buffer was not zeroed "
+            f"{int(behind.sum())} records stand behind the last one of their track: the buffer was not zeroed "
             "before the launch"
         )
-    return slots[~behind], lane[~behind]
+    return slots[~behind], track[~behind]
 
 
 def _recording(
     words: NDArray[np.uint64],
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     groups: int,
-    lanes: int,
+    tracks: int,
     names: Sequence[str],
 ) -> Recording:
-    starts = segments(lane)
+    starts = segments(track)
     raw = (words >> np.uint64(32)).astype(np.int64)
     times = unwrapped(raw, starts)
     origin = 0
     if len(raw):
-        # Lanes begin less than half a wrap apart, so that their first times are one signed difference away.
+        # Tracks begin less than half a wrap apart, so that their first times are one signed difference away.
         first = raw[starts]
         offsets = (first - first[0] + (1 << 31) & _LOW) - (1 << 31)
         times += np.repeat(offsets, np.diff(np.r_[starts, len(raw)]))
         origin = int(first[0]) + int(times.min())
         times -= times.min()
-    numbers = lane[starts]
-    table = np.zeros(len(numbers), LANE)
+    numbers = track[starts]
+    table = np.zeros(len(numbers), TRACK)
     table["block"], table["group"] = numbers // groups, numbers % groups
     table["sm"] = table["warp"] = -1
     records = np.zeros(len(words), RECORD)
-    records["lane"] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(words)]))
+    records["track"] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(words)]))
     tags = words & np.uint64(_LOW)
     records["kind"] = tags & np.uint64(3)
     records["event"] = tags >> np.uint64(wire.TIRX_EVENT_SHIFT) & np.uint64(
         wire.TIRX_MOST_EVENTS - 1
     )
     records["time"] = times
-    table["is_complete"][records["lane"][records["kind"] == wire.FINALIZE]] = True
+    table["is_complete"][records["track"][records["kind"] == wire.FINALIZE]] = True
     return Recording(records, table, events=names, origin_ns=origin)
 
 
-def _check_lanes(
+def _check_tracks(
     recording: Recording,
     words: NDArray[np.uint64],
     slots: NDArray[np.int64],
-    lane: NDArray[np.int64],
-    lanes: int,
+    track: NDArray[np.int64],
+    tracks: int,
 ) -> None:
-    """Adds what is wrong within lanes."""
-    problems, table = recording.problems, recording.lanes
-    starts = segments(lane)
-    inner = np.ones(len(lane), bool)
+    """Adds what is wrong within tracks."""
+    problems, table = recording.problems, recording.tracks
+    starts = segments(track)
+    inner = np.ones(len(track), bool)
     inner[starts] = False
     steps = np.diff(slots, prepend=slots[:1])[inner]
     strides, counts = np.unique(steps, return_counts=True)
     stride = int(strides[counts.argmax()]) if len(strides) else 0
     if len(strides) > 1:
-        uneven = np.unique(recording.records["lane"][inner][steps != stride])
+        uneven = np.unique(recording.records["track"][inner][steps != stride])
         problems.append(
-            f"the records of lane {recording.listed(uneven)} are not {stride} words apart as the others: the "
+            f"the records of track {recording.listed(uneven)} are not {stride} words apart as the others: the "
             "buffer was not zeroed, or other code wrote to it"
         )
-    backward = np.zeros(len(lane), bool)
+    backward = np.zeros(len(track), bool)
     backward[1:] = np.diff(recording.records["time"]) < 0
     backward[starts] = False
     if backward.any():
-        found = np.unique(recording.records["lane"][backward])
+        found = np.unique(recording.records["track"][backward])
         problems.append(
-            f"time goes back within lane {recording.listed(found)}: two leaders record into one lane, or the "
+            f"time goes back within track {recording.listed(found)}: two leaders record into one track, or the "
             "buffer was not zeroed before the launch"
         )
-    if words[0] and len(table) < lanes <= 1 << 24 and len(words) > 1:
-        problems.append(f"{lanes - len(table)} of {lanes} lanes have no records")
-    open_lanes = np.flatnonzero(~table["is_complete"])
-    if len(open_lanes):
-        ends = np.r_[starts[1:], len(lane)] - 1
+    if words[0] and len(table) < tracks <= 1 << 24 and len(words) > 1:
+        problems.append(f"{tracks - len(table)} of {tracks} tracks have no records")
+    open_tracks = np.flatnonzero(~table["is_complete"])
+    if len(open_tracks):
+        ends = np.r_[starts[1:], len(track)] - 1
         full = (
-            open_lanes[slots[ends[open_lanes]] + stride >= len(words)] if len(lane) else open_lanes
+            open_tracks[slots[ends[open_tracks]] + stride >= len(words)]
+            if len(track)
+            else open_tracks
         )
-        unfinished = np.setdiff1d(open_lanes, full)
+        unfinished = np.setdiff1d(open_tracks, full)
         if len(full):
             problems.append(
-                f"lane {recording.listed(full)} reached the end of the buffer ({len(words)} words) without a "
+                f"track {recording.listed(full)} reached the end of the buffer ({len(words)} words) without a "
                 "finalize: later records are lost"
             )
         if len(unfinished):
-            # Where no lane has a second record, the distance to where it would stand is not known.
+            # Where no track has a second record, the distance to where it would stand is not known.
             cause = "" if stride else f", or the buffer ({len(words)} words) is too small"
-            problems.append(f"lane {recording.listed(unfinished)} has no finalize{cause}")
+            problems.append(f"track {recording.listed(unfinished)} has no finalize{cause}")
 
 
 def export_to_perfetto_trace(

@@ -51,7 +51,7 @@ class Trace:
     """Launches in the order of their calls.
 
     Args:
-        recordings: of earlier launches, such as `decode_tirx` and `decode_lane` return.
+        recordings: of earlier launches, such as `decode_tirx` and `decode_track` return.
         cost_ns: what one record costs on the machine that recorded (see `calibrate`); 0 corrects nothing.
 
     Attributes:
@@ -211,7 +211,7 @@ class Trace:
 
         Args:
             path: of a PNG, SVG or PDF.
-            options: of `weft.profiler.plot.plot`: ``launch``, ``lanes``, ``width``, ``title``.
+            options: of `weft.profiler.plot.plot`: ``launch``, ``tracks``, ``width``, ``title``.
 
         Raises:
             ImportError: if matplotlib is not installed (``pip install weft[plot]``).
@@ -242,16 +242,16 @@ def _named(recording: Recording, number: int, start: int, cost_ns: float) -> NDA
     rows = np.zeros(len(spans), NAMED_SPAN)
     if not len(spans):
         return rows
-    lanes = recording.lanes[spans["lane"]]
+    tracks = recording.tracks[spans["track"]]
     rows["launch"], rows["kernel"] = number, recording.kernel
     for name in ("block", "sm", "warp"):
-        rows[name] = lanes[name]
-    rows["group"] = _lookup(lanes["group"], recording.group_name)
+        rows[name] = tracks[name]
+    rows["group"] = _lookup(tracks["group"], recording.group_name)
     rows["event"] = _lookup(spans["event"], recording.event_name)
     rows["begin_ns"] = spans["begin"] + (recording.origin_ns - start)
     rows["duration_ns"] = spans["end"] - spans["begin"]
     rows["corrected_ns"] = rows["duration_ns"]
-    # Between a start and its end of one lane stand the records inside, and each has cost its time.
+    # Between a start and its end of one track stand the records inside, and each has cost its time.
     inside = np.where(spans["is_async"] | spans["is_open"], 0, spans["last"] - spans["first"])
     rows["corrected_ns"] = np.maximum(rows["duration_ns"] - cost_ns * inside, 0)
     for name in ("depth", "has_payload", "payload", "is_async", "is_open"):

@@ -131,7 +131,7 @@ class KernelOp(IRDLOperation):
         scratch_arguments: the numbers of the arguments that are scratch arrays, which launches allocate.
         profile_argument: the number of the argument that a launch's records go to.
         profile_words: how many words a launch records at most, where that is known when compiling: words before
-            all records and headers of lanes, words per block, and the first, the end and the step of the blocks
+            all records and headers of tracks, words per block, and the first, the end and the step of the blocks
             that record.
     """
 

@@ -167,8 +167,8 @@ class Emitter:
         """The number of a block in the grid, or of a thread in its block: x varies fastest."""
         x, y, z = (self.coordinate(index, axis) for axis in AXES)
         width, height = (self.coordinate(size, axis) for axis in "xy")
-        plane = self.add(self.multiply(z, height), y)
-        return self.add(self.multiply(plane, width), x)
+        ptrack = self.add(self.multiply(z, height), y)
+        return self.add(self.multiply(ptrack, width), x)
 
     def is_zero(self, *values: Scalar) -> Scalar:
         """Whether all values are 0."""

@@ -25,7 +25,7 @@ from weft.dialects.walk import walk
 from weft.errors import CompileError, ValueRangeError
 from weft.language.profiling.emit import Emitter
 from weft.language.values import Scalar, Tensor
-from weft.types.trace_format import END, FINALIZE, START
+from weft.types.record_format import END, FINALIZE, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from weft.location import SourceLocation
 
 INIT: Final = -1
-"""A mark's kind where a thread takes its lane; the other kinds are those of records."""
+"""A mark's kind where a thread takes its track; the other kinds are those of records."""
 
 
 class Mark:
     """What a marker says.
 
     Attributes:
-        kind: `INIT`, or a kind of record of `weft.types.trace_format`.
+        kind: `INIT`, or a kind of record of `weft.types.record_format`.
         event: number of the event; 0 where there is none.
         leader: which threads record, a bool or a staged one; None for the profiler's default.
         payload: what is recorded beside the event, or None.
-        group: of an `INIT`, the lane's group.
+        group: of an `INIT`, the track's group.
         anchor: a 32-bit value whose computation the record separates from what follows or precedes.
         memory: where a profiler is made, what it records into; else None.
     """
@@ -199,7 +199,7 @@ def check_initialized(marks: Iterable[MarkOp], what: str) -> None:
     if not _share_a_loop(early, first):
         raise CompileError(
             "PROFILER_INIT",
-            "this record is made before init(), which names the thread's lane: it would be lost",
+            "this record is made before init(), which names the thread's track: it would be lost",
             hint="call p.init(group_id) before the first start",
             location=early.place,
         )

@@ -15,7 +15,7 @@ from weft.language.operation import Operation
 from weft.language.profiling.marks import INIT, Mark, checked_range
 from weft.language.values import Scalar, StagedContext, StagedNamespace, Tensor, describe
 from weft.types import dtype as types
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ class TirxProfiler(StagedNamespace):
         return method(self, _TIRX_METHODS, name, "CudaProfiler")
 
     def init(self, builder: Builder, group_id: object = 0) -> None:
-        """Points this thread at the lane of its group."""
+        """Points this thread at the track of its group."""
         if self._recorder is None:
             return
         group = operand(builder, group_id)
@@ -152,7 +152,7 @@ class TirxProfiler(StagedNamespace):
                 "PROFILER_TYPE", f"init: group_id is {describe(group_id)}; expected an integer"
             )
         if isinstance(known, int):
-            most = self._groups if isinstance(self._groups, int) else wire.TIRX_MOST_LANES
+            most = self._groups if isinstance(self._groups, int) else wire.TIRX_MOST_TRACKS
             if not 0 <= known < most:
                 raise ValueRangeError(
                     "PROFILER_RANGE",
@@ -175,7 +175,7 @@ class TirxProfiler(StagedNamespace):
         self._record(builder, wire.INSTANT, event_type, leader)
 
     def finalize(self, builder: Builder, leader: object = None) -> None:
-        """Ends the lane: no record of it follows."""
+        """Ends the track: no record of it follows."""
         self._record(builder, wire.FINALIZE, 0, leader)
 
     def range(self, builder: Builder, event_type: object, leader: object = None) -> Range:

@@ -14,9 +14,6 @@ from weft.dialects.simt.kernel import PROFILE_NAME
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type_of
 from weft.language.operation import operation
-from weft.language.profiling.lane import LaneRecorder
-from weft.language.profiling.lane_layout import LaneOptions
-from weft.language.profiling.lane_methods import EventTable, LaneProfiler
 from weft.language.profiling.methods import (
     TirxProfiler,
     buffer_words,
@@ -25,9 +22,12 @@ from weft.language.profiling.methods import (
     switch,
 )
 from weft.language.profiling.tirx import TirxRecorder
+from weft.language.profiling.track import TrackRecorder
+from weft.language.profiling.track_layout import TrackOptions
+from weft.language.profiling.track_methods import EventTable, TrackProfiler
 from weft.language.values import Tensor, describe
 from weft.types import dtype as types
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
@@ -46,21 +46,21 @@ def CudaProfiler(  # the name that programs for TIRx use
 ) -> TirxProfiler:
     """Records events of a kernel into a buffer, in the wire format of TIRx's profiler of the same name.
 
-    Made at the top level of the kernel. Its methods: ``init(group_id)`` points a thread at its lane, once
+    Made at the top level of the kernel. Its methods: ``init(group_id)`` points a thread at its track, once
     and before all else; ``start(event, leader=None)`` and ``end(event, leader=None)`` open and close a
-    region; ``mark(event, leader=None)`` is an instant; ``finalize(leader=None)`` ends the lane;
+    region; ``mark(event, leader=None)`` is an instant; ``finalize(leader=None)`` ends the track;
     ``with p.range(event):`` is a start and an end. Every thread executes them, and the leaders record.
     An event is a number from 0 to 1023, or a member of an `enum.Enum` with such a value.
 
     A record that does not fit the buffer is dropped, and never written elsewhere. A launch that the format
-    cannot hold (more than 2^20 lanes, too small a stride) is an error where its grid is constant; else it
+    cannot hold (more than 2^20 tracks, too small a stride) is an error where its grid is constant; else it
     records nothing, and the decoder says why.
 
     Args:
         builder: where operations go; users leave it out.
         profiler_buffer: a ``u64`` or ``i64`` tensor of rank 1, filled with zeros before the launch.
-        write_stride: words between two records of a lane; at least blocks × num_groups.
-        num_groups: lanes per block.
+        write_stride: words between two records of a track; at least blocks × num_groups.
+        num_groups: tracks per block.
         default_leader: whether this thread records, where a call does not say; true for one thread of each
             group.
         profiler_enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
@@ -73,7 +73,7 @@ def CudaProfiler(  # the name that programs for TIRx use
             without a ``start``.
 
     Example:
-        ``p = weft.profiler.CudaProfiler(trace, write_stride=4, num_groups=1, default_leader=tid == 0)``
+        ``p = weft.profiler.CudaProfiler(records, write_stride=4, num_groups=1, default_leader=tid == 0)``
     """
     enabled = switch(builder, profiler_enabled)
     if enabled is False:
@@ -85,7 +85,7 @@ def CudaProfiler(  # the name that programs for TIRx use
     buffer = buffer_words("CudaProfiler", profiler_buffer)
     check_top_level(builder, "CudaProfiler")
     stride = positive(builder, "write_stride", write_stride, wire.TIRX_MOST_STRIDE)
-    groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_LANES)
+    groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_TRACKS)
     if isinstance(stride, int) and isinstance(groups, int) and stride < groups:
         raise ValueRangeError(
             "PROFILER_STRIDE",
@@ -98,14 +98,14 @@ def CudaProfiler(  # the name that programs for TIRx use
             "PROFILER_BUFFER",
             f"CudaProfiler: '{buffer.name}' has {length} words; {groups} groups need {groups + 1} for one "
             "record each",
-            hint="it holds 1 word, and then one per record of every lane",
+            hint="it holds 1 word, and then one per record of every track",
         )
     leader = None if default_leader is None else switch(builder, default_leader)
     recorder = TirxRecorder(builder, buffer, stride, groups, leader, enabled, fence)
     return TirxProfiler(recorder, leader, groups)
 
 
-_FORMATS: Final = ("lane", "wide")
+_FORMATS: Final = ("track", "wide")
 _OVERFLOWS: Final = ("drop", "ring")
 _MOST_GROUPS: Final = 1024
 
@@ -119,11 +119,11 @@ def Profiler(
     buffer: object = None,
     leader: object = None,
     records: object = None,
-    format: object = "lane",
+    format: object = "track",
     overflow: object = "drop",
     blocks: object = None,
     enabled: object = True,
-) -> LaneProfiler:
+) -> TrackProfiler:
     """Records events of a kernel, with 64-bit times, payloads and counters; `capture` on the host reads them.
 
     Made at the top level of the kernel. A thread takes part once it has called ``p.init(group)``: of each
@@ -132,27 +132,27 @@ def Profiler(
 
     ``start(event)``, ``end(event)`` and ``with p.range(event):`` open and close a region; ``mark(event)`` is an
     instant; ``count(event, value)`` a sample of a counter; ``begin_async(event, key)`` and
-    ``end_async(event, key)`` a region that another group of the block may end; ``finalize()`` ends the lane,
+    ``end_async(event, key)`` a region that another group of the block may end; ``finalize()`` ends the track,
     which otherwise the end of the kernel does. ``payload=`` adds an integer of up to 32 bits.
     ``x = p.start(event, anchor=x)`` and ``x = p.end(event, anchor=x)`` keep the arithmetic of a 32-bit ``x``
     behind the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
     other names for the same.
 
     Nothing is stored outside the buffer. What does not fit is dropped and counted. Where the kernel's loops say how
-    many records there are and the launch's buffer is too small for all lanes, nothing is recorded and the report
+    many records there are and the launch's buffer is too small for all tracks, nothing is recorded and the report
     says how many words it takes; `records` keeps the beginnings instead. Threads that call ``init`` with a group
     that there is none of record nothing, and the report says so.
 
     Args:
         builder: where operations go; users leave it out.
         events: an `enum.Enum` or a sequence of names; without, names count as they come.
-        groups: how many lanes a block has, or their names, or an `enum.Enum`.
+        groups: how many tracks a block has, or their names, or an `enum.Enum`.
         buffer: a tensor from `weft.profiler.buffer`; without one, `weft.profiler.capture` provides it.
         leader: which thread of a group records; true for one of each.
-        records: most records per lane; without, as many as the kernel needs where its loops say so, else as
+        records: most records per track; without, as many as the kernel needs where its loops say so, else as
             many as the buffer holds.
-        format: ``"lane"``, 8 bytes per record; or ``"wide"``, 16 bytes with a 64-bit clock and payload.
-        overflow: ``"drop"`` keeps the first records of a lane, ``"ring"`` the last.
+        format: ``"track"``, 8 bytes per record; or ``"wide"``, 16 bytes with a 64-bit clock and payload.
+        overflow: ``"drop"`` keeps the first records of a track, ``"ring"`` the last.
         blocks: records only the first so many blocks, or those of a `range`.
         enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
 
@@ -168,8 +168,8 @@ def Profiler(
     table = EventTable(events)
     switched = switch(builder, enabled)
     if switched is False:
-        return LaneProfiler(None, table, names)
-    options = LaneOptions(
+        return TrackProfiler(None, table, names)
+    options = TrackOptions(
         names,
         None if leader is None else switch(builder, leader),
         _records(records),
@@ -180,7 +180,7 @@ def Profiler(
     )
     check_top_level(builder, "Profiler")
     found = _own_buffer(builder) if buffer is None else buffer_words("Profiler", buffer)
-    return LaneProfiler(LaneRecorder(builder, found, options, table.numbers), table, names)
+    return TrackProfiler(TrackRecorder(builder, found, options, table.numbers), table, names)
 
 
 def _own_buffer(builder: Builder) -> Tensor:
@@ -230,7 +230,7 @@ def _records(records: object) -> int | None:
             "PROFILER_TYPE",
             f"Profiler: records is {describe(records)}; expected an int known at compile time",
         )
-    if not 1 <= records < wire.LANE_MOST_WORDS // 2:
+    if not 1 <= records < wire.TRACK_MOST_WORDS // 2:
         raise ValueRangeError(
             "PROFILER_RANGE", f"Profiler: records is {records}; expected 1 or more"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tirx` format on the device: one stream of words, lanes interleaved with the user's stride.
+"""The `tirx` format on the device: one stream of words, tracks interleaved with the user's stride.
 
 In: markers and a u64 buffer. Out: records, word for word those of TIRx's CudaProfiler, and no store outside
 the buffer. A thread's cursor and the end that it may not reach live in two local words.
@@ -20,7 +20,7 @@ from weft.language.profiling.marks import INIT, Mark, MarkOp, Marks, replace
 from weft.language.threads import grid
 from weft.language.values import Scalar, Tensor
 from weft.types import dtype as types
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
@@ -33,7 +33,7 @@ class TirxRecorder:
     Args:
         builder: of the kernel, at its top level.
         buffer: u64 words.
-        write_stride: words between two records of a lane.
+        write_stride: words between two records of a track.
         num_groups: groups per block.
         default_leader: which threads record where a call does not say.
         enabled: a staged switch, or True.
@@ -88,27 +88,27 @@ class TirxRecorder:
         groups, stride = self._groups, self._stride
         if not isinstance(groups, int):
             return
-        lanes = blocks * groups
-        launch = f"this launch has {blocks} x {groups} = {lanes} lanes (blocks x num_groups)"
-        if lanes > wire.TIRX_MOST_LANES:
+        tracks = blocks * groups
+        launch = f"this launch has {blocks} x {groups} = {tracks} tracks (blocks x num_groups)"
+        if tracks > wire.TIRX_MOST_TRACKS:
             raise ValueRangeError(
                 "PROFILER_RANGE",
-                f"CudaProfiler: {launch}; the format tells {wire.TIRX_MOST_LANES} apart",
+                f"CudaProfiler: {launch}; the format tells {wire.TIRX_MOST_TRACKS} apart",
                 hint="launch fewer blocks, or use weft.profiler.Profiler, which records blocks=range(...) alone",
             )
-        if isinstance(stride, int) and stride < lanes:
+        if isinstance(stride, int) and stride < tracks:
             raise ValueRangeError(
                 "PROFILER_STRIDE",
                 f"CudaProfiler: write_stride is {stride}, and {launch}, which would overwrite each other",
-                hint=f"write write_stride={lanes}",
+                hint=f"write write_stride={tracks}",
             )
         length = self._buffer.type.dims[0]
-        if 0 <= length <= lanes:
+        if 0 <= length <= tracks:
             raise ValueRangeError(
                 "PROFILER_BUFFER",
-                f"CudaProfiler: '{self._buffer.name}' has {length} words, and {launch}, which need {lanes + 1} "
+                f"CudaProfiler: '{self._buffer.name}' has {length} words, and {launch}, which need {tracks + 1} "
                 "for one record each",
-                hint="it holds 1 word, and then one per record of every lane",
+                hint="it holds 1 word, and then one per record of every track",
             )
 
     def _finish(self, builder: Builder, kernel: str, placed: list[MarkOp]) -> None:
@@ -121,21 +121,21 @@ class TirxRecorder:
     # ---- init
 
     def _emit_init(self, emitter: Emitter, mark: Mark) -> None:
-        """Points the thread at its lane, if the launch fits the format; else says why it does not."""
+        """Points the thread at its track, if the launch fits the format; else says why it does not."""
         size = self._size(emitter)
         blocks = emitter.count(grid.grid_dim)
         groups, group, stride = (
             emitter.u32(value) for value in (self._groups, mark.group, self._stride)
         )
-        lanes = emitter.multiply(blocks, groups)
-        refusal = self._refusal(emitter, blocks, mark.group, lanes, size)
+        tracks = emitter.multiply(blocks, groups)
+        refusal = self._refusal(emitter, blocks, mark.group, tracks, size)
         fits = emitter.is_equal(refusal, 0)
         usable = fits if self._enabled is True else emitter.bit_and(fits, self._on(emitter))
         self._emit_header(emitter, blocks, groups, refusal, size)
         block = emitter.linear(grid.block_idx, grid.grid_dim)
-        lane = emitter.add(emitter.multiply(block, groups), group)
-        emitter.store(self._state, _CURSOR, emitter.add(lane, 1))
-        emitter.store(self._state, _TAG, emitter.shifted_left(lane, wire.TIRX_LANE_SHIFT))
+        track = emitter.add(emitter.multiply(block, groups), group)
+        emitter.store(self._state, _CURSOR, emitter.add(track, 1))
+        emitter.store(self._state, _TAG, emitter.shifted_left(track, wire.TIRX_TRACK_SHIFT))
         # A cursor below the limit can be advanced once more without passing 2³².
         most = emitter.subtract(emitter.u32(0), stride)
         limit = emitter.chosen(emitter.is_below(size, most), size, most)
@@ -143,13 +143,13 @@ class TirxRecorder:
         if self._default is not None:
             leads = emitter.bit_and(usable, truth(emitter.builder, self._default))
             header = emitter.packed(groups, blocks)
-            emitter.when(leads, lambda: self._emit_claim(emitter, lane, header))
+            emitter.when(leads, lambda: self._emit_claim(emitter, track, header))
 
-    def _emit_claim(self, emitter: Emitter, lane: Scalar, header: Scalar) -> None:
+    def _emit_claim(self, emitter: Emitter, track: Scalar, header: Scalar) -> None:
         """The leader puts a finalize where its first record goes; whoever finds one there is not alone."""
         builder = emitter.builder
-        tag = emitter.bit_or(emitter.shifted_left(lane, wire.TIRX_LANE_SHIFT), wire.FINALIZE)
-        place = emitter.as_type(emitter.add(lane, 1), types.i64)
+        tag = emitter.bit_or(emitter.shifted_left(track, wire.TIRX_TRACK_SHIFT), wire.FINALIZE)
+        place = emitter.as_type(emitter.add(track, 1), types.i64)
         claim = emitter.as_type(tag, self._buffer.dtype)
         before = emitter.u64(atomics.atomic_exchange.emit(builder, self._buffer, place, claim))
         self._emit_flag(
@@ -157,14 +157,14 @@ class TirxRecorder:
         )
 
     def _emit_first_claim(self, emitter: Emitter, cursor: Scalar, leads: Scalar) -> None:
-        """Where only calls name leaders, init knows none: each claims its lane before its first record."""
+        """Where only calls name leaders, init knows none: each claims its track before its first record."""
         tag = emitter.load(self._state, _TAG)
-        lane = emitter.shifted_right(tag, wire.TIRX_LANE_SHIFT)
-        first = emitter.bit_and(leads, emitter.is_equal(cursor, emitter.add(lane, 1)))
+        track = emitter.shifted_right(tag, wire.TIRX_TRACK_SHIFT)
+        first = emitter.bit_and(leads, emitter.is_equal(cursor, emitter.add(track, 1)))
 
         def claim() -> None:
             blocks = emitter.count(grid.grid_dim)
-            self._emit_claim(emitter, lane, emitter.packed(self._groups, blocks))
+            self._emit_claim(emitter, track, emitter.packed(self._groups, blocks))
 
         emitter.when(first, claim)
 
@@ -195,23 +195,23 @@ class TirxRecorder:
         return emitter.chosen(small, emitter.u32(size), types.u32.maximum)
 
     def _refusal(
-        self, emitter: Emitter, blocks: Scalar, group: Scalar | int, lanes: Scalar, size: Scalar
+        self, emitter: Emitter, blocks: Scalar, group: Scalar | int, tracks: Scalar, size: Scalar
     ) -> Scalar:
         """Why this launch cannot record, a number of `REFUSALS`; 0 where it can."""
         # In 64 bits, where a negative number is too large instead of wrapping into the range.
         groups, number, stride = (
             emitter.u64(value) for value in (self._groups, group, self._stride)
         )
-        most = emitter.as_type(wire.TIRX_MOST_LANES, types.u64)
+        most = emitter.as_type(wire.TIRX_MOST_TRACKS, types.u64)
         farthest = emitter.as_type(wire.TIRX_MOST_STRIDE, types.u64)
         product = emitter.multiply(emitter.u64(blocks), groups)
         too_many = emitter.bit_or(emitter.is_below(most, groups), emitter.is_below(most, product))
         reasons = (
             (emitter.is_below(farthest, stride), wire.REFUSED_STRIDE_RANGE),
-            (too_many, wire.REFUSED_LANES),
-            (emitter.is_below(stride, emitter.u64(lanes)), wire.REFUSED_STRIDE),
+            (too_many, wire.REFUSED_TRACKS),
+            (emitter.is_below(stride, emitter.u64(tracks)), wire.REFUSED_STRIDE),
             (emitter.is_at_most(groups, number), wire.REFUSED_GROUP),
-            (emitter.is_at_most(size, lanes), wire.REFUSED_SIZE),
+            (emitter.is_at_most(size, tracks), wire.REFUSED_SIZE),
         )
         found = emitter.u32(0)
         for holds, reason in reversed(reasons):
@@ -245,7 +245,7 @@ class TirxRecorder:
         bits = mark.event << wire.TIRX_EVENT_SHIFT | mark.kind
         tag = emitter.bit_or(emitter.load(self._state, _TAG), emitter.u32(bits))
         emitter.record("globaltimer", may, tag, self._buffer, cursor)
-        # Only a lane that still has room advances, so that a cursor never wraps back into the buffer.
+        # Only a track that still has room advances, so that a cursor never wraps back into the buffer.
         after = emitter.add(cursor, emitter.u32(self._stride))
         emitter.store(self._state, _CURSOR, emitter.chosen(may, after, cursor))
         if self._fence and mark.kind == wire.START:

@@ -14,11 +14,11 @@ from weft.language.numbers.convert import operand
 from weft.language.profiling.marks import INIT, Mark
 from weft.language.profiling.methods import Range, method, switch
 from weft.language.values import Scalar, StagedNamespace, describe
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
-    from weft.language.profiling.lane import LaneRecorder
+    from weft.language.profiling.track import TrackRecorder
 
 
 class EventTable:
@@ -91,21 +91,21 @@ def _checked_number(number: object, event: object) -> int:
             f"the event is {describe(event)}; expected a name, an int known at compile time, or a member of "
             "an Enum with such a value",
         )
-    if not 0 <= number < wire.LANE_MOST_EVENTS:
+    if not 0 <= number < wire.TRACK_MOST_EVENTS:
         raise ValueRangeError(
             "PROFILER_RANGE",
-            f"the event is {number}; expected a number from 0 to {wire.LANE_MOST_EVENTS - 1}",
+            f"the event is {number}; expected a number from 0 to {wire.TRACK_MOST_EVENTS - 1}",
         )
     return number
 
 
-class LaneProfiler(StagedNamespace):
+class TrackProfiler(StagedNamespace):
     """What `Profiler` makes: an object of the kernel's compile time.
 
     Args:
         recorder: leaves the markers; None where the profiler is off.
         events: the numbers of its events.
-        groups: names of a block's lanes.
+        groups: names of a block's tracks.
     """
 
     __slots__ = ("_events", "_groups", "_pushed", "_recorder")
@@ -113,7 +113,7 @@ class LaneProfiler(StagedNamespace):
     on_host: Final = False
 
     def __init__(
-        self, recorder: LaneRecorder | None, events: EventTable, groups: list[str]
+        self, recorder: TrackRecorder | None, events: EventTable, groups: list[str]
     ) -> None:
         self._recorder = recorder
         self._events = events
@@ -133,7 +133,7 @@ class LaneProfiler(StagedNamespace):
         return method(self, _METHODS, name, "Profiler")
 
     def init(self, builder: Builder, group: object = 0, leader: object = None) -> None:
-        """This thread is of that group; one of its threads takes the lane."""
+        """This thread is of that group; one of its threads takes the track."""
         if self._recorder is None:
             return
         number = self._group(builder, group)
@@ -173,7 +173,7 @@ class LaneProfiler(StagedNamespace):
         self._record(builder, wire.COUNTER, event, value)
 
     def begin_async(self, builder: Builder, event: object, key: object = 0) -> None:
-        """Opens a region that any lane of the block may close with the same event and key."""
+        """Opens a region that any track of the block may close with the same event and key."""
         self._record(builder, wire.ASYNC_BEGIN, event, key)
 
     def end_async(self, builder: Builder, event: object, key: object = 0) -> None:
@@ -181,7 +181,7 @@ class LaneProfiler(StagedNamespace):
         self._record(builder, wire.ASYNC_END, event, key)
 
     def finalize(self, builder: Builder) -> None:
-        """Ends this thread's lane."""
+        """Ends this thread's track."""
         if self._recorder is not None:
             self._recorder.add(builder, Mark(wire.FINALIZE))
 

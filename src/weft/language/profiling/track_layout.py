@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a lane's header and records lie in a buffer, computed by the threads that need to know.
+"""Where a track's header and records lie in a buffer, computed by the threads that need to know.
 
 In: how the profiler was made, and the buffer's size at run time. Out: places in words, and whether all fits.
 """
@@ -12,7 +12,7 @@ from weft.language.memory import access
 from weft.language.numbers.operators import binary
 from weft.language.threads import grid
 from weft.types import dtype as types
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from weft.language.profiling.emit import Emitter
     from weft.language.values import Scalar, Tensor
 
-_MOST_WORDS: Final = wire.LANE_MOST_WORDS - 1
+_MOST_WORDS: Final = wire.TRACK_MOST_WORDS - 1
 
 
-class LaneOptions:
-    """How a `LaneRecorder` records.
+class TrackOptions:
+    """How a `TrackRecorder` records.
 
     Attributes:
-        groups: names of the lanes of a block.
+        groups: names of the tracks of a block.
         leader: which threads may lead; None for the first thread of its group that comes to init().
-        records: most records per lane, or None for what the kernel needs or the buffer holds.
+        records: most records per track, or None for what the kernel needs or the buffer holds.
         is_wide: 16-byte records with 64-bit clocks.
         is_ring: keep the last records and not the first.
         blocks: which blocks of the grid record.
@@ -57,7 +57,7 @@ class LaneOptions:
         self.enabled = enabled
 
 
-class LaneLayout:
+class TrackLayout:
     """The places of one launch.
 
     Args:
@@ -65,13 +65,13 @@ class LaneLayout:
         options: see there.
 
     Attributes:
-        capacity: words that a lane can need at most; None where only the run can tell.
+        capacity: words that a track can need at most; None where only the run can tell.
         text_bytes: of the description.
     """
 
     __slots__ = ("_buffer", "_options", "capacity", "text_bytes")
 
-    def __init__(self, buffer: Tensor, options: LaneOptions) -> None:
+    def __init__(self, buffer: Tensor, options: TrackOptions) -> None:
         self._buffer = buffer
         self._options = options
         self.capacity: int | None = None
@@ -84,7 +84,7 @@ class LaneLayout:
 
     @property
     def first_header(self) -> int:
-        """The first word of the lanes' headers."""
+        """The first word of the tracks' headers."""
         return wire.PROLOGUE_WORDS + (self.text_bytes + 7) // 8
 
     @property
@@ -92,9 +92,9 @@ class LaneLayout:
         """What a launch needs for all records, as `KernelOp.profile_words`; empty where only the run can tell."""
         if self.capacity is None:
             return ()
-        chosen = self._options.blocks or range(wire.LANE_MOST_WORDS)
+        chosen = self._options.blocks or range(wire.TRACK_MOST_WORDS)
         bounds = (
-            min(part, wire.LANE_MOST_WORDS) for part in (chosen.start, chosen.stop, chosen.step)
+            min(part, wire.TRACK_MOST_WORDS) for part in (chosen.start, chosen.stop, chosen.step)
         )
         block = len(self._options.groups) * (wire.HEADER_WORDS + self.capacity)
         return (self.first_header, block, *bounds)
@@ -137,20 +137,20 @@ class LaneLayout:
         return number, emitter.all_of(exact, above, below)
 
     def places(self, emitter: Emitter, size: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-        """First word of the records, words per lane, words needed (u64), and whether they are there."""
+        """First word of the records, words per track, words needed (u64), and whether they are there."""
         groups = len(self._options.groups)
-        lanes = emitter.multiply(emitter.u64(self.recorded_blocks(emitter)), groups)
-        records = emitter.add(emitter.multiply(lanes, wire.HEADER_WORDS), self.first_header)
+        tracks = emitter.multiply(emitter.u64(self.recorded_blocks(emitter)), groups)
+        records = emitter.add(emitter.multiply(tracks, wire.HEADER_WORDS), self.first_header)
         wide_size = emitter.u64(size)
         smallest = self.words if self.capacity is None else self.capacity
-        needed = emitter.add(records, emitter.multiply(lanes, smallest))
+        needed = emitter.add(records, emitter.multiply(tracks, smallest))
         fits = emitter.all_of(
-            emitter.is_at_most(needed, wide_size), emitter.is_below(emitter.u64(0), lanes)
+            emitter.is_at_most(needed, wide_size), emitter.is_below(emitter.u64(0), tracks)
         )
         if self.capacity is not None:
             return emitter.u32(records), emitter.u32(self.capacity), needed, fits
         room = emitter.subtract(size, emitter.u32(records))
-        divisor = emitter.chosen(fits, emitter.u32(lanes), 1)
+        divisor = emitter.chosen(fits, emitter.u32(tracks), 1)
         share = emitter.u32(binary(emitter.builder, "//", room, divisor))
         if self._options.records is not None:
             most = self._options.records * self.words
@@ -168,7 +168,7 @@ class LaneLayout:
 
         def check() -> None:
             magic = emitter.load(self._buffer, wire.WORD_MAGIC)
-            known = emitter.as_type(wire.LANE_MAGIC, types.u64)
+            known = emitter.as_type(wire.TRACK_MAGIC, types.u64)
             same = emitter.is_equal(emitter.u64(magic), known)
             emitter.when(same, lambda: body(size))
 

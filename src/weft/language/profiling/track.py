@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `lane` format on the device: each lane's records side by side behind a header with 64-bit times.
+"""The `track` format on the device: each track's records side by side behind a header with 64-bit times.
 
 In: markers and a prepared u64 buffer. Out: records of 8 bytes (16 in the wide form) that carry a 32-bit clock.
-Where the kernel's loops say how many there can be, room for all is proved once, when a thread takes its lane,
+Where the kernel's loops say how many there can be, room for all is proved once, when a thread takes its track,
 and a record is a clock read and a store; else each one asks whether it fits.
 """
 
@@ -22,18 +22,18 @@ from weft.language.memory import local as memory
 from weft.language.numbers.convert import truth
 from weft.language.profiling import marks
 from weft.language.profiling.emit import AXES, Emitter
-from weft.language.profiling.lane_layout import LaneLayout
 from weft.language.profiling.marks import INIT, Mark, MarkOp, Marks, most_times, replace
+from weft.language.profiling.track_layout import TrackLayout
 from weft.language.threads import grid, warp
 from weft.language.values import Scalar, Tensor
 from weft.types import dtype as types
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.dialects.builder import Builder
-    from weft.language.profiling.lane_layout import LaneOptions
+    from weft.language.profiling.track_layout import TrackOptions
 
 SETUP: Final = -2
 """A mark's kind where the profiler is made."""
@@ -43,7 +43,7 @@ _NO_OVERFLOW: Final = arith.IntegerOverflowAttr(
 )
 
 
-class LaneRecorder:
+class TrackRecorder:
     """Records of one profiler object.
 
     Args:
@@ -65,7 +65,7 @@ class LaneRecorder:
     )
 
     def __init__(
-        self, builder: Builder, buffer: Tensor, options: LaneOptions, events: dict[str, int]
+        self, builder: Builder, buffer: Tensor, options: TrackOptions, events: dict[str, int]
     ) -> None:
         _check_alone(builder, buffer)
         self._buffer = buffer
@@ -76,7 +76,7 @@ class LaneRecorder:
         # As wide as the buffer's offsets: a conversion in each record would cost more than it is worth.
         wide = buffer.type.offset_bits.data == 64
         self._place: Tensor = memory.local.emit(builder, 1, types.i64 if wide else types.i32)
-        self._layout = LaneLayout(buffer, options)
+        self._layout = TrackLayout(buffer, options)
         self._description = b""
         self.add(builder, Mark(SETUP, memory=buffer))
 
@@ -103,7 +103,7 @@ class LaneRecorder:
         self._layout.text_bytes = len(self._description)
         if self._buffer.ssa is builder.hidden_arguments.get(PROFILE_NAME):
             builder.profile_words = self._layout.launch_words
-        # The end of the kernel ends every lane that is still open.
+        # The end of the kernel ends every track that is still open.
         self.add(builder, Mark(wire.FINALIZE))
         final = builder.entry.last_op
         assert isinstance(final, MarkOp)
@@ -113,7 +113,7 @@ class LaneRecorder:
             replace(builder, op, expand)
 
     def _needed(self, placed: Sequence[MarkOp]) -> int | None:
-        """Words that a lane can need at most; None where only the run can tell, or the user has said."""
+        """Words that a track can need at most; None where only the run can tell, or the user has said."""
         if self._options.records is not None or self._options.is_ring:
             return None
         total = 0
@@ -124,7 +124,7 @@ class LaneRecorder:
             if times is None:
                 return None
             total += times * (self._layout.words + self._extra(op.mark))
-        # One more for the record that ends them. More than a few megabytes per lane are rather cut than asked for.
+        # One more for the record that ends them. More than a few megabytes per track are rather cut than asked for.
         return total + self._layout.words if total <= 1 << 20 else None
 
     def _extra(self, mark: Mark) -> int:
@@ -136,7 +136,7 @@ class LaneRecorder:
     # ---- expansions
 
     def _emit_setup(self, emitter: Emitter, mark: Mark) -> None:
-        """The first thread describes the launch; no thread has a lane yet."""
+        """The first thread describes the launch; no thread has a track yet."""
         del mark
         for word in range(6):
             emitter.store(self._state, word, 0)
@@ -168,7 +168,7 @@ class LaneRecorder:
             launches = emitter.add(emitter.load(self._buffer, wire.WORD_LAUNCHES), 1)
             for word, value in (
                 (wire.WORD_LAUNCHES, launches),
-                (wire.WORD_LANES, emitter.packed(len(options.groups), blocks)),
+                (wire.WORD_TRACKS, emitter.packed(len(options.groups), blocks)),
                 (wire.WORD_LAYOUT, emitter.packed(capacity, flags)),
                 (wire.WORD_TEXT, text),
                 (wire.WORD_HEADERS, emitter.packed(records, self._layout.first_header)),
@@ -192,7 +192,7 @@ class LaneRecorder:
             emitter.store(self._buffer, wire.PROLOGUE_WORDS + index // 8, word)
 
     def _emit_init(self, emitter: Emitter, mark: Mark) -> None:
-        """One thread of each group takes the lane."""
+        """One thread of each group takes the track."""
         leader = self._options.leader if mark.leader is None else mark.leader
         number, records_here = self._layout.block_number(emitter)
         groups = len(self._options.groups)
@@ -202,11 +202,11 @@ class LaneRecorder:
         if leader is not None:
             asked.append(truth(emitter.builder, leader))
         may = self._switched(emitter, emitter.all_of(is_known, *asked))
-        lane = emitter.add(emitter.multiply(number, groups), group)
+        track = emitter.add(emitter.multiply(number, groups), group)
 
         def take(size: Scalar) -> None:
             records, capacity, _, fits = self._layout.places(emitter, size)
-            emitter.when(fits, lambda: self._emit_claim(emitter, lane, records, capacity, leader))
+            emitter.when(fits, lambda: self._emit_claim(emitter, track, records, capacity, leader))
 
         self._layout.when_prepared(emitter, may, take)
         if isinstance(mark.group, Scalar):
@@ -227,13 +227,13 @@ class LaneRecorder:
     def _emit_claim(
         self,
         emitter: Emitter,
-        lane: Scalar,
+        track: Scalar,
         records: Scalar,
         capacity: Scalar,
         leader: Scalar | bool | None,
     ) -> None:
         builder, buffer = emitter.builder, self._buffer
-        header = emitter.add(emitter.multiply(lane, wire.HEADER_WORDS), self._layout.first_header)
+        header = emitter.add(emitter.multiply(track, wire.HEADER_WORDS), self._layout.first_header)
         epoch = emitter.load(buffer, wire.WORD_EPOCH)
         before = atomics.atomic_exchange.emit(
             builder, buffer, emitter.as_type(header, types.i64), epoch
@@ -241,7 +241,7 @@ class LaneRecorder:
         is_mine = _not(emitter, emitter.is_equal(before, epoch))
 
         def begin() -> None:
-            start = emitter.add(records, emitter.multiply(lane, capacity))
+            start = emitter.add(records, emitter.multiply(track, capacity))
             for word, value in (
                 (_CURSOR, start),
                 *(((_FIRST, start),) if self._options.is_ring else ()),
@@ -289,23 +289,23 @@ class LaneRecorder:
 
     def _tag(self, emitter: Emitter, mark: Mark) -> Scalar:
         """The low word of a record: kind, event, and a payload of 16 bits."""
-        tag = mark.kind | mark.event << wire.LANE_EVENT_SHIFT
+        tag = mark.kind | mark.event << wire.TRACK_EVENT_SHIFT
         if mark.payload is None:
             return emitter.u32(tag)
-        tag |= wire.LANE_HAS_PAYLOAD
+        tag |= wire.TRACK_HAS_PAYLOAD
         if self._extra(mark):
             return emitter.u32(tag)
-        shifted = emitter.shifted_left(emitter.u32(mark.payload), wire.LANE_PAYLOAD_SHIFT)
+        shifted = emitter.shifted_left(emitter.u32(mark.payload), wire.TRACK_PAYLOAD_SHIFT)
         return emitter.bit_or(shifted, emitter.u32(tag))
 
     def _emit_wide(self, emitter: Emitter, mark: Mark, cursor: Scalar, may: Scalar) -> None:
         """A 64-bit clock, then tag and payload."""
 
         def write() -> None:
-            tag = mark.kind | mark.event << wire.LANE_EVENT_SHIFT
+            tag = mark.kind | mark.event << wire.TRACK_EVENT_SHIFT
             payload = mark.payload
             if payload is not None:
-                tag |= wire.LANE_HAS_PAYLOAD
+                tag |= wire.TRACK_HAS_PAYLOAD
             emitter.store(self._buffer, cursor, _clock64(emitter))
             word = emitter.packed(0 if payload is None else payload, tag)
             emitter.store(self._buffer, emitter.add(cursor, 1), word)
@@ -316,7 +316,7 @@ class LaneRecorder:
         """Whether this thread leads and the record fits."""
         limit = emitter.load(self._state, _LIMIT)
         if self._layout.capacity is not None:
-            # Room for every record was proved when the lane was taken; other threads have a limit of 0.
+            # Room for every record was proved when the track was taken; other threads have a limit of 0.
             return emitter.is_below(0, limit)
         return emitter.is_below(cursor, limit)
 
@@ -354,7 +354,7 @@ class LaneRecorder:
         emitter.when(may, lambda: emitter.store(self._buffer, place, word))
 
     def _emit_end(self, emitter: Emitter, mark: Mark) -> None:
-        """The leader completes its lane's header; records that follow are not stored."""
+        """The leader completes its track's header; records that follow are not stored."""
         del mark
         leads = emitter.is_below(0, emitter.load(self._state, _LIMIT))
 

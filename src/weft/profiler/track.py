@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers in the `lane` format, which `Profiler` writes: decoding.
+"""Buffers in the `track` format, which `Profiler` writes: decoding.
 
-In: a u64 buffer. Out: a `Recording` on one clock for all lanes, with what was lost.
+In: a u64 buffer. Out: a `Recording` on one clock for all tracks, with what was lost.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from weft.errors import ArgumentValueError
 from weft.profiler.records import (
     BLOCK_LIMIT,
-    LANE,
     RECORD,
+    TRACK,
     Recording,
     as_words,
     segments,
     unwrapped,
 )
 from weft.profiler.spans import find_spans
-from weft.types import trace_format as wire
+from weft.types import record_format as wire
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ NOT_RUN: Final = "no kernel has recorded into this buffer"
 _LOW: Final = 0xFFFFFFFF
 _GPU_TICK_NS: Final = 32.0
 _TRUSTED_TICKS: Final = 1000
-"""A lane that is longer than this many ticks of the global timer tells its clock's rate by itself."""
+"""A track that is longer than this many ticks of the global timer tells its clock's rate by itself."""
 
 
 class Prologue:
@@ -39,8 +39,8 @@ class Prologue:
 
     Attributes:
         has_run: whether a kernel has written it.
-        blocks, groups: lanes of the launch.
-        capacity: words per lane.
+        blocks, groups: tracks of the launch.
+        capacity: words per track.
         is_wide, is_ring, is_nanoseconds: flags.
         headers, records: first words of both.
         needed: words that the launch needs.
@@ -51,7 +51,7 @@ class Prologue:
     """
 
     def __init__(self, words: NDArray[np.uint64]) -> None:
-        if len(words) < wire.PROLOGUE_WORDS or int(words[0]) != wire.LANE_MAGIC:
+        if len(words) < wire.PROLOGUE_WORDS or int(words[0]) != wire.TRACK_MAGIC:
             raise ArgumentValueError(
                 "PROFILER_BUFFER",
                 "this is no buffer of weft.profiler.Profiler: its first word is "
@@ -60,7 +60,7 @@ class Prologue:
             )
         self.epoch = int(words[wire.WORD_EPOCH])
         self.has_run = int(words[wire.WORD_ECHO]) == self.epoch
-        self.groups, self.blocks = _halves(words[wire.WORD_LANES])
+        self.groups, self.blocks = _halves(words[wire.WORD_TRACKS])
         self.capacity, flags = _halves(words[wire.WORD_LAYOUT])
         self.is_wide = bool(flags & wire.FLAG_WIDE)
         self.is_ring = bool(flags & wire.FLAG_RING)
@@ -79,16 +79,16 @@ class Prologue:
         self.description = _description(words, start, length) if self.has_run else {}
 
     @property
-    def lanes(self) -> int:
-        """Lanes of the launch."""
+    def tracks(self) -> int:
+        """Tracks of the launch."""
         return self.blocks * self.groups
 
     def fits(self, size: int) -> bool:
         """Whether the places lie in the buffer, as they do unless something overwrote the prologue."""
-        end = self.records + self.lanes * self.capacity
-        headers_end = self.headers + self.lanes * wire.HEADER_WORDS
+        end = self.records + self.tracks * self.capacity
+        headers_end = self.headers + self.tracks * wire.HEADER_WORDS
         in_order = wire.PROLOGUE_WORDS <= self.headers and headers_end <= self.records
-        # A lane has room for one record at least: a launch that has not even that records nothing at all.
+        # A track has room for one record at least: a launch that has not even that records nothing at all.
         return in_order and end <= size and self.capacity >= (2 if self.is_wide else 1)
 
 
@@ -112,10 +112,10 @@ def _names(described: Any) -> list[str]:
     return [str(item) if item else f"event {number}" for number, item in enumerate(items)]
 
 
-def decode_lane(buffer: object) -> Recording:
+def decode_track(buffer: object) -> Recording:
     """Reads what a kernel with `Profiler` recorded.
 
-    Times are nanoseconds of the device's global timer; within a lane they are as exact as its cycle counter.
+    Times are nanoseconds of the device's global timer; within a track they are as exact as its cycle counter.
     What is missing or cannot be is described in the result's `problems`.
 
     Args:
@@ -125,12 +125,12 @@ def decode_lane(buffer: object) -> Recording:
         SignatureError, ArgumentValueError: for what is no buffer of this profiler.
 
     Example:
-        >>> weft.profiler.decode_lane(weft.profiler.buffer(words=64)).problems
+        >>> weft.profiler.decode_track(weft.profiler.buffer(words=64)).problems
         ['no kernel has recorded into this buffer']
     """
     words = as_words(buffer)
     prologue = Prologue(words)
-    nothing = Recording(np.zeros(0, RECORD), np.zeros(0, LANE))
+    nothing = Recording(np.zeros(0, RECORD), np.zeros(0, TRACK))
     if not prologue.has_run:
         nothing.problems.append(NOT_RUN)
         return nothing
@@ -140,7 +140,7 @@ def decode_lane(buffer: object) -> Recording:
     nothing.grid, nothing.block = prologue.grid, prologue.block
     nothing.words_needed = prologue.needed
     nothing.tick_ns = 1.0 if prologue.is_nanoseconds else _GPU_TICK_NS
-    # A lane's records hold cycles, which are shorter than a nanosecond.
+    # A track's records hold cycles, which are shorter than a nanosecond.
     nothing.step_ns = 1.0
     if prologue.refusal:
         nothing.problems.append(
@@ -152,17 +152,19 @@ def decode_lane(buffer: object) -> Recording:
             "the prologue does not fit the buffer: it was cut, or other code wrote to it"
         )
         return nothing
-    return _decode_lanes(words, prologue, nothing)
+    return _decode_tracks(words, prologue, nothing)
 
 
-def _decode_lanes(words: NDArray[np.uint64], prologue: Prologue, recording: Recording) -> Recording:
-    first, last = prologue.headers, prologue.headers + prologue.lanes * wire.HEADER_WORDS
+def _decode_tracks(
+    words: NDArray[np.uint64], prologue: Prologue, recording: Recording
+) -> Recording:
+    first, last = prologue.headers, prologue.headers + prologue.tracks * wire.HEADER_WORDS
     headers = words[first:last].reshape(-1, wire.HEADER_WORDS)
     epoch = np.uint64(prologue.epoch)
     claimed = np.flatnonzero(headers[:, wire.HEADER_CLAIM] == epoch)
     chosen = headers[claimed]
     done = chosen[:, wire.HEADER_DONE] == epoch
-    table = np.zeros(len(claimed), LANE)
+    table = np.zeros(len(claimed), TRACK)
     start, step = recording_blocks(prologue.description)
     table["block"] = claimed // prologue.groups * step + start
     table["group"] = claimed % prologue.groups
@@ -175,10 +177,10 @@ def _decode_lanes(words: NDArray[np.uint64], prologue: Prologue, recording: Reco
     kept = np.minimum(attempted, prologue.capacity)
     if prologue.is_wide:
         kept -= kept % 2
-    recording.lanes = table
-    places, lane = _places(prologue, claimed, attempted, kept)
-    rows, raw, lane = _records(words, prologue, places, lane, recording.problems)
-    _add_times(rows, raw, lane, chosen, prologue, recording)
+    recording.tracks = table
+    places, track = _places(prologue, claimed, attempted, kept)
+    rows, raw, track = _records(words, prologue, places, track, recording.problems)
+    _add_times(rows, raw, track, chosen, prologue, recording)
     recording.records = rows
     _report(recording, prologue, chosen, attempted, kept, len(claimed))
     find_spans(recording, recording.problems)
@@ -188,7 +190,7 @@ def _decode_lanes(words: NDArray[np.uint64], prologue: Prologue, recording: Reco
 def _ended_counts(
     words: NDArray[np.uint64], prologue: Prologue, claimed: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Words before the record of the kind FINALIZE, lane by lane; all of them where there is none."""
+    """Words before the record of the kind FINALIZE, track by track; all of them where there is none."""
     step = 2 if prologue.is_wide else 1
     places = prologue.records + claimed[:, None] * prologue.capacity
     tags = words[places + np.arange(step - 1, prologue.capacity, step)]
@@ -214,58 +216,60 @@ def _places(
     attempted: NDArray[np.int64],
     kept: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The word of each kept record, lane by lane in the order of time, and its row among the lanes."""
-    lane = np.repeat(np.arange(len(claimed)), kept)
-    within = np.arange(len(lane)) - np.repeat(np.cumsum(kept) - kept, kept)
+    """The word of each kept record, track by track in the order of time, and its row among the tracks."""
+    track = np.repeat(np.arange(len(claimed)), kept)
+    within = np.arange(len(track)) - np.repeat(np.cumsum(kept) - kept, kept)
     if prologue.is_ring:
         oldest = np.where(attempted > prologue.capacity, attempted % prologue.capacity, 0)
-        within = (within + oldest[lane]) % prologue.capacity
-    return prologue.records + claimed[lane] * prologue.capacity + within, lane
+        within = (within + oldest[track]) % prologue.capacity
+    return prologue.records + claimed[track] * prologue.capacity + within, track
 
 
 def _records(
     words: NDArray[np.uint64],
     prologue: Prologue,
     places: NDArray[np.int64],
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     problems: list[str],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Rows without times, their raw clocks, and their lanes."""
+    """Rows without times, their raw clocks, and their tracks."""
     if prologue.is_wide:
         raw, tags = words[places[::2]], words[places[1::2]]
-        lane = lane[::2]
+        track = track[::2]
     else:
         tags = words[places]
         raw = tags >> np.uint64(32)
     kind = (tags & np.uint64(7)).astype(np.uint8)
     extension = kind == wire.EXTENSION
     rows = np.zeros(len(tags), RECORD)
-    rows["lane"], rows["kind"] = lane, kind
-    rows["event"] = tags >> np.uint64(wire.LANE_EVENT_SHIFT) & np.uint64(wire.LANE_MOST_EVENTS - 1)
-    rows["has_payload"] = (tags & np.uint64(wire.LANE_HAS_PAYLOAD)) != 0
+    rows["track"], rows["kind"] = track, kind
+    rows["event"] = tags >> np.uint64(wire.TRACK_EVENT_SHIFT) & np.uint64(
+        wire.TRACK_MOST_EVENTS - 1
+    )
+    rows["has_payload"] = (tags & np.uint64(wire.TRACK_HAS_PAYLOAD)) != 0
     if prologue.is_wide:
         rows["payload"] = tags >> np.uint64(32)
-        return rows, raw.astype(np.int64), lane
-    rows["payload"] = tags >> np.uint64(wire.LANE_PAYLOAD_SHIFT) & np.uint64(0xFFFF)
+        return rows, raw.astype(np.int64), track
+    rows["payload"] = tags >> np.uint64(wire.TRACK_PAYLOAD_SHIFT) & np.uint64(0xFFFF)
     # An extension belongs to the record before it; the oldest word of a ring may have lost its own.
     follows = np.flatnonzero(extension)
-    owned = follows[(follows > 0) & (lane[follows] == lane[follows - 1])]
+    owned = follows[(follows > 0) & (track[follows] == track[follows - 1])]
     owned = owned[~extension[owned - 1]]
     rows["payload"][owned - 1] = raw[owned]
-    if len(follows) - len(owned) > len(np.unique(lane)):
+    if len(follows) - len(owned) > len(np.unique(track)):
         problems.append("some payloads belong to no record: other code wrote to the buffer")
-    return rows[~extension], raw[~extension].astype(np.int64), lane[~extension]
+    return rows[~extension], raw[~extension].astype(np.int64), track[~extension]
 
 
 def _add_times(
     rows: NDArray[Any],
     raw: NDArray[Any],
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     headers: NDArray[np.uint64],
     prologue: Prologue,
     recording: Recording,
 ) -> None:
-    """Maps each lane's clock onto the global timer: a line through its first and last readings of both."""
+    """Maps each track's clock onto the global timer: a line through its first and last readings of both."""
     begin_ns = headers[:, wire.HEADER_BEGIN_NS].astype(np.int64)
     if not len(begin_ns):
         return
@@ -273,47 +277,47 @@ def _add_times(
     if not len(rows):
         return
     begin_clock = (headers[:, wire.HEADER_BEGIN_CLOCK] & np.uint64((1 << 48) - 1)).astype(np.int64)
-    starts = segments(lane)
+    starts = segments(track)
     if prologue.is_wide:
-        ticks = (raw - begin_clock[lane]) & ((1 << 48) - 1) if prologue.is_nanoseconds else None
-        ticks = raw - begin_clock[lane] if ticks is None else ticks
+        ticks = (raw - begin_clock[track]) & ((1 << 48) - 1) if prologue.is_nanoseconds else None
+        ticks = raw - begin_clock[track] if ticks is None else ticks
     elif prologue.is_ring:
-        ticks = _from_the_end(raw, lane, starts, headers)
+        ticks = _from_the_end(raw, track, starts, headers)
     else:
-        first = (raw[starts] - begin_clock[lane[starts]]) & _LOW
-        ticks = unwrapped(raw, starts) + np.repeat(first, np.diff(np.r_[starts, len(lane)]))
+        first = (raw[starts] - begin_clock[track[starts]]) & _LOW
+        ticks = unwrapped(raw, starts) + np.repeat(first, np.diff(np.r_[starts, len(track)]))
     rate = _rates(headers, prologue, recording)
-    rows["time"] = (begin_ns - recording.origin_ns)[lane] + ticks * rate[lane]
+    rows["time"] = (begin_ns - recording.origin_ns)[track] + ticks * rate[track]
 
 
 def _from_the_end(
     raw: NDArray[Any],
-    lane: NDArray[np.int64],
+    track: NDArray[np.int64],
     starts: NDArray[np.int64],
     headers: NDArray[np.uint64],
 ) -> NDArray[np.int64]:
-    """Ticks since a lane began where only its last records are there: counted back from its end."""
-    span = _lane_ticks(headers)
+    """Ticks since a track began where only its last records are there: counted back from its end."""
+    span = _track_ticks(headers)
     ticks = unwrapped(raw, starts)
-    ends = np.r_[starts[1:], len(lane)] - 1
-    final = headers[lane[ends], wire.HEADER_END] >> np.uint64(32)
+    ends = np.r_[starts[1:], len(track)] - 1
+    final = headers[track[ends], wire.HEADER_END] >> np.uint64(32)
     behind = (final.astype(np.int64) - raw[ends]) & _LOW
-    shift = span[lane[ends]] - behind - ticks[ends]
-    return ticks + np.repeat(shift, np.diff(np.r_[starts, len(lane)]))
+    shift = span[track[ends]] - behind - ticks[ends]
+    return ticks + np.repeat(shift, np.diff(np.r_[starts, len(track)]))
 
 
-def _lane_ticks(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Ticks of the lane's clock from init to finalize, by its low 32 bits and its nanoseconds."""
+def _track_ticks(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Ticks of the track's clock from init to finalize, by its low 32 bits and its nanoseconds."""
     begin = headers[:, wire.HEADER_BEGIN_CLOCK].astype(np.int64) & _LOW
     end = (headers[:, wire.HEADER_END] >> np.uint64(32)).astype(np.int64)
     short = (end - begin) & _LOW
-    lasted = _lane_ns(headers)
+    lasted = _track_ns(headers)
     # A clock that ticks once or twice a nanosecond: as many whole wraps as bring the two together.
     wraps = np.maximum(np.rint((lasted * 1.5 - short) / (1 << 32)), 0).astype(np.int64)
     return short + np.where(lasted < 1 << 31, 0, wraps << 32)
 
 
-def _lane_ns(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _track_ns(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
     spans = headers[:, wire.HEADER_END_NS] - headers[:, wire.HEADER_BEGIN_NS]
     return spans.view(np.int64)
 
@@ -321,12 +325,12 @@ def _lane_ns(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _rates(
     headers: NDArray[np.uint64], prologue: Prologue, recording: Recording
 ) -> NDArray[np.float64]:
-    """Nanoseconds per tick of each lane's clock."""
+    """Nanoseconds per tick of each track's clock."""
     if prologue.is_nanoseconds:
         return np.ones(len(headers))
-    lasted = _lane_ns(headers).astype(np.float64)
-    counted = _lane_ticks(headers).astype(np.float64)
-    good = recording.lanes["is_complete"] & (counted > 0) & (lasted > 0)
+    lasted = _track_ns(headers).astype(np.float64)
+    counted = _track_ticks(headers).astype(np.float64)
+    good = recording.tracks["is_complete"] & (counted > 0) & (lasted > 0)
     together = lasted[good].sum() / counted[good].sum() if good.any() else 1.0
     own = good & (lasted > _TRUSTED_TICKS * _GPU_TICK_NS)
     rates = np.full(len(headers), together)
@@ -342,20 +346,20 @@ def _report(
     kept: NDArray[np.int64],
     claimed: int,
 ) -> None:
-    problems, table = recording.problems, recording.lanes
+    problems, table = recording.problems, recording.tracks
     per_record = 2 if prologue.is_wide else 1
     lost = (attempted - kept) // per_record
     table["lost"] = lost
     for index in np.flatnonzero(lost)[:3]:
         problems.append(
-            f"lane {recording.lane_name(int(index))} lost {int(lost[index])} of "
+            f"track {recording.track_name(int(index))} lost {int(lost[index])} of "
             f"{int(attempted[index]) // per_record} records"
             + (", the oldest ones" if prologue.is_ring else "")
         )
     if np.count_nonzero(lost) > 3:
-        problems.append(f"{np.count_nonzero(lost)} lanes lost {int(lost.sum())} records in all")
+        problems.append(f"{np.count_nonzero(lost)} tracks lost {int(lost.sum())} records in all")
     most = int(attempted.max(initial=0))
-    recording.words_needed = max(prologue.needed, prologue.records + prologue.lanes * most)
+    recording.words_needed = max(prologue.needed, prologue.records + prologue.tracks * most)
     if lost.any():
         problems.append(
             f"a buffer of {recording.words_needed} words, or records={-(-most // per_record)}, holds all"
@@ -363,7 +367,7 @@ def _report(
     unfinished = np.flatnonzero(~table["is_complete"])
     if len(unfinished):
         problems.append(
-            f"lane {recording.listed(unfinished)} never ended: the kernel did not run to its end, and its "
+            f"track {recording.listed(unfinished)} never ended: the kernel did not run to its end, and its "
             "records are unknown"
         )
     doubled = np.flatnonzero(headers[:, wire.HEADER_DOUBLED] == np.uint64(prologue.epoch))
@@ -373,13 +377,13 @@ def _report(
         )
     elif len(doubled):
         problems.append(
-            f"lane {recording.listed(doubled)} has more than one leader; the first recorded"
+            f"track {recording.listed(doubled)} has more than one leader; the first recorded"
         )
     if prologue.has_strangers:
         problems.append(
             f"threads called init() with a group outside 0 .. {prologue.groups - 1} and recorded nothing"
         )
-    if claimed < prologue.lanes:
+    if claimed < prologue.tracks:
         problems.append(
-            f"{prologue.lanes - claimed} of {prologue.lanes} lanes have no leader that called init()"
+            f"{prologue.tracks - claimed} of {prologue.tracks} tracks have no leader that called init()"
         )
