@@ -80,8 +80,8 @@ def test_times_are_those_of_each_stage_and_of_the_first_launch(way: str):
     for stage in (
         "signature",
         "trace",
-        "passes",
-        "wrapper",
+        "lay_out_shared_memory",
+        "attach_ffi_wrapper",
         "LLVM",
         "LLVM to object",
         "load host code",

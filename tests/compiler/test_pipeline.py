@@ -402,7 +402,7 @@ def test_time_prints_each_stage(capfd):
     weft.compile(scale, *arrays(), options="--time")
     printed = capfd.readouterr()
     assert printed.out == ""
-    for stage in ("signature", "trace", "wrapper", "object", "load host code"):
+    for stage in ("signature", "trace", "attach_ffi_wrapper", "object", "load host code"):
         assert stage in printed.err
 
 

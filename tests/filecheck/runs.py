@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a text test can ask a backend to print; one row per run, see test_texts."""
+"""What a text test can ask for: a module after a pass, or what a backend prints; one row per run, see test_texts."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,8 @@ from weft.backends.cuda import stages as cuda
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble, disassemble
 from weft.backends.host import machine_of
+from weft.compiler.module_text import module_text
+from weft.compiler.pipeline import PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +57,13 @@ def sass(module: ModuleOp) -> str:
     return "\n".join(found[1].strip() for found in _SASS.finditer(text))
 
 
+def after(change: Callable[[ModuleOp], object], module: ModuleOp) -> str:
+    """The module's text after a pass, which leaves it valid."""
+    change(module)
+    module.verify()
+    return module_text(module)
+
+
 RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "llvm-cpu": llvm_cpu,
     "llvm-host": llvm_host,
@@ -61,4 +71,5 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "ptx": ptx,
     "ptx-sm75": ptx_without_redux,
     "sass": sass,
+    **{each.__name__: functools.partial(after, each) for each in PASSES},
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in, text out: what a backend prints for each `.mlir` file below this folder.
+"""Text in, text out: what a pass leaves and a backend prints of each `.mlir` file below this folder.
 
-The first line names the run, a row of `runs.RUNS`: `// RUN: ptx`. The output is compared with the
-`// CHECK` lines of the file. How a file may check is LLVM's FileCheck.
+The first line names the run, a row of `runs.RUNS`: `// RUN: ptx`. The output is compared with the lines of the file that
+begin with the name, `// PTX: …`. How a file may check is LLVM's FileCheck.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CASES = [(path, run) for path in FILES for run in RUN.findall(path.read_text())]
 @pytest.mark.parametrize(
     ("path", "run"), CASES, ids=[f"{path.relative_to(FOLDER)}:{run}" for path, run in CASES]
 )
-def test_backend_prints_as_checked(path: Path, run: str):
+def test_run_gives_what_is_checked(path: Path, run: str):
     check(path, run.upper(), RUNS[run](parse(path.read_text())))
 
 

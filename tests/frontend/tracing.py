@@ -13,6 +13,7 @@ from weft.arguments.signature import infer_signature
 from weft.dialects.simt.kernel import KernelOp
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
+from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.types.dtype import DType
@@ -26,6 +27,7 @@ def trace_host(host, *examples, target="cpu", **keywords):
     signature = infer_signature(source.name, source.parameters, examples, keywords)
     traced = trace(source, signature, target)
     remove_unused_operations(traced.module)
+    find_block_sizes(traced.module)
     traced.module.verify()
     check_dominance(traced.module.body.block, set())
     return traced

@@ -12,6 +12,7 @@ import linecache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.dialects.simt.kernel import BLOCK_LIMITS, GRID_LIMITS, MOST_THREADS
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # for pytest
 
 _AXES: Final = "xyz"
-_GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)
-_BLOCK_LIMITS: Final = (1024, 1024, 64)
-_MOST_THREADS: Final = 1024
 
 
 class BareHost:
@@ -63,13 +61,13 @@ def bare_launch(
         ArgumentValueError: if one of them is out of range.
     """
     name: str = kernel.function.__name__
-    blocks = _three(name, "grid", grid, 0, _GRID_LIMITS)
-    threads = _three(name, "block", block, 1, _BLOCK_LIMITS)
-    if threads[0] * threads[1] * threads[2] > _MOST_THREADS:
+    blocks = _three(name, "grid", grid, 0, GRID_LIMITS)
+    threads = _three(name, "block", block, 1, BLOCK_LIMITS)
+    if threads[0] * threads[1] * threads[2] > MOST_THREADS:
         raise ArgumentValueError(
             "LAUNCH_CONFIGURATION",
             f"{name}[...]: block has {threads[0] * threads[1] * threads[2]} threads, "
-            f"expected at most {_MOST_THREADS}",
+            f"expected at most {MOST_THREADS}",
             hint="use a smaller block and a larger grid",
         )
     host = _host_of(kernel, make_host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.registry import find_backend
@@ -31,6 +31,7 @@ from weft.errors import REPORT_HINT, InternalCompilerError, ToolchainError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
+from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
@@ -41,7 +42,7 @@ from weft.runtime.executor.registry import choose_executor
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from xdsl.dialects.builtin import ModuleOp
@@ -55,6 +56,16 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("weft")
+
+PASSES: Final[tuple[Callable[[ModuleOp], None], ...]] = (
+    remove_unused_operations,
+    find_block_sizes,
+    find_written_arguments,
+    lay_out_shared_memory,
+)
+"""What is done to a module between its trace and its wrapper, in this order; `weft.passes` has a file for each.
+
+The first takes away what a trace leaves over, so that no other counts it."""
 
 
 def compile_function(
@@ -145,12 +156,9 @@ def lower(
     """
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
-    with artifacts.stage("passes"), reported("the passes", source):
-        remove_unused_operations(traced.module)
-        find_written_arguments(traced.module)
-        lay_out_shared_memory(traced.module)
-    with artifacts.stage("wrapper"), reported("the wrapper", source):
-        attach_ffi_wrapper(traced.module, signature)
+    for name, change in changes(signature).items():
+        with artifacts.stage(name), reported(f"the pass {name}", source):
+            change(traced.module)
     if artifacts.options.verify or (hooks is not None and hooks.functions):
         _verify(traced.module)
     if hooks is not None:
@@ -158,6 +166,13 @@ def lower(
     with artifacts.stage("keep IR"):
         artifacts.record("ir", module_text(traced.module))
     return traced
+
+
+def changes(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
+    """What is done to a traced module, by name: the passes, then its wrapper."""
+    found: dict[str, Callable[[ModuleOp], object]] = {each.__name__: each for each in PASSES}
+    found["attach_ffi_wrapper"] = lambda module: attach_ffi_wrapper(module, signature)
+    return found
 
 
 def keep_disassembly(backend: Backend, artifacts: Artifacts) -> None:

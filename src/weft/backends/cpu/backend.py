@@ -14,6 +14,7 @@ from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
 from weft.backends.host import entry_symbols
 from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.operations.launch import kernels_of, scratch_bytes
+from weft.dialects.simt.kernel import MOST_THREADS
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from weft.dialects.simt.kernel import KernelOp
 
 _DEVICE_CPU: Final = 1  # DLPack's kDLCPU
-_MAX_THREADS: Final = 1024
 
 
 class CpuBackend:
@@ -80,7 +80,7 @@ def _kernel_info(kernel: KernelOp) -> KernelInfo:
         name=kernel.sym_name.data,
         parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
         parameter_bytes=parameter_bytes(parameters),
-        max_threads=kernel.max_threads or _MAX_THREADS,
+        max_threads=kernel.max_threads or MOST_THREADS,
         shared_memory_bytes=kernel.shared_memory_bytes,
         global_scratch_bytes=sum(scratch_bytes(kernel)),
     )

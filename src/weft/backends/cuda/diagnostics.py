@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.debug_info import path_in_ptx
+from weft.dialects.simt.kernel import MOST_THREADS
 from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _ORDINARY: Final = re.compile(
 # A register file has 65,536 registers; a warp takes them in units of 256, warps are allotted in fours.
 _REGISTER_FILE: Final = 65536
 _REGISTER_UNIT: Final = 256
-_MAX_THREADS: Final = 1024
 
 
 @dataclass
@@ -60,11 +60,11 @@ class KernelResources:
 
     def max_threads(self, bound: int | None) -> int:
         """Most threads of a block: what the kernel was compiled for, or what registers allow."""
-        by_registers = _MAX_THREADS
+        by_registers = MOST_THREADS
         if self.registers:
             per_warp = -(-self.registers * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
             by_registers = _REGISTER_FILE // per_warp // 4 * 4 * 32
-        return min(_MAX_THREADS, by_registers, bound or _MAX_THREADS)
+        return min(MOST_THREADS, by_registers, bound or MOST_THREADS)
 
 
 def read_resources(log: str) -> dict[str, KernelResources]:

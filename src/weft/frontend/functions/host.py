@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
-from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
+from weft.dialects.simt.kernel import (
+    BLOCK_LIMITS,
+    GRID_LIMITS,
+    MOST_THREADS,
+    UNIT,
+    LaunchAttributeAttr,
+    LaunchExOp,
+    sizes_attribute,
+)
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher
@@ -33,10 +41,6 @@ if TYPE_CHECKING:
     from weft.language.functions import KernelFunction
 
 _AXES: Final = "xyz"
-_MOST_THREADS: Final = 1024
-# CUDA's limits of each dimension, the same on every architecture.
-_BLOCK_LIMITS: Final = (1024, 1024, 64)
-_GRID_LIMITS: Final = ((1 << 31) - 1, 65535, 65535)
 _MOST_CLUSTER_BLOCKS: Final = 16
 _PARAMETERS: Final = {
     "grid": None,
@@ -192,9 +196,10 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
         options[name] = _plain(options[name])
     kernel = pending.kernel
-    grid = _sizes("grid", options["grid"], _GRID_LIMITS)
-    block = _sizes("block", options["block"], _BLOCK_LIMITS)
-    kernel.blocks.add(_check_block(kernel, block))
+    grid = _sizes("grid", options["grid"], GRID_LIMITS)
+    block = _sizes("block", options["block"], BLOCK_LIMITS)
+    _check_block(kernel, block)
+    kernel.is_launched = True
     stream = options["stream"]
     if stream is not None and not isinstance(stream, Stream):
         raise TypeMismatchError(
@@ -263,17 +268,17 @@ def _check_size(name: str, size: Any, least: int, limit: int) -> None:
         raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected {least} to {limit}")
 
 
-def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, ...] | None:
-    """The block if it is constant.
+def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> None:
+    """Checks a constant block.
 
     Raises:
         ValueRangeError: if it has more threads than a block may have, or than the kernel allows.
     """
     sizes = [size for size in block if isinstance(size, int)]
     if len(sizes) < 3:
-        return None
+        return
     threads = sizes[0] * sizes[1] * sizes[2]
-    allowed = kernel.function.max_threads or _MOST_THREADS
+    allowed = kernel.function.max_threads or MOST_THREADS
     if threads > allowed:
         declared = kernel.function.max_threads is not None
         who = (
@@ -287,7 +292,6 @@ def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> tuple[int, 
             + (f"{who}{allowed}" if declared else f"at most {allowed} are allowed"),
             hint="use a smaller block and a larger grid",
         )
-    return tuple(sizes)
 
 
 def _check_grid(

@@ -132,7 +132,7 @@ class TracedKernel:
         symbol: its name there.
         function: what it was traced from.
         operation: the `simt.kernel`.
-        blocks: the constant block of each launch; None for one that is not constant.
+        is_launched: whether a launch of it has been traced, even one that was discarded.
         launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
         place: where the host function first calls it.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
@@ -140,7 +140,7 @@ class TracedKernel:
     """
 
     __slots__ = (
-        *("blocks", "dynamic_bytes", "function", "launch_checks", "operation", "place"),
+        *("dynamic_bytes", "function", "is_launched", "launch_checks", "operation", "place"),
         *("symbol", "waits_for_grid"),
     )
 
@@ -155,21 +155,10 @@ class TracedKernel:
         self.symbol = symbol
         self.function = function
         self.operation = operation
-        self.blocks: set[tuple[int, ...] | None] = set()
+        self.is_launched = False
         self.launch_checks: list[Callable[[int], None]] = []
         self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in walk(operation))
         self.dynamic_bytes = max(map(_dynamic_bytes, walk(operation)), default=0)
-
-    def finish(self) -> None:
-        """Once all launches are known: a block size that all of them have becomes part of the kernel.
-
-        Raises:
-            CompileError: if there is no launch.
-        """
-        if not self.blocks:
-            raise launch_missing(self.function, self.place)
-        if len(self.blocks) == 1 and (block := next(iter(self.blocks))) is not None:
-            self.operation.block_size_attr = sizes_attribute(block)
 
 
 def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
@@ -248,11 +237,12 @@ class KernelTable:
         """
         launches = [op for op in walk(host) if isinstance(op, LaunchExOp)]
         launched = {op.kernel.string_value() for op in launches}
-        self.kernels = [k for k in self.kernels if k.symbol in launched or not k.blocks]
+        self.kernels = [k for k in self.kernels if k.symbol in launched or not k.is_launched]
         self._symbols.clear()
         symbols: dict[str, str] = {}
         for kernel in self.kernels:
-            kernel.finish()
+            if not kernel.is_launched:
+                raise launch_missing(kernel.function, kernel.place)
             source = self._session.source(kernel.function)
             symbols[kernel.symbol] = self._symbol(source.name)
             kernel.symbol = symbols[kernel.symbol]

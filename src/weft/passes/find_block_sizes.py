@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which block size every launch of a kernel has, so that its code is made for that size.
+
+In: a traced module. Out: each kernel whose launches all have the same constant block with that `block_size`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.func import FuncOp
+
+from weft.dialects.simt.kernel import (
+    BLOCK_LIMITS,
+    MOST_THREADS,
+    KernelOp,
+    LaunchExOp,
+    sizes_attribute,
+)
+from weft.dialects.walk import walk
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def find_block_sizes(module: ModuleOp) -> None:
+    """Notes them on the kernels.
+
+    A block of more threads than the kernel may have is left out: its launch is refused, in words.
+    """
+    blocks: dict[str, set[tuple[int, ...]]] = {}
+    for host in module.body.block.ops:
+        for op in walk(host) if isinstance(host, FuncOp) else ():
+            if isinstance(op, LaunchExOp):
+                blocks.setdefault(op.kernel.string_value(), set()).add(_constant_block(op))
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            sizes = blocks.get(kernel.sym_name.data, set())
+            if len(sizes) == 1 and _fits(kernel, size := sizes.pop()):
+                kernel.block_size_attr = sizes_attribute(size)
+
+
+def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:
+    """The three sizes; 0 for one that only the run can tell."""
+    owners = [size.owner for size in launch.block]
+    return tuple(
+        owner.value.value.data
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr)
+        else 0
+        for owner in owners
+    )
+
+
+def _fits(kernel: KernelOp, block: tuple[int, ...]) -> bool:
+    within = all(1 <= size <= most for size, most in zip(block, BLOCK_LIMITS, strict=True))
+    return within and prod(block) <= (kernel.max_threads or MOST_THREADS)
