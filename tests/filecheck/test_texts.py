@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text in, text out: what a pass leaves and a backend prints of each `.mlir` file below this folder.
 
-The first line names the run, a row of `runs.RUNS`: `// RUN: ptx`. The output is compared with the lines of the file that
-begin with the name, `// PTX: …`. How a file may check is LLVM's FileCheck.
+The first line names the run, a row of `runs.RUNS`: `// RUN: ptx`. The output is compared with the lines
+of the file that begin with the name, `// PTX: …`. How a file may check is LLVM's FileCheck.
 """
 
 from __future__ import annotations
