@@ -20,6 +20,7 @@ from weft.driver.signature import (
     annotate_arguments,
     build_signature_metadata,
     make_kernel_signature,
+    parse_signature,
 )
 from weft.types import dtype
 
@@ -257,7 +258,7 @@ def test_unknown_type_names_are_refused_with_the_list():
             ValueError, match="is no type of a kernel parameter; there are: '\\*<element>', 'i1'"
         ):
             build_signature_metadata([name])
-    with pytest.raises(TypeError, match="expected a sequence of type names"):
+    with pytest.raises(TypeError, match="expected a list of type names"):
         build_signature_metadata(3)  # type: ignore[arg-type]
 
 
@@ -265,4 +266,8 @@ def test_signatures_flatten_tuples_and_drop_constants():
     signature = {"a": "*fp32", "b": ("i32", ("constexpr", "bf16")), "C": "constexpr"}
     assert annotate_arguments(signature) == (1, (1, (0, 1)), 0)
     assert make_kernel_signature(signature) == build_signature_metadata(["*fp32", "i32", "bf16"])
+    assert parse_signature(signature) == (
+        annotate_arguments(signature),
+        make_kernel_signature(signature),
+    )
     assert annotate_arguments(["i32"]) == (1,)

@@ -9,12 +9,13 @@ import pytest
 
 from tests.native.fake_cuda.code import EMPTY, assemble
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from weft.driver import launch_attributes
 from weft.driver.binary import load_binary
 from weft.driver.device import device_properties
 from weft.driver.kernel_launch import launch_ex
 from weft.driver.launch_attributes import (
-    LAUNCH_ATTRIBUTES,
     AccessPolicyWindow,
+    AttributeRow,
     Cluster,
     ClusterSchedulingPolicy,
     Cooperative,
@@ -62,8 +63,11 @@ EXAMPLES: list[tuple[LaunchAttribute, str]] = [
 
 
 def test_every_attribute_has_an_example_here_and_its_own_number():
-    assert [type(attribute) for attribute, _ in EXAMPLES] == list(LAUNCH_ATTRIBUTES)
-    numbers = [attribute.id for attribute in LAUNCH_ATTRIBUTES]
+    public = [each for name, each in vars(launch_attributes).items() if name[0].isupper()]
+    attributes = [each for each in public if isinstance(each, type) and hasattr(each, "pack")]
+    kinds = [type(attribute) for attribute, _ in EXAMPLES]
+    assert {LaunchAttribute, AttributeRow, Raw, *kinds} == set(attributes)
+    numbers = [kind.id for kind in kinds]
     assert numbers == sorted(set(numbers))
     assert set(range(19)) - set(numbers) == {0, 3, 15}
 
@@ -71,7 +75,7 @@ def test_every_attribute_has_an_example_here_and_its_own_number():
 @pytest.mark.parametrize(("attribute", "value"), EXAMPLES, ids=lambda item: type(item).__name__)
 def test_values_are_laid_out_as_in_the_drivers_union(attribute: LaunchAttribute, value: str):
     assert attribute.pack() == bytes.fromhex(value)
-    assert repr(attribute).startswith(type(attribute).__name__ + "(")
+    assert eval(repr(attribute), {**vars(launch_attributes)}).pack() == attribute.pack()
     assert type(attribute).__doc__
 
 
@@ -122,6 +126,8 @@ def test_raw_attributes_reach_the_driver_which_refuses_what_it_does_not_know(fak
         (lambda: PortableClusterSize("x"), "mode is 'x'"),
         (lambda: SharedMemoryMode("x"), "mode is 'x'"),
         (lambda: Priority(2**31), "priority is 2147483648"),
+        (lambda: Cooperative("yes"), "enabled is 'yes', expected one of: False, True"),
+        (lambda: LaunchCompletionEvent(1, -1), "flags is -1, expected 0 to 2147483647"),
         (lambda: Raw(1, bytes(65)), "the value has 65 bytes, expected at most 64"),
         (lambda: Raw(-1, b""), "id is -1"),
     ],
@@ -129,6 +135,18 @@ def test_raw_attributes_reach_the_driver_which_refuses_what_it_does_not_know(fak
 def test_values_out_of_range_are_refused_with_what_is_allowed(make: object, text: str):
     with pytest.raises(ValueError, match=text):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((), {}), ((1, 2), {}), ((1,), {"priority": 2}), ((), {"prior": 1})],
+)
+def test_values_that_are_missing_too_many_or_of_another_name_are_refused(
+    values: tuple[int, ...], named: dict[str, int]
+):
+    with pytest.raises(TypeError, match=r"^Priority takes priority; received"):
+        Priority(*values, **named)
+    assert Priority(priority=1).pack() == Priority(1).pack()
 
 
 @on_fake()

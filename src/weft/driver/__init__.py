@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from weft.driver.memory import empty as empty
     from weft.driver.memory import set_allocator as set_allocator
     from weft.driver.memory import set_profile_allocator as set_profile_allocator
+    from weft.driver.signature import ParsedSignature as ParsedSignature
     from weft.driver.signature import annotate_arguments as annotate_arguments
     from weft.driver.signature import build_signature_metadata as build_signature_metadata
     from weft.driver.signature import make_kernel_signature as make_kernel_signature
+    from weft.driver.signature import parse_signature as parse_signature
     from weft.driver.stream import is_capturing as is_capturing
     from weft.driver.stream import stream_device as stream_device
     from weft.driver.stream import stream_handle as stream_handle
@@ -82,7 +84,13 @@ _PUBLIC = {
     "launcher": ("KernelMetadata", "Launcher"),
     "library": ("driver_is_open", "driver_version", "open_driver"),
     "memory": ("empty", "set_allocator", "set_profile_allocator"),
-    "signature": ("annotate_arguments", "build_signature_metadata", "make_kernel_signature"),
+    "signature": (
+        "ParsedSignature",
+        "annotate_arguments",
+        "build_signature_metadata",
+        "make_kernel_signature",
+        "parse_signature",
+    ),
     "stream": ("is_capturing", "stream_device", "stream_handle"),
     "tensor_map": ("TensorMap", "fill_tma_descriptor_im2col", "fill_tma_descriptor_tiled"),
 }

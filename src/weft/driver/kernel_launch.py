@@ -67,8 +67,8 @@ def launch(
             device memory, 0 where the kernel needs none, or ``(bytes per block, alignment)`` of memory that
             this launch allocates (`weft.set_allocator`) and gives back. None: the kernel declares no such
             parameter.
-        arg_annotations: of `annotate_arguments`; None passes everything.
-        signature: of `make_kernel_signature`.
+        arg_annotations: the `annotations` of `parse_signature`; None passes everything.
+        signature: the `metadata` of `parse_signature`.
         args: the arguments; borrowed, the caller keeps tensors alive until the kernel has run.
         pointer_check: as in `launch_ex`; ``"driver"`` is what Triton's bridge does.
 
@@ -134,12 +134,12 @@ def launch_ex(
         function: a handle of `load_binary`.
         grid: blocks in x, y, z. A zero is a no-op.
         block: threads in x, y, z.
-        signature: of `make_kernel_signature`.
+        signature: the `metadata` of `parse_signature`.
         args: the arguments; borrowed.
         shared_memory_bytes: dynamic shared memory of a block.
         stream: anything that `stream_handle` takes.
         attributes: objects of `weft.driver.launch_attributes`.
-        arg_annotations: of `annotate_arguments`; None passes everything.
+        arg_annotations: the `annotations` of `parse_signature`; None passes everything.
         metadata, enter_hook, exit_hook: as in `launch`.
         scratch: ``(global_scratch, profile_scratch)`` as in `launch`, or None: the kernel declares neither.
         pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the

@@ -12,7 +12,7 @@ from weft import _native
 from weft.driver.kernel_launch import pointer_check_number
 from weft.driver.library import driver_is_open, open_driver
 from weft.driver.numbers import as_int
-from weft.driver.signature import annotate_arguments, make_kernel_signature
+from weft.driver.signature import parse_signature
 from weft.errors import brief
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Launcher:
     """Launches one kernel.
 
     Args:
-        signature: type names by parameter, as `annotate_arguments` takes them.
+        signature: type names by parameter, as `parse_signature` takes them.
         metadata: the kernel's needs; None: none.
         pointer_check: as of `weft.driver.launch`.
 
@@ -104,8 +104,7 @@ class Launcher:
     ) -> None:
         if metadata is not None and not isinstance(metadata, KernelMetadata):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"metadata is {brief(metadata)}, expected a KernelMetadata or None")
-        self.annotations = annotate_arguments(signature)
-        self.signature = make_kernel_signature(signature)
+        self.annotations, self.signature = parse_signature(signature)
         self.metadata = needs = metadata if metadata is not None else KernelMetadata()
         self._pointer_check = pointer_check_number(pointer_check)
         self._scratch = (

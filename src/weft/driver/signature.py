@@ -8,13 +8,13 @@ dropped or flattened, and metadata that chooses an extractor per parameter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft import _native
 from weft.errors import brief
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     TypeName: TypeAlias = str | tuple["TypeName", ...]
@@ -25,78 +25,69 @@ ARG_CONSTEXPR: Final = 0
 ARG_KERNEL: Final = 1
 
 
-def _types_of(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> Sequence[TypeName]:
-    if isinstance(signature, Mapping):
-        return list(signature.values())
-    if isinstance(signature, str | bytes) or not isinstance(signature, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(
-            f"signature is {brief(signature)}, expected a list of type names, or a dict from names to them"
-        )
-    return list(signature)
+class ParsedSignature(NamedTuple):
+    """What `launch` must know of a kernel's parameters.
+
+    Attributes:
+        annotations: for each argument `ARG_CONSTEXPR`, which drops it, `ARG_KERNEL`, which passes it, or a tuple of
+            these, which flattens a tuple.
+        metadata: four bytes for each parameter that is passed.
+    """
+
+    annotations: tuple[Annotation, ...]
+    metadata: bytes
 
 
-def annotate_arguments(
-    signature: Mapping[str, TypeName] | Sequence[TypeName],
-) -> tuple[Annotation, ...]:
-    """What `launch` does with each argument.
+def parse_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> ParsedSignature:
+    """What `launch` must know of a kernel's parameters, from their types.
 
-    `ARG_CONSTEXPR` drops it, `ARG_KERNEL` passes it, a tuple of these flattens a tuple.
+    Types: ``*<element>`` (a pointer), ``i1 i8 i16 i32 i64 u1 u8 u16 u32 u64``, ``fp16 bf16 fp32 fp64``,
+    ``fp8e4m3`` (``fp8e4nv``) and ``fp8e5m2`` (``fp8e5``), weft's own names of these, ``nvTmaDesc``,
+    ``struct[<bytes>:<alignment>]`` for anything with the buffer protocol that is passed by value, and ``constexpr``
+    for what is not passed.
 
     Args:
         signature: type names in the arguments' order, or a mapping from names to them. A tuple stands for
             a tuple argument.
 
     Raises:
-        TypeError: it is no sequence or mapping.
+        ValueError: a name is none of these; the message lists them.
+        TypeError: it is no sequence or mapping, or one of its names is no string.
 
     Example:
-        >>> annotate_arguments(("*fp32", "constexpr", ("i32", "constexpr")))
+        >>> parse_signature(("*fp32", "constexpr", ("i32", "constexpr"))).annotations
         (1, 0, (1, 0))
     """
+    if isinstance(signature, Mapping):
+        signature = tuple(signature.values())
+    if isinstance(signature, str | bytes) or not isinstance(signature, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"signature is {brief(signature)}, expected a list of type names, or a dict from names to them"
+        )
+    passed: list[str] = []
 
     def annotate(kind: TypeName) -> Annotation:
         if isinstance(kind, tuple):
             return tuple(annotate(item) for item in kind)
-        return ARG_CONSTEXPR if kind == CONSTEXPR else ARG_KERNEL
+        if kind == CONSTEXPR:
+            return ARG_CONSTEXPR
+        passed.append(kind)
+        return ARG_KERNEL
 
-    return tuple(annotate(kind) for kind in _types_of(signature))
+    annotations = tuple(annotate(kind) for kind in signature)
+    return ParsedSignature(annotations, _native.build_signature_metadata(passed))
 
 
-def build_signature_metadata(types: Sequence[str]) -> bytes:
-    """The metadata of flat type names without constants: four bytes per parameter.
-
-    Types: ``*<element>`` (a pointer), ``i1 i8 i16 i32 i64 u1 u8 u16 u32 u64``, ``fp16 bf16 fp32 fp64``,
-    ``fp8e4m3`` (``fp8e4nv``) and ``fp8e5m2`` (``fp8e5``), weft's own names of these, ``nvTmaDesc``, and
-    ``struct[<bytes>:<alignment>]`` for anything with the buffer protocol that is passed by value.
-
-    Raises:
-        ValueError: a name is none of these; the message lists them.
-        TypeError: a name is no string.
-
-    Example:
-        >>> len(build_signature_metadata(["*fp32", "i32", "struct[12:4]"]))
-        12
-    """
-    return _native.build_signature_metadata(types)
+def annotate_arguments(
+    signature: Mapping[str, TypeName] | Sequence[TypeName],
+) -> tuple[Annotation, ...]:
+    """The annotations of `parse_signature`, under Triton's name."""
+    return parse_signature(signature).annotations
 
 
 def make_kernel_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> bytes:
-    """The metadata of a signature: tuples flattened, constants dropped.
+    """The metadata of `parse_signature`, under Triton's name; `build_signature_metadata` is the same."""
+    return parse_signature(signature).metadata
 
-    Raises:
-        ValueError: a type name is unknown.
-        TypeError: it is no sequence or mapping, or one of its names is no string.
 
-    Example:
-        >>> make_kernel_signature(("*fp32", "constexpr", ("i32",))) == build_signature_metadata(["*fp32", "i32"])
-        True
-    """
-
-    def flatten(kinds: Iterable[TypeName]) -> Iterator[str]:
-        for kind in kinds:
-            if isinstance(kind, tuple):
-                yield from flatten(kind)
-            elif kind != CONSTEXPR:
-                yield kind
-
-    return build_signature_metadata(list(flatten(_types_of(signature))))
+build_signature_metadata = make_kernel_signature
