@@ -13,6 +13,7 @@ from benchmarks.harness import ROOT
 
 BENCHMARKS = (
     "compile_time",
+    "codegen_quality",
     "cold_start",
     "call_overhead",
     "cpu_kernels",

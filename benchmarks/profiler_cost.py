@@ -9,7 +9,6 @@ the same. In: nothing. Out: figures, and those of profiler_gpu where there is a 
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
+from benchmarks.codegen.sass import functions, loops, reachable
 from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
 from benchmarks.profiler_gpu import MODES as PRODUCT_MODES
 from benchmarks.profiler_gpu import PIPELINE, compiled, gpu_figures, marks_of
@@ -95,8 +95,7 @@ class Compiled:
     """The machine code of one kernel.
 
     Attributes:
-        instructions: without padding, in order.
-        labels: name → index of the instruction behind it.
+        blocks: of its control flow.
         registers: per thread.
     """
 
@@ -113,25 +112,16 @@ class Compiled:
             words = weft.fake_tensor(weft.u64, (None,))
             options = f"--gpu-arch {ARCHITECTURE}"
             made = weft.compile(module.run, floats, floats, words, 1, options=options)
-            sass = made.sass
+            self.blocks = functions(made.cubin)["kernel"]
             self.registers: int = made.kernels["kernel"].registers
-        self.instructions: list[str] = []
-        self.labels: dict[str, int] = {}
-        for line in sass.splitlines():
-            if label := re.match(r"\s*(\.L\w+):", line):
-                self.labels[label[1]] = len(self.instructions)
-            elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?) ;", line):
-                self.instructions.append(found[1])
 
     def loops(self) -> list[list[str]]:
-        """The bodies of the loops, without what a GPU does not issue."""
-        bodies: list[list[str]] = []
-        for index, text in enumerate(self.instructions):
-            jump = re.search(r"BRA.*`\((\.L\w+)\)", text)
-            target = self.labels.get(jump[1], index + 1) if jump else index + 1
-            if target < index:
-                bodies.append([i for i in self.instructions[target : index + 1] if i != "NOP"])
-        return bodies
+        """The instructions of each loop."""
+        return [self.instructions(body) for body in loops(self.blocks)]
+
+    def instructions(self, names: set[str]) -> list[str]:
+        """Those of some blocks."""
+        return [text for name in names for text in self.blocks[name].instructions]
 
 
 def clock_reads(body: list[str]) -> int:
@@ -179,9 +169,8 @@ def per_record_straight(setup: str, payload: str) -> float:
 
 
 def _issued(compiled: Compiled) -> int:
-    """Instructions up to the last exit; behind it stands a jump to itself and padding."""
-    last = max(i for i, text in enumerate(compiled.instructions) if "EXIT" in text)
-    return sum(text != "NOP" for text in compiled.instructions[: last + 1])
+    """Instructions that the kernel's entry leads to."""
+    return len(compiled.instructions(reachable(compiled.blocks)))
 
 
 def registers_added(setup: str, payload: str) -> int:
