@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-namespace weft {
+#include "runtime/launch_limits.h"
 
-constexpr int kWarpSize = 32;
+namespace weft {
 
 // A warp's slots lie `stride` bytes apart.
 class Warp {

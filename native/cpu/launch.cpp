@@ -10,23 +10,12 @@
 #include "python/common.h"
 #include "runtime/failure.h"
 #include "runtime/launch_hooks.h"
+#include "runtime/launch_limits.h"
 
 namespace weft {
 namespace {
 
-// The limits of CUDA, so that a launch means the same on both targets.
-constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
-constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
-constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kMostShared = 227 * 1024;  // of sm_90; the kernel's own arrays are part of it
 constexpr char kAxes[] = "xyz";
-
-int32_t refuse(const weft_launch& launch, const std::string& what, int64_t received, int64_t least,
-               int64_t most) {
-  return raise_error("ValueError", "launch of " + std::string(launch.kernel_name) + ": " + what + " is " +
-                                       std::to_string(received) + ", expected " + std::to_string(least) +
-                                       " to " + std::to_string(most));
-}
 
 std::string triple(int64_t linear, const int32_t* sizes) {
   const int64_t x = linear % sizes[0];
@@ -36,19 +25,9 @@ std::string triple(int64_t linear, const int32_t* sizes) {
 }
 
 int32_t check_ranges(const weft_launch& launch) {
-  for (int axis = 0; axis < 3; ++axis) {
-    if (launch.grid[axis] < 0 || launch.grid[axis] > kMostGrid[axis]) {
-      return refuse(launch, std::string("grid.") + kAxes[axis], launch.grid[axis], 0, kMostGrid[axis]);
-    }
-    if (launch.block[axis] < 1 || launch.block[axis] > kMostBlock[axis]) {
-      return refuse(launch, std::string("block.") + kAxes[axis], launch.block[axis], 1, kMostBlock[axis]);
-    }
-  }
-  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   const int64_t most_threads = launch.most_threads != 0 ? launch.most_threads : kMostThreads;
-  if (threads > most_threads) {
-    return refuse(launch, "the number of threads of a block", threads, 1, most_threads);
-  }
+  const std::string misfit = launch_misfit(launch.kernel_name, launch, most_threads, kMostShared);
+  if (!misfit.empty()) return raise_error("ValueError", misfit);
   for (int axis = 0; axis < 3; ++axis) {
     const int64_t blocks = launch.cluster[axis];
     if (blocks != 0 && launch.grid[axis] % blocks != 0) {
@@ -57,9 +36,6 @@ int32_t check_ranges(const weft_launch& launch) {
                                            ", expected a multiple of " + std::to_string(blocks) +
                                            ", the blocks of a cluster along " + kAxes[axis]);
     }
-  }
-  if (launch.shared_memory_bytes < 0 || launch.shared_memory_bytes > kMostShared) {
-    return refuse(launch, "shared_memory_bytes", launch.shared_memory_bytes, 0, kMostShared);
   }
   return 0;
 }

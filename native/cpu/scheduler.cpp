@@ -14,6 +14,7 @@
 #include "cpu/collectives.h"
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
+#include "runtime/launch_limits.h"
 
 namespace weft {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kFrameAlignment = 32;  // as the kernels' llvm.coro.id says
 constexpr int32_t kBudget = 1 << 18;     // operations between two questions whether to stop; as in budget.py
-constexpr int64_t kMostThreads = 1024;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 

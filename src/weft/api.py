@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.language.functions import BoundFunction, HostFunction, KernelFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
+from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -169,10 +170,10 @@ def kernel(
         >>> double
         <weft kernel double>
     """
-    check_bound("max_threads", max_threads, 1, 1024)
+    check_bound("max_threads", max_threads, 1, MOST_THREADS)
     check_bound("min_blocks", min_blocks, 1, 32)
     check_bound("max_registers", max_registers, 16, 255)
-    dims = None if cluster is None else _three("cluster", cluster, 16)
+    dims = None if cluster is None else as_sizes(cluster, "cluster", CLUSTER)
 
     @one_frame("kernel")
     def decorate(function: Callable[..., Any]) -> Kernel:
@@ -353,20 +354,6 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
         raise TypeError(f"{name} is an int or None, received {brief(value)}")
     if not low <= value <= high:
         raise ValueError(f"{name} is {value}, expected {low} to {high}")
-
-
-def _three(name: str, value: object, most: int) -> tuple[int, int, int]:
-    items: tuple[object, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
-    if not 1 <= len(items) <= 3:
-        raise ValueError(f"{name} has {len(items)} dimensions, expected 1 to 3")
-    for item in items:
-        if item is None:
-            raise TypeError(f"{name} is an int or a tuple of ints, received {brief(value)}")  # pyright: ignore[reportUnknownArgumentType]
-        check_bound(name, item, 1, most)
-    x, y, z = cast("tuple[int, int, int]", (*items, 1, 1)[:3])
-    if x * y * z > most:
-        raise ValueError(f"{name} is {x} x {y} x {z} = {x * y * z} blocks, expected at most {most}")
-    return x, y, z
 
 
 def _check_function(function: object, decorator: str) -> None:

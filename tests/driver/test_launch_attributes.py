@@ -113,8 +113,9 @@ def test_raw_attributes_reach_the_driver_which_refuses_what_it_does_not_know(fak
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Cluster(0), "cluster is 0, expected 1 to"),
-        (lambda: Cluster((1, 1, 1, 1)), "expected an int or one to three"),
+        (lambda: Cluster(0), "cluster.x is 0, expected 1 to 16"),
+        (lambda: Cluster(32), "cluster.x is 32, expected 1 to 16"),
+        (lambda: Cluster((4, 8)), "cluster has 32 blocks, expected at most 16"),
         (lambda: AccessPolicyWindow(0, 1, 1.5), "hit_ratio is 1.5, expected 0 to 1"),
         (lambda: AccessPolicyWindow(0, 1, 1.0, "x"), "hit is 'x', expected one of: normal"),
         (lambda: AccessPolicyWindow(0, 1, 1.0, "normal", "persisting"), "miss is 'persisting'"),
@@ -154,7 +155,6 @@ def test_attributes_are_checked_against_grid_neighbors_and_device(fake: FakeCuda
     device = device_properties()
     cases = [
         (Cluster(3), (4, 1, 1), (), r"grid\.x is 4, expected a multiple of the cluster's 3"),
-        (Cluster(32), (32, 1, 1), (), "a cluster of 32 blocks, at most 16"),
         (PreferredCluster(4), (4, 1, 1), (), "needs a Cluster attribute beside it"),
         (
             PreferredCluster(3),

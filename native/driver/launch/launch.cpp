@@ -4,6 +4,7 @@
 #include "driver/launch/launch.h"
 
 #include <cstring>
+#include <utility>
 
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/launch/launch_history.h"
@@ -11,6 +12,7 @@
 #include "driver/library/driver_library.h"
 #include "python/common.h"
 #include "runtime/launch_hooks.h"
+#include "runtime/launch_limits.h"
 
 namespace weft {
 
@@ -22,12 +24,8 @@ static_assert(sizeof(weft_launch_attribute) == sizeof(cuda::CUlaunchAttribute) &
 
 namespace {
 
-constexpr char kAxes[] = "xyz";
-// What no CUDA device exceeds; a kernel's own limits are told by a failed launch.
-constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
-constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
-constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kMostShared = 2147483647;
+constexpr int64_t kMostDriverShared =
+    2147483647;  // of what the driver's int holds; fewer are for the driver to judge
 constexpr int64_t kMostAttributes = 64;
 constexpr int64_t kPortableCluster = 8;
 
@@ -36,36 +34,15 @@ std::string describe_triple(const int64_t* values) {
          std::to_string(values[2]) + ")";
 }
 
-bool refuse(const char* kernel, const std::string& what, int64_t received, int64_t least, int64_t most,
-            DriverError* error) {
-  error->kernel = kernel;
-  return error->value("launch of " + std::string(kernel) + ": " + what + " is " + std::to_string(received) +
-                      ", expected " + std::to_string(least) + " to " + std::to_string(most));
-}
-
 bool check_ranges(const char* kernel, const weft_launch& launch, DriverError* error) {
-  for (int axis = 0; axis < 3; ++axis) {
-    if (launch.grid[axis] < 0 || launch.grid[axis] > kMostGrid[axis]) {
-      return refuse(kernel, std::string("grid.") + kAxes[axis], launch.grid[axis], 0, kMostGrid[axis], error);
-    }
-    if (launch.block[axis] < 1 || launch.block[axis] > kMostBlock[axis]) {
-      return refuse(kernel, std::string("block.") + kAxes[axis], launch.block[axis], 1, kMostBlock[axis],
-                    error);
-    }
+  std::string misfit = launch_misfit(kernel, launch, kMostThreads, kMostDriverShared);
+  if (misfit.empty() && (launch.attribute_count < 0 || launch.attribute_count > kMostAttributes)) {
+    misfit = "launch of " + std::string(kernel) + ": the number of launch attributes is " +
+             std::to_string(launch.attribute_count) + ", expected 0 to " + std::to_string(kMostAttributes);
   }
-  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
-  if (threads > kMostThreads) {
-    return refuse(kernel, "the number of threads of block " + describe_triple(launch.block), threads, 1,
-                  kMostThreads, error);
-  }
-  if (launch.shared_memory_bytes < 0 || launch.shared_memory_bytes > kMostShared) {
-    return refuse(kernel, "shared_memory_bytes", launch.shared_memory_bytes, 0, kMostShared, error);
-  }
-  if (launch.attribute_count < 0 || launch.attribute_count > kMostAttributes) {
-    return refuse(kernel, "the number of launch attributes", launch.attribute_count, 0, kMostAttributes,
-                  error);
-  }
-  return true;
+  if (misfit.empty()) return true;
+  error->kernel = kernel;
+  return error->value(std::move(misfit));
 }
 
 const weft_launch_attribute* find_attribute(const weft_launch& launch, uint32_t id) {

@@ -14,12 +14,12 @@
 #include "python/errors/ffi_error.h"
 #include "python/readers/stream.h"
 #include "runtime/launch_hooks.h"
+#include "runtime/launch_limits.h"
 
 namespace weft {
 namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
-constexpr int64_t kWarp = 32;
 
 // One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
 struct PythonLaunch {
@@ -208,12 +208,12 @@ bool read_kernel_metadata(PyObject* tuple, PythonLaunch* launch) {
   int64_t values[3];
   if (!read_triple(tuple, "(num_warps, num_ctas, shared)", values)) return false;
   const int64_t warps = values[0], blocks = values[1];
-  if (warps < 1 || warps > 32 || blocks < 1 || blocks > 65535) {
+  if (warps < 1 || warps > kMostThreads / kWarpSize || blocks < 1 || blocks > 65535) {
     refuse(PyExc_ValueError,
            "(num_warps, num_ctas, shared) is %R, expected 1 to 32 warps and at least 1 block", tuple);
     return false;
   }
-  launch->launch.block[0] = kWarp * warps;
+  launch->launch.block[0] = kWarpSize * warps;
   launch->launch.block[1] = launch->launch.block[2] = 1;
   launch->launch.shared_memory_bytes = values[2];
   if (__builtin_mul_overflow(launch->launch.grid[0], blocks, &launch->launch.grid[0])) {

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from weft.dialects.simt.kernel import BLOCK_LIMITS, GRID_LIMITS, MOST_THREADS
-from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
+from weft.errors import ArgumentValueError, SignatureError, WeftError
 from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames
+from weft.types.launch_limits import BLOCK, GRID, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
 __tracebackhide__ = True  # for pytest
-
-_AXES: Final = "xyz"
 
 
 class BareHost:
@@ -61,15 +58,16 @@ def bare_launch(
         ArgumentValueError: if one of them is out of range.
     """
     name: str = kernel.function.__name__
-    blocks = _three(name, "grid", grid, 0, GRID_LIMITS)
-    threads = _three(name, "block", block, 1, BLOCK_LIMITS)
-    if threads[0] * threads[1] * threads[2] > MOST_THREADS:
+    try:
+        blocks, threads = as_sizes(grid, "grid", GRID), as_sizes(block, "block", BLOCK)
+    except TypeError as error:
+        hint = f"write {name}[grid, block](...); weft.ceil_div divides up to an int"
+        raise SignatureError("LAUNCH_CONFIGURATION", f"{name}[...]: {error}", hint=hint) from None
+    except ValueError as error:
+        hint = "use a smaller block and a larger grid" if "threads" in str(error) else ""
         raise ArgumentValueError(
-            "LAUNCH_CONFIGURATION",
-            f"{name}[...]: block has {threads[0] * threads[1] * threads[2]} threads, "
-            f"expected at most {MOST_THREADS}",
-            hint="use a smaller block and a larger grid",
-        )
+            "LAUNCH_CONFIGURATION", f"{name}[...]: {error}", hint=hint
+        ) from None
     host = _host_of(kernel, make_host)
     configuration = {host.grid_name: blocks, host.block_name: threads}
 
@@ -169,25 +167,3 @@ def _size_annotations(grid: str, block: str) -> dict[str, Any]:
     from weft.types.dtype import i64
 
     return {grid: tuple[i64, i64, i64], block: Constexpr}
-
-
-def _three(
-    kernel: str, what: str, size: object, least: int, limits: tuple[int, ...]
-) -> tuple[int, ...]:
-    items: tuple[object, ...] = size if isinstance(size, tuple) else (size,)  # pyright: ignore[reportUnknownVariableType]
-    integers = [  # NumPy's too
-        int(item) for item in items if isinstance(item, Integral) and not isinstance(item, bool)
-    ]
-    if not 1 <= len(items) <= 3 or len(integers) != len(items):
-        raise SignatureError(
-            "LAUNCH_CONFIGURATION",
-            f"{kernel}[...]: {what} is {brief(size)}, expected an int or a tuple of one to three",  # pyright: ignore[reportUnknownArgumentType]
-            hint=f"write {kernel}[grid, block](...); weft.ceil_div divides up to an int",
-        )
-    for axis, (number, most) in enumerate(zip(integers, limits, strict=False)):
-        if not least <= number <= most:
-            raise ArgumentValueError(
-                "LAUNCH_CONFIGURATION",
-                f"{kernel}[...]: {what}.{_AXES[axis]} is {number}, expected {least} to {most}",
-            )
-    return (*integers, 1, 1)[:3]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from weft import _native
 from weft.driver.device import ordinal_of
 from weft.driver.library import driver_is_open, open_driver
-from weft.driver.numbers import as_int, as_triple
+from weft.driver.numbers import as_int
 from weft.errors import brief
+from weft.types.launch_limits import as_sizes
 
 # CUfunction_attribute numbers (cuda.h).
 _STATIC_SHARED = 1
@@ -161,10 +162,8 @@ def _clusters(
     *,
     largest: bool,
 ) -> int:
-    sizes = as_triple(block, "block"), as_triple(cluster, "cluster")
-    for name, triple in zip(("block", "cluster"), sizes, strict=True):
-        for axis, size in zip("xyz", triple, strict=True):
-            as_int(size, f"{name}.{axis}", 1, _MOST_THREADS)
+    limits = 1, (_MOST_THREADS,) * 3, _MOST_THREADS**3
+    sizes = as_sizes(block, "block", limits), as_sizes(cluster, "cluster", limits)
     # The driver's configuration has 32 bits for it.
     shared_bytes = as_int(shared, "shared", 0, 2**31 - 1)
     open_driver()

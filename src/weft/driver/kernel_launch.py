@@ -12,8 +12,9 @@ from weft import _native
 from weft.driver.device import DeviceProperties
 from weft.driver.launch_attributes import LaunchAttribute, LaunchShape
 from weft.driver.library import driver_is_open, open_driver
-from weft.driver.numbers import as_int, as_triple
+from weft.driver.numbers import as_int
 from weft.errors import brief
+from weft.types.launch_limits import as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,7 +158,7 @@ def launch_ex(
     if not driver_is_open():
         open_driver()
     check = pointer_check_number(pointer_check)
-    sizes = as_triple(grid, "grid"), as_triple(block, "block")
+    sizes = as_sizes(grid, "grid"), as_sizes(block, "block")
     checked = _checked_attributes(sizes, attributes, device)
     _native.launch_ex(
         function,

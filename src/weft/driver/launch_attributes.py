@@ -10,8 +10,9 @@ import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from weft.driver.numbers import as_int, as_triple
+from weft.driver.numbers import as_int
 from weft.errors import brief
+from weft.types.launch_limits import CLUSTER, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,10 +147,7 @@ class _Cluster(LaunchAttribute):
     called: ClassVar[str]
 
     def __init__(self, size: int | Sequence[int]) -> None:
-        if isinstance(size, tuple | list) and not 1 <= len(size) <= 3:
-            raise ValueError(f"{self.called} is {size!r}, expected an int or one to three of them")
-        x, y, z = (as_int(n, self.called, 1, 2**32 - 1) for n in as_triple(size, self.called))
-        self.size = (x, y, z)
+        self.size = as_sizes(size, self.called, CLUSTER)
 
     def pack(self) -> bytes:
         """Three 32-bit sizes."""
@@ -160,7 +158,6 @@ class Cluster(_Cluster):
     """Blocks of a cluster in x, y, z. Needs compute capability 9.0; the launch asks for leave above 8 blocks."""
 
     id, called = 4, "cluster"
-    most_blocks: ClassVar = 16  # of any device so far; 8 are portable
 
     def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:
         """The cluster must divide the grid, and exist on the device."""
@@ -169,12 +166,7 @@ class Cluster(_Cluster):
                 raise ValueError(
                     f"grid.{axis} is {blocks}, expected a multiple of the cluster's {size}"
                 )
-        blocks = self.size[0] * self.size[1] * self.size[2]
-        if blocks > self.most_blocks:
-            raise ValueError(
-                f"a cluster of {blocks} blocks, at most {self.most_blocks} are allowed"
-            )
-        if device is not None and blocks > 1 and device.compute_capability < (9, 0):
+        if device is not None and self.size != (1, 1, 1) and device.compute_capability < (9, 0):
             raise ValueError(f"clusters need compute capability 9.0, {device!r} has none")
 
 

@@ -13,14 +13,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 
-from weft.dialects.simt.kernel import (
-    BLOCK_LIMITS,
-    MOST_THREADS,
-    KernelOp,
-    LaunchExOp,
-    sizes_attribute,
-)
+from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.walk import walk
+from weft.types.launch_limits import BLOCK, MOST_THREADS
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -55,5 +50,5 @@ def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:
 
 
 def _fits(kernel: KernelOp, block: tuple[int, ...]) -> bool:
-    within = all(1 <= size <= most for size, most in zip(block, BLOCK_LIMITS, strict=True))
+    within = all(1 <= size <= most for size, most in zip(block, BLOCK[1], strict=True))
     return within and prod(block) <= (kernel.max_threads or MOST_THREADS)

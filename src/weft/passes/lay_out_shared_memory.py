@@ -17,7 +17,7 @@ from weft.dialects.simt.shared import SharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import ValueRangeError
-from weft.language.memory.shared import MAX_SHARED_BYTES
+from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,11 +43,11 @@ def _lay_out(kernel: KernelOp) -> None:
         tensor_type = array.result.type
         offset = _aligned(end, tensor_type.alignment_bytes.data)
         end = offset + array_bytes(tensor_type.dims, tensor_type.element_type)
-        if end > MAX_SHARED_BYTES:
+        if end > MOST_SHARED_BYTES:
             raise ValueRangeError(
                 "SHARED_TOO_LARGE",
                 f"the shared arrays of '{kernel.sym_name.data}' take {end} bytes up to this one; "
-                f"a block has at most {MAX_SHARED_BYTES}",
+                f"a block has at most {MOST_SHARED_BYTES}",
                 hint="use smaller tiles or fewer of them",
                 location=source_location(array.location),
             )

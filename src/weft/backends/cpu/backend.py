@@ -14,9 +14,9 @@ from weft.backends.cpu.stages import HOST_STAGES, KERNEL_STAGES, link_and_emit
 from weft.backends.host import entry_symbols
 from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.operations.launch import kernels_of, scratch_bytes
-from weft.dialects.simt.kernel import MOST_THREADS
 from weft.errors import OptionError
 from weft.runtime.object_code import KernelInfo, ObjectCode
+from weft.types.launch_limits import MOST_THREADS
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

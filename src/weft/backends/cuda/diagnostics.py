@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.debug_info import path_in_ptx
-from weft.dialects.simt.kernel import MOST_THREADS
 from weft.runtime.object_code import Remark
+from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,8 @@ class KernelResources:
         """Most threads of a block: what the kernel was compiled for, or what registers allow."""
         by_registers = MOST_THREADS
         if self.registers:
-            per_warp = -(-self.registers * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
-            by_registers = _REGISTER_FILE // per_warp // 4 * 4 * 32
+            per_warp = -(-self.registers * WARP_SIZE // _REGISTER_UNIT) * _REGISTER_UNIT
+            by_registers = _REGISTER_FILE // per_warp // 4 * 4 * WARP_SIZE
         return min(MOST_THREADS, by_registers, bound or MOST_THREADS)
 
 

@@ -15,6 +15,7 @@ from weft.codegen.llvm.optimize import initialize
 from weft.codegen.llvm.target import Target
 from weft.errors import OptionError
 from weft.memo import kept
+from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 
-# Compute capability → most shared memory of a block, in kB; others have as much as the largest.
-_SHARED_KILOBYTES: Final = {
-    **dict.fromkeys((50, 52, 53, 60, 61, 62), 48),
-    **dict.fromkeys((70, 72), 96),
-    75: 64,
-    **dict.fromkeys((80, 87), 163),
-    **dict.fromkeys((86, 89, 120, 121), 99),
+# Compute capability → most shared memory of a block; others have as much as the largest.
+_SHARED_BYTES: Final = {
+    **dict.fromkeys((50, 52, 53, 60, 61, 62), 48 << 10),
+    **dict.fromkeys((70, 72), 96 << 10),
+    75: 64 << 10,
+    **dict.fromkeys((80, 87), 163 << 10),
+    **dict.fromkeys((86, 89, 120, 121), 99 << 10),
 }
-_LARGEST_SHARED_KILOBYTES: Final = 227
 
 # Architecture → the lowest PTX version that LLVM writes for it, but not below 8.0 (CUDA 12.0). LLVM prints a
 # line on stderr for a name that it does not know and goes on with another, so names are checked here.
@@ -103,9 +103,7 @@ class CudaMachine:
             )
         self.architecture = architecture
         self.number = int(re.sub(r"\D", "", architecture))
-        self.shared_memory_bytes = 1024 * _SHARED_KILOBYTES.get(
-            self.number, _LARGEST_SHARED_KILOBYTES
-        )
+        self.shared_memory_bytes = _SHARED_BYTES.get(self.number, MOST_SHARED_BYTES)
         self.machine: TargetMachine = llvm.Target.from_triple(TRIPLE).create_target_machine(
             cpu=architecture, features=f"+ptx{version}", opt=3
         )

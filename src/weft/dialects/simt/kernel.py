@@ -73,15 +73,6 @@ SHARED_MEMORY_ALIGNMENT: Final = 16
 MAX_LAUNCH_ATTRIBUTE_BYTES: Final = 64
 """Bytes of a `CUlaunchAttributeValue`."""
 
-MOST_THREADS: Final = 1024
-"""Threads of a block, on every architecture and on the CPU."""
-
-BLOCK_LIMITS: Final = (1024, 1024, 64)
-"""CUDA's limits of a block along x, y and z, in threads, the same on every architecture."""
-
-GRID_LIMITS: Final = ((1 << 31) - 1, 65535, 65535)
-"""CUDA's limits of a grid along x, y and z, in blocks, the same on every architecture."""
-
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 

@@ -24,6 +24,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -32,7 +33,6 @@ SHUFFLE_KINDS: Final = ("up", "down", "xor", "idx")
 VOTE_KINDS: Final = ("ballot", "any", "all")
 MATCH_KINDS: Final = ("any", "all")
 WARP_REDUCTIONS: Final = ("add", "min", "max", "umin", "umax", "and", "or", "xor")
-WARP_SIZE: Final = 32
 
 
 def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
-from weft.dialects.simt.kernel import (
-    BLOCK_LIMITS,
-    GRID_LIMITS,
-    MOST_THREADS,
-    UNIT,
-    LaunchAttributeAttr,
-    LaunchExOp,
-    sizes_attribute,
-)
+from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, Launcher
@@ -30,6 +22,7 @@ from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import convert
 from weft.language.values import Scalar, Stream, describe
 from weft.types.dtype import i64 as i64_dtype
+from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MOST_THREADS, padded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,8 +33,6 @@ if TYPE_CHECKING:
     from weft.frontend.functions.kernels import KernelTable, TracedKernel
     from weft.language.functions import KernelFunction
 
-_AXES: Final = "xyz"
-_MOST_CLUSTER_BLOCKS: Final = 16
 _PARAMETERS: Final = {
     "grid": None,
     "block": None,
@@ -196,8 +187,8 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
         options[name] = _plain(options[name])
     kernel = pending.kernel
-    grid = _sizes("grid", options["grid"], GRID_LIMITS)
-    block = _sizes("block", options["block"], BLOCK_LIMITS)
+    grid = _sizes("grid", GRID, options["grid"])
+    block = _sizes("block", BLOCK, options["block"])
     _check_block(kernel, block)
     kernel.is_launched = True
     stream = options["stream"]
@@ -233,20 +224,20 @@ def _plain(value: Any) -> Any:
     return int(value) if is_integer else value
 
 
-def _sizes(what: str, value: Any, limits: tuple[int, ...]) -> list[int | Scalar]:
-    """One to three sizes, padded with 1."""
-    parts: list[Any] = list(value) if isinstance(value, tuple | list) else [value]  # pyright: ignore[reportUnknownArgumentType]
-    if not 1 <= len(parts) <= 3:
+def _sizes(
+    what: str, limits: tuple[int, tuple[int, ...], int], value: Any
+) -> tuple[int | Scalar, ...]:
+    """One to three sizes, padded with 1; what is known of them is checked."""
+    parts = padded(value)
+    if parts is None:
         raise ValueRangeError(
             "LAUNCH_DIMENSIONS",
-            f"{what} has {len(parts)} dimensions; expected 1 to 3",
+            f"{what} has {len(value)} dimensions; expected 1 to 3",
             hint=f"{what}=(x, y, z), where y and z may be left out",
         )
-    # A grid of no blocks launches nothing, whether it is known when compiling or when calling.
-    least = 0 if what == "grid" else 1
-    for axis, part in enumerate(parts):
-        _check_size(f"{what}.{_AXES[axis]}", part, least, limits[axis])
-    return [*parts, 1, 1][:3]
+    for axis, part, most in zip("xyz", parts, limits[1], strict=True):
+        _check_size(f"{what}.{axis}", part, limits[0], most)
+    return parts
 
 
 def _check_size(name: str, size: Any, least: int, limit: int) -> None:
@@ -268,7 +259,7 @@ def _check_size(name: str, size: Any, least: int, limit: int) -> None:
         raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected {least} to {limit}")
 
 
-def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> None:
+def _check_block(kernel: TracedKernel, block: Sequence[int | Scalar]) -> None:
     """Checks a constant block.
 
     Raises:
@@ -277,7 +268,7 @@ def _check_block(kernel: TracedKernel, block: list[int | Scalar]) -> None:
     sizes = [size for size in block if isinstance(size, int)]
     if len(sizes) < 3:
         return
-    threads = sizes[0] * sizes[1] * sizes[2]
+    threads = math.prod(sizes)
     allowed = kernel.function.max_threads or MOST_THREADS
     if threads > allowed:
         declared = kernel.function.max_threads is not None
@@ -306,7 +297,7 @@ def _check_grid(
     if len(known) == len(grid):
         for check in kernel.launch_checks:
             check(math.prod(known))
-    for axis, blocks, size in zip(_AXES, grid, cluster or (), strict=False):
+    for axis, blocks, size in zip("xyz", grid, cluster or (), strict=False):
         if isinstance(blocks, int) and blocks % size:
             raise ValueRangeError(
                 "LAUNCH_CLUSTER",
@@ -366,7 +357,7 @@ def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
     declared = kernel.function.cluster
     if value is None:
         return declared
-    sizes = _sizes("cluster", value, (_MOST_CLUSTER_BLOCKS,) * 3)
+    sizes = _sizes("cluster", CLUSTER, value)
     if contains_staged(sizes):
         raise TypeMismatchError(
             "LAUNCH_CLUSTER",
@@ -374,9 +365,9 @@ def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
             hint="use a literal, a global or a weft.Constexpr parameter",
         )
     constant = tuple(size for size in sizes if isinstance(size, int))
-    if constant[0] * constant[1] * constant[2] > _MOST_CLUSTER_BLOCKS:
+    if math.prod(constant) > CLUSTER[2]:
         raise ValueRangeError(
-            "LAUNCH_CLUSTER", f"cluster {constant} has more than {_MOST_CLUSTER_BLOCKS} blocks"
+            "LAUNCH_CLUSTER", f"cluster {constant} has more than {CLUSTER[2]} blocks"
         )
     if declared is not None and declared != constant:
         raise ValueRangeError(

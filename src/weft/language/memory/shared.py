@@ -7,7 +7,7 @@ whose size weft adds to each launch by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import i64
 
@@ -22,14 +22,12 @@ from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
+from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
-
-MAX_SHARED_BYTES: Final = 227 * 1024
-"""Most bytes of shared memory that a block of any GPU may have (sm_90, sm_100); the CPU has the same limit."""
 
 
 @operation
@@ -57,10 +55,10 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
     total = element.itemsize
     for dim in dims:
         total *= dim
-    if total > MAX_SHARED_BYTES:
+    if total > MOST_SHARED_BYTES:
         raise ValueRangeError(
             "SHARED_TOO_LARGE",
-            f"shared({dims}, {element}) takes {total} bytes; a block has at most {MAX_SHARED_BYTES}",
+            f"shared({dims}, {element}) takes {total} bytes; a block has at most {MOST_SHARED_BYTES}",
             hint="use a smaller tile, or keep large arrays in a tensor argument",
         )
     alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 
 from weft.dialects.simt.warp import (
-    WARP_SIZE,
     LaneIdOp,
     MatchOp,
     ShuffleOp,
@@ -29,6 +28,7 @@ from weft.language.operation import operation
 from weft.language.threads.barrier import FULL_MASK, lane_mask
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder

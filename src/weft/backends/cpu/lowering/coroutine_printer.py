@@ -15,6 +15,7 @@ from weft import _native
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, size_in_bytes
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
@@ -56,7 +57,7 @@ class CoroutinePrinter(FunctionPrinter):
         self,
         operation: str,
         location: Attribute,
-        width: int = 32,
+        width: int = WARP_SIZE,
         value_type: Attribute = i32,
     ) -> int:
         """A new place where the thread suspends; returns its index.

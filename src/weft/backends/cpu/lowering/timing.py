@@ -13,7 +13,8 @@ from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.simt.barrier import FenceOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
-from weft.dialects.simt.warp import WARP_SIZE, LaneIdOp, WarpIdOp
+from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

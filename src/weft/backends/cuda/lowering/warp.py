@@ -13,13 +13,13 @@ from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.backends.cuda.lowering.kernel import coordinate
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.simt.warp import (
-    WARP_SIZE,
     LaneIdOp,
     MatchOp,
     ShuffleOp,
     VoteOp,
     WarpIdOp,
 )
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _MODES: Final = {"up": "up", "down": "down", "xor": "bfly", "idx": "idx"}
-_LAST_LANE: Final = 31
 # LLVM type → integer of the same bits, for those that are none.
 _BITS: Final = {"float": "i32", "double": "i64"}
 
@@ -49,7 +48,7 @@ def shuffle(
         width: lanes of a group, a power of two.
     """
     # The instruction's last operand: which bits of a lane are its group's, and up to where it may read.
-    bound = (WARP_SIZE - width) << 8 | (0 if kind == "up" else _LAST_LANE)
+    bound = (WARP_SIZE - width) << 8 | (0 if kind == "up" else WARP_SIZE - 1)
 
     def exchange(register: str) -> str:
         return call_convergent(

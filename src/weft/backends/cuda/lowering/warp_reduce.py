@@ -22,7 +22,8 @@ from weft.codegen.operations.conversions import (
     to_f32,
 )
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.warp import WARP_SIZE, WarpReduceOp
+from weft.dialects.simt.warp import WarpReduceOp
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How large a launch may be: CUDA's limits, which every target keeps, so that a launch means the same on all
+// of them. What one kernel or device allows, its driver says. Python reads the numbers from the extension
+// (weft.types.launch_limits).
+#ifndef WEFT_RUNTIME_LAUNCH_LIMITS_H_
+#define WEFT_RUNTIME_LAUNCH_LIMITS_H_
+
+#include <weft/runtime_table.h>
+
+#include <string>
+
+namespace weft {
+
+constexpr int64_t kMostGrid[3] = {2147483647, 65535, 65535};
+constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
+constexpr int64_t kMostThreads = 1024;       // of a block
+constexpr int64_t kMostShared = 227 * 1024;  // of a block of sm_90 and sm_100, and on the CPU
+constexpr int kWarpSize = 32;
+
+// What of a launch is out of range, as a sentence; empty where everything fits.
+std::string launch_misfit(const char* kernel, const weft_launch& launch, int64_t most_threads,
+                          int64_t most_shared);
+
+}  // namespace weft
+
+#endif  // WEFT_RUNTIME_LAUNCH_LIMITS_H_
