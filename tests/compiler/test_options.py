@@ -6,7 +6,7 @@ import pytest
 import weft
 from weft.compiler import options as module
 from weft.compiler.option_forms import make_options, parse_options, typed_options
-from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel, UseExecutor
+from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel
 from weft.errors import OptionError, UnavailableError
 
 VALUES = {
@@ -79,6 +79,16 @@ def test_every_form_is_taken_by_the_decorator_and_by_compile(options):
     assert one() == weft.compile(one, options=options)() == 1
 
 
+def test_an_executor_is_one_of_wefts_own():
+    class Mine:
+        name, load_policy = "mine", 1
+
+    with pytest.raises(
+        OptionError, match="takes one of context, library, tvm-ffi, received <class"
+    ):
+        weft.UseExecutor(Mine)
+
+
 @pytest.mark.parametrize("given", [3, [3], [None], [[OptLevel(1)]], {"a": 1}])
 def test_what_is_no_option_is_named_with_where_it_stood(given):
     with pytest.raises(OptionError, match="options= takes options, received"):
@@ -89,13 +99,6 @@ def test_keep_options_add_up_and_can_be_taken_back():
     assert make_options("--keep-ptx --keep-ir").keep == {"ptx", "ir"}
     assert make_options("--keep-ir", [KeepPTX()], defaults=[KeepPTX(False)]).keep == {"ptx", "ir"}
     assert make_options(KeepPTX(False), [KeepPTX()]).keep == frozenset()
-
-
-def test_an_executor_class_is_an_executor():
-    class Mine:
-        name, load_policy = "mine", 1
-
-    assert make_options(UseExecutor(Mine)).executor is Mine
 
 
 @pytest.mark.parametrize(

@@ -474,23 +474,6 @@ def test_the_executor_is_logged_with_the_reason(caplog):
     assert "scale: executor tvm-ffi, because of --enable-tvm-ffi" in caplog.text
 
 
-def test_an_executor_class_of_the_users_is_used():
-    class Mine:
-        name, load_policy = "mine", 0
-
-    function = weft.compile[weft.UseExecutor(Mine)](scale, *arrays())
-    assert function.executor.name == "mine"
-    assert function.image.load_policy == 0
-
-
-def test_a_class_that_is_no_executor_is_refused():
-    class Wrong:
-        name, load_policy = "wrong", 9
-
-    with pytest.raises(TypeError, match="load_policy 9"):
-        weft.compile[weft.UseExecutor(Wrong)](scale, *arrays())
-
-
 # ---- lifetimes
 
 

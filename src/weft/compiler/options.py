@@ -12,14 +12,12 @@ import shlex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from weft.errors import OptionError, brief
+from weft.runtime.executor import EXECUTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-EXECUTORS: Final = ("context", "library", "tvm-ffi")
-KEEPABLE: Final = ("ir", "llvm", "ptx", "cubin", "sass")
 _GPU_STAGES: Final = frozenset(("ptx", "cubin", "sass"))
-_ARCHITECTURE: Final = re.compile(r"sm_[1-9]\d{1,2}[af]?")
 
 
 class CompileOption:
@@ -37,10 +35,14 @@ class CompileOption:
 
     flag: ClassVar[str]
     field: ClassVar[str]
-    takes: ClassVar[str] = ""
+    takes: ClassVar[str]
     """What the value must be, in words; empty for a switch."""
 
-    __slots__ = ("value",)
+    def __init_subclass__(cls, *, flag: str = "", takes: str = "", **others: str) -> None:
+        super().__init_subclass__(**others)
+        cls.takes = takes
+        if flag:
+            cls.flag, cls.field = flag, flag[2:].replace("-", "_")
 
     def __init__(self, value: object = True) -> None:
         self.value = self.check(value)
@@ -73,20 +75,25 @@ class CompileOption:
 
 
 class _TextOption(CompileOption):
-    __slots__ = ()
-    takes = "a string"
+    """An option whose value is a text."""
+
+    pattern: ClassVar[re.Pattern[str]]
+
+    def __init_subclass__(cls, *, pattern: str = r"[^\0]+", **others: str) -> None:
+        super().__init_subclass__(**others)
+        cls.pattern = re.compile(pattern)
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
 
     @classmethod
     def check(cls, value: object) -> Any:
-        if not isinstance(value, str) or not value or "\0" in value:
+        if not isinstance(value, str) or not cls.pattern.fullmatch(value):
             raise cls.wrong(value, cls.takes)
         return value
 
 
-class EnableTVMFFI(CompileOption):
+class EnableTVMFFI(CompileOption, flag="--enable-tvm-ffi"):
     """Makes the result usable by other languages as a TVM-FFI function: the executor is ``tvm-ffi``.
 
     Example:
@@ -94,32 +101,24 @@ class EnableTVMFFI(CompileOption):
         weft.compile[weft.EnableTVMFFI]
     """
 
-    __slots__ = ()
-    flag, field = "--enable-tvm-ffi", "enable_tvm_ffi"
 
-
-class UseExecutor(CompileOption):
-    """How kernels are loaded: ``"context"``, ``"library"``, ``"tvm-ffi"``, or a class with the Executor protocol.
+class UseExecutor(
+    _TextOption,
+    flag="--executor",
+    takes="one of " + ", ".join(EXECUTORS),
+    pattern="|".join(EXECUTORS),
+):
+    """How kernels are loaded: ``"context"``, ``"library"`` or ``"tvm-ffi"``.
 
     Example:
         >>> weft.compile[weft.UseExecutor('context')]
         weft.compile[weft.UseExecutor('context')]
     """
 
-    __slots__ = ()
-    flag, field, takes = "--executor", "executor", "one of " + ", ".join(EXECUTORS)
 
-    def __init__(self, value: object) -> None:
-        super().__init__(value)
-
-    @classmethod
-    def check(cls, value: object) -> Any:
-        if isinstance(value, type) or (isinstance(value, str) and value in EXECUTORS):
-            return value
-        raise cls.wrong(value, cls.takes + " or an executor class")
-
-
-class CompileTarget(_TextOption):
+class CompileTarget(
+    _TextOption, flag="--target", takes="the name of a backend, such as cpu or cuda"
+):
     """The backend: ``"cpu"``, ``"cuda"``, or one that another package registers.
 
     Example:
@@ -127,11 +126,13 @@ class CompileTarget(_TextOption):
         weft.compile[weft.CompileTarget('cuda')]
     """
 
-    __slots__ = ()
-    flag, field, takes = "--target", "target", "the name of a backend, such as cpu or cuda"
 
-
-class GPUArch(_TextOption):
+class GPUArch(
+    _TextOption,
+    flag="--gpu-arch",
+    takes="an architecture such as sm_90a",
+    pattern=r"sm_[1-9]\d{1,2}[af]?",
+):
     """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``.
 
     Unless it is given, code is for the GPU that the first tensor is on; where no tensor is on one, for the current
@@ -144,26 +145,14 @@ class GPUArch(_TextOption):
         weft.compile[weft.GPUArch('sm_90a')]
     """
 
-    __slots__ = ()
-    flag, field, takes = "--gpu-arch", "gpu_arch", "an architecture such as sm_90a"
 
-    @classmethod
-    def check(cls, value: object) -> Any:
-        if not isinstance(value, str) or not _ARCHITECTURE.fullmatch(value):
-            raise cls.wrong(value, cls.takes)
-        return value
-
-
-class OptLevel(CompileOption):
+class OptLevel(CompileOption, flag="--opt-level", takes="an integer from 0 to 3"):
     """How hard LLVM and the assembler optimize, 0 to 3; 3 unless said otherwise.
 
     Example:
         >>> weft.compile[weft.OptLevel(0)]
         weft.compile[weft.OptLevel(0)]
     """
-
-    __slots__ = ()
-    flag, field, takes = "--opt-level", "opt_level", "an integer from 0 to 3"
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
@@ -182,12 +171,14 @@ class OptLevel(CompileOption):
 class _KeepOption(CompileOption):
     """Writes one stage's text into the directory of ``--dump-dir``."""
 
-    __slots__ = ()
-    field = "keep"
     stage: ClassVar[str]
 
+    def __init_subclass__(cls, *, flag: str) -> None:
+        super().__init_subclass__(flag=flag)
+        cls.field, cls.stage = "keep", flag.removeprefix("--keep-")
 
-class KeepIR(_KeepOption):
+
+class KeepIR(_KeepOption, flag="--keep-ir"):
     """Writes the module before lowering, host function, kernels and wrapper, into the directory of ``--dump-dir``.
 
     Example:
@@ -195,11 +186,8 @@ class KeepIR(_KeepOption):
         weft.compile[weft.KeepIR]
     """
 
-    __slots__ = ()
-    flag, stage = "--keep-ir", "ir"
 
-
-class KeepLLVM(_KeepOption):
+class KeepLLVM(_KeepOption, flag="--keep-llvm"):
     """Writes the LLVM texts into the directory of ``--dump-dir``.
 
     Example:
@@ -207,11 +195,8 @@ class KeepLLVM(_KeepOption):
         weft.compile[weft.KeepLLVM]
     """
 
-    __slots__ = ()
-    flag, stage = "--keep-llvm", "llvm"
 
-
-class KeepPTX(_KeepOption):
+class KeepPTX(_KeepOption, flag="--keep-ptx"):
     """Writes the PTX text into the directory of ``--dump-dir``.
 
     Example:
@@ -219,11 +204,8 @@ class KeepPTX(_KeepOption):
         weft.compile[weft.KeepPTX]
     """
 
-    __slots__ = ()
-    flag, stage = "--keep-ptx", "ptx"
 
-
-class KeepCUBIN(_KeepOption):
+class KeepCUBIN(_KeepOption, flag="--keep-cubin"):
     """Writes the cubin into the directory of ``--dump-dir``.
 
     Example:
@@ -231,11 +213,8 @@ class KeepCUBIN(_KeepOption):
         weft.compile[weft.KeepCUBIN]
     """
 
-    __slots__ = ()
-    flag, stage = "--keep-cubin", "cubin"
 
-
-class KeepSASS(_KeepOption):
+class KeepSASS(_KeepOption, flag="--keep-sass"):
     """Writes the disassembled cubin into the directory of ``--dump-dir``; needs nvdisasm.
 
     Example:
@@ -243,11 +222,8 @@ class KeepSASS(_KeepOption):
         weft.compile[weft.KeepSASS]
     """
 
-    __slots__ = ()
-    flag, stage = "--keep-sass", "sass"
 
-
-class DumpDir(_TextOption):
+class DumpDir(_TextOption, flag="--dump-dir", takes="the path of a directory"):
     """Where kept stages are written, ``weft-dump`` in the working directory unless said; made if missing.
 
     Alone, without a ``--keep`` option, it keeps every stage that the machine can make: the module (``.mlir``),
@@ -259,11 +235,8 @@ class DumpDir(_TextOption):
         weft.compile[weft.DumpDir('stages')]
     """
 
-    __slots__ = ()
-    flag, field, takes = "--dump-dir", "dump_dir", "the path of a directory"
 
-
-class GenerateLineInfo(CompileOption):
+class GenerateLineInfo(CompileOption, flag="--generate-line-info"):
     """Puts source lines into device code for profilers; on the CPU, tells debuggers of the code.
 
     Example:
@@ -271,11 +244,8 @@ class GenerateLineInfo(CompileOption):
         weft.compile[weft.GenerateLineInfo]
     """
 
-    __slots__ = ()
-    flag, field = "--generate-line-info", "generate_line_info"
 
-
-class EnableAssertions(CompileOption):
+class EnableAssertions(CompileOption, flag="--enable-assertions"):
     """Keeps ``assert`` in kernels on CUDA; on the CPU they are always checked.
 
     Example:
@@ -283,11 +253,8 @@ class EnableAssertions(CompileOption):
         weft.compile[weft.EnableAssertions]
     """
 
-    __slots__ = ()
-    flag, field = "--enable-assertions", "enable_assertions"
 
-
-class PtxasOptions(_TextOption):
+class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas options"):
     """More options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
 
     ``-maxrregcount``, 16 to 255, becomes a limit in the PTX, since the assembler ignores it where the block is
@@ -297,9 +264,6 @@ class PtxasOptions(_TextOption):
         >>> weft.compile[weft.PtxasOptions("-dlcm=cg -maxrregcount=64")]
         weft.compile[weft.PtxasOptions(('-dlcm=cg', '-maxrregcount=64'))]
     """
-
-    __slots__ = ()
-    flag, field, takes = "--ptxas-options", "ptxas_options", "a string of ptxas options"
 
     @classmethod
     def check(cls, value: object) -> Any:
@@ -311,7 +275,7 @@ class PtxasOptions(_TextOption):
             raise cls.wrong(value, f"{cls.takes} ({error})") from None
 
 
-class TimeStages(CompileOption):
+class TimeStages(CompileOption, flag="--time"):
     """Prints how long each stage took, and loading and the first launch when they happen, in milliseconds.
 
     Example:
@@ -319,20 +283,14 @@ class TimeStages(CompileOption):
         weft.compile[weft.TimeStages]
     """
 
-    __slots__ = ()
-    flag, field = "--time", "time"
 
-
-class VerifyIR(CompileOption):
+class VerifyIR(CompileOption, flag="--verify"):
     """Verifies the module after tracing and after every pass.
 
     Example:
         >>> weft.compile[weft.VerifyIR]
         weft.compile[weft.VerifyIR]
     """
-
-    __slots__ = ()
-    flag, field = "--verify", "verify"
 
 
 OPTIONS: Final[tuple[type[CompileOption], ...]] = (
@@ -360,46 +318,29 @@ class CompileOptions:
 
     Attributes:
         enable_tvm_ffi, generate_line_info, enable_assertions, time, verify: switches.
-        executor: a name of `EXECUTORS`, an executor class, or None for the default.
+        executor: a name of `EXECUTORS`, or None for the default.
         target: a backend's name, or None: follow the arguments.
         gpu_arch: such as ``"sm_90a"``, or None: that of the first tensor's device.
         opt_level: 0 to 3.
-        keep: stages of `KEEPABLE` to write into `dump_dir`.
+        keep: stages to write into `dump_dir`.
         dump_dir: a directory's path, or None.
         ptxas_options: more options for the assembler, one word each.
         defaults: the fields, and stages of `keep`, that only ``@weft.jit(options=)`` has set.
     """
 
-    __slots__ = (
-        "defaults",
-        "dump_dir",
-        "enable_assertions",
-        "enable_tvm_ffi",
-        "executor",
-        "generate_line_info",
-        "gpu_arch",
-        "keep",
-        "opt_level",
-        "ptxas_options",
-        "target",
-        "time",
-        "verify",
-    )
-
-    def __init__(self) -> None:
-        self.enable_tvm_ffi = False
-        self.executor: str | type | None = None
-        self.target: str | None = None
-        self.gpu_arch: str | None = None
-        self.opt_level = 3
-        self.keep: frozenset[str] = frozenset()
-        self.dump_dir: str | None = None
-        self.generate_line_info = False
-        self.enable_assertions = False
-        self.ptxas_options: tuple[str, ...] = ()
-        self.time = False
-        self.verify = False
-        self.defaults: frozenset[str] = frozenset()
+    enable_tvm_ffi = False
+    executor: str | None = None
+    target: str | None = None
+    gpu_arch: str | None = None
+    opt_level = 3
+    keep: frozenset[str] = frozenset()
+    dump_dir: str | None = None
+    generate_line_info = False
+    enable_assertions = False
+    ptxas_options: tuple[str, ...] = ()
+    time = False
+    verify = False
+    defaults: frozenset[str] = frozenset()
 
     def apply(self, options: Iterable[CompileOption], are_defaults: bool = False) -> None:
         """Sets what the options say, which were given together. What was said before yields to them.
@@ -411,15 +352,14 @@ class CompileOptions:
             OptionError: if two of them contradict each other.
         """
         said = CompileOptions()
-        fields: set[str] = set()
+        stages: set[str] = set()
         for option in options:
             if isinstance(option, _KeepOption):
                 change = frozenset((option.stage,))
                 self.keep = self.keep | change if option.value else self.keep - change
-                fields.add(option.stage)
+                stages |= change
             else:
                 setattr(said, option.field, option.value)
-                fields.add(option.field)
         said._check_conflicts()
         if said.target not in (None, "cuda"):
             self.gpu_arch = None
@@ -429,8 +369,8 @@ class CompileOptions:
             self.enable_tvm_ffi = False
         if said.enable_tvm_ffi and self.executor != "tvm-ffi":
             self.executor = None
-        for field in fields - set(KEEPABLE):
-            setattr(self, field, getattr(said, field))
+        vars(self).update(vars(said))
+        fields = stages | vars(said).keys()
         self.defaults = self.defaults | fields if are_defaults else self.defaults - fields
 
     def leave_out_defaults_for_gpus(self) -> None:

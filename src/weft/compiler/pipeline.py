@@ -38,7 +38,7 @@ from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
-from weft.runtime.executor.registry import choose_executor
+from weft.runtime.executor import choose_executor
 from weft.types.device import CPU
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def link(
     Args:
         code: what was compiled.
         load_object: takes an object's bytes and the symbols that are wanted, returns a `LoadedCode`.
-        load_policy: of `weft.runtime.executor.base`.
+        load_policy: of an `Executor`.
 
     Raises:
         ImportError: if libtvm_ffi, which generated code needs for its errors, cannot be opened.

@@ -19,7 +19,7 @@ from weft.tracebacks import one_frame
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.runtime.executor.base import Executor
+    from weft.runtime.executor import Executor
     from weft.runtime.object_code import KernelInfo, Remark
     from weft.runtime.specializations import Captured
 
@@ -79,7 +79,7 @@ class CompiledDetails:
         name: the host function's name.
         signature: what was compiled for; `weft.compile` takes it as its only argument.
         plan: how calls marshal their arguments.
-        executor: the load policy, an object with a `name`.
+        executor: how kernels are loaded; its `name` is one of those of ``--executor``.
         image: the native code image; holds code, state and libraries.
         captured: globals and closure constants that were compiled in.
         remarks: how each kernel was compiled, and what the assembler warned of.
