@@ -150,7 +150,7 @@ def candidates_for(
 
 
 def plain_calls(rounds: int) -> Iterator[Figure]:
-    """Arguments that are no arrays, and what other ways of calling C cost."""
+    """Arguments that are not arrays, and what other ways of calling C cost."""
     names = {"text": "a text of exactly forty characters, surely"[:40]}
     for name, call, _ in PLAIN_CASES:
         candidates = candidates_for(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds callees.c, and the stubs of the CUDA runtime that torch runs on where there is no GPU.
 
-In: nothing. Out: addresses of the functions, the folder of the stubs. Built once per state of the sources.
+Out: addresses of the functions, the folder of the stubs. Built once per state of the sources.
 """
 
 from __future__ import annotations

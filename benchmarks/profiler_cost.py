@@ -4,7 +4,7 @@
 Kernels are compiled for sm_90a and disassembled; a record's price is what a loop with two records has more
 than the same loop without, and in straight code what eight records add. The peer is TIRx's own scheme, its
 strided records with a fence each, written in weft. Encoders and decoders run beside plain Python loops that do
-the same. In: nothing. Out: figures, and those of profiler_gpu where there is a GPU.
+the same. Out: figures, and those of profiler_gpu where there is a GPU.
 """
 
 from __future__ import annotations

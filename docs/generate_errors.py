@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 def text_of(node: ast.AST | None) -> str:
-    """A message as the source has it, with `…` for what is filled in; empty if it is no string."""
+    """A message as the source has it, with `…` for what is filled in; empty if it is not a string."""
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of the examples, in the order in which they are worth reading.
 
-In: nothing. Out: `EXAMPLES`, which the demo, the tests and the benchmarks walk through.
+Out: `EXAMPLES`, which the demo, the tests and the benchmarks walk through.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def selected(names: Sequence[str]) -> list[Example]:
     """The examples with those names, or all.
 
     Raises:
-        SystemExit: for a name that is none.
+        SystemExit: for an unknown name.
     """
     known = {example.name: example for example in EXAMPLES}
     if unknown := [name for name in names if name not in known]:

@@ -43,7 +43,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
     """
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         raise ValueError(
-            f"a picture is uint8[height, width, 3], got {pixels.dtype}{list(pixels.shape)}"
+            f"a picture must be uint8[height, width, 3], received {pixels.dtype}{list(pixels.shape)}"
         )
     height, width, _ = pixels.shape
     # Each row begins with its filter: 0, none.

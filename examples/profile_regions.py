@@ -74,7 +74,7 @@ def regions(
     warp_groups: weft.Tensor[weft.u64, (None,)],
     uneven_groups: weft.Tensor[weft.u64, (None,)],
 ):
-    """Run the kernel with one group per block, with two warp groups, and with groups that are no warps."""
+    """Run the kernel with one group per block, with two warp groups, and with groups that are not warps."""
     n = source.shape[0]
     blocks = weft.ceil_div(n, 128)
     regions_kernel(source, out, one_group, (128,)).launch(grid=blocks, block=128)

@@ -55,7 +55,7 @@ def place_kernel(counts: weft.Tensor):
 
 @weft.kernel
 def move_kernel(keys: weft.Tensor, moved: weft.Tensor, counts: weft.Tensor, shift: weft.i32):
-    """One block: its keys in order, each behind the equal digits that came before it."""
+    """One block: its keys in order, each after the equal digits that came before it."""
     of_warps = weft.shared((DIGITS, WARPS), weft.i32)
     thread, warp, lane = weft.thread_idx.x, weft.warp_id(), weft.lane_id()
     i = weft.block_idx.x * THREADS + thread

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """y ← a·x + y: a scalar argument, and a result written in place.
 
-Shapes: `x` and `y` have n float32 elements; `a` is one float32. A scalar's value is no part of the
+Shapes: `x` and `y` have n float32 elements; `a` is one float32. A scalar's value is not part of the
 compiled code: calling with another `a` compiles nothing.
 """
 

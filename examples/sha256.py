@@ -31,7 +31,7 @@ def _first_primes(count: int) -> list[int]:
 
 
 def _root_bits(number: int, degree: int) -> int:
-    """The first 32 bits behind the point of a square or cube root."""
+    """The first 32 bits of the fraction of a square or cube root."""
     with localcontext() as context:
         context.prec = 50
         return int(Decimal(number) ** (1 / Decimal(degree)) % 1 * 2**32)

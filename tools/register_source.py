@@ -2,7 +2,7 @@
 """Makes `import weft` in this environment mean the source tree.
 
 `pip install -e .` would build the extension a second time; the Makefile has put it into src/weft.
-In: nothing. Out: one .pth file in site-packages.
+Out: one .pth file in site-packages.
 """
 
 from __future__ import annotations

@@ -333,7 +333,7 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
                           weft_cpu_launch* launch, int64_t blocks, char* scratch, int64_t stride) {
   const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
-  // Blocks are small and hold only addresses, so they live in the scratch as well, behind the blocks' memory.
+  // Blocks are small and hold only addresses, so they live in the scratch as well, after the blocks' memory.
   auto* all = reinterpret_cast<Block*>(scratch + blocks * bytes);
   int32_t budget = kBudget;
   for (int64_t linear = 0; linear < blocks; ++linear) {

@@ -21,7 +21,7 @@ std::string number(int64_t value) { return std::to_string(value); }
 
 std::string quoted(const char* data, size_t size, const char* what) {
   const bool cut = size > kLongestText;
-  // A cut in the middle of a UTF-8 sequence would be no text: go back to its first byte.
+  // A cut in the middle of a UTF-8 sequence would not be text: go back to its first byte.
   size_t length = cut ? kLongestText : size;
   while (cut && length > 0 && (static_cast<unsigned char>(data[length]) & 0xC0) == 0x80) --length;
   return std::string(what) + " '" + std::string(data, length) + (cut ? "...'" : "'");

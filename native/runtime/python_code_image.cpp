@@ -56,7 +56,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// The value of a symbol, or 0 with KeyError (or TypeError for an entry that is no address).
+// The value of a symbol, or 0 with KeyError (or TypeError for an entry that is not an address).
 void* symbol_address(PyObject* symbols, PyObject* name) {
   PyObject* value = PyDict_GetItemWithError(symbols, name);
   if (value != nullptr) return PyLong_AsVoidPtr(value);

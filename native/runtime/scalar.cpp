@@ -45,7 +45,7 @@ const FloatFormat* find_format(int32_t dtype) {
   return nullptr;
 }
 
-// The value of bits without a sign that are no NaN and no infinity.
+// The value of bits without a sign that are neither a NaN nor an infinity.
 double magnitude_of(const FloatFormat& format, int64_t bits) {
   const int64_t mantissa = bits & ((int64_t{1} << format.mantissa_bits) - 1);
   const auto exponent = static_cast<int>(bits >> format.mantissa_bits);

@@ -160,7 +160,7 @@ def kernel(
         max_registers: registers per thread, 16 to 255.
         cluster: blocks per cluster: an int or up to three.
     Raises:
-        TypeError: if an argument is of the wrong type, or `function` is no function.
+        TypeError: if an argument is of the wrong type, or `function` is not a function.
         ValueError: if a number is out of range.
     Example:
         >>> import weft
@@ -200,7 +200,7 @@ def jit(
         options: compile options for direct calls and defaults for `weft.compile`: a string, an option, or a
             tuple or list of these.
     Raises:
-        TypeError: if `function` is no function.
+        TypeError: if `function` is not a function.
         OptionError: if an option is unknown, mistyped or out of range.
     Example:
         >>> import numpy, weft
@@ -253,7 +253,7 @@ class Compile:
         """The same with these options.
 
         Raises:
-            OptionError: if an item is no option.
+            OptionError: if an item is not an option.
         """
         from weft.compiler.option_forms import typed_options
 
@@ -345,7 +345,7 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
     """Checks an optional integer argument of a decorator.
 
     Raises:
-        TypeError: if it is no int.
+        TypeError: if it is not an int.
         ValueError: if it is out of range.
     """
     if value is None:

@@ -85,7 +85,7 @@ def test_symbols_are_values():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: sym("1n"), ValueError, "'1n' is no name"),
+        (lambda: sym("1n"), ValueError, "'1n' is not a name"),
         (lambda: sym(3), TypeError, "name is a str or None, received 3"),
         (lambda: sym("n", 0), ValueError, "divisibility is 0, expected 1 to 2147483647"),
         (lambda: sym("n", 1.0), TypeError, "divisibility is an int, received 1.0"),

@@ -303,7 +303,7 @@ def test_values_in_containers_compile_nothing_and_types_do(monkeypatch):
     assert calls(Job(Pair(a, a), Scale(2.0, tile=8))) == 1
     assert calls(Job(Pair(a, a), Scale(2.0, tile=8), 1.0)) == 1
     assert calls(Job(Pair(a, a), Scale(7.0, tile=4))) == 0
-    with pytest.raises(weft.CompileError, match="expected an integer"):  # True is no 1
+    with pytest.raises(weft.CompileError, match="expected an integer"):  # True is not 1
         calls(Job(Pair(a, a), Scale(7.0, tile=True)))
 
 

@@ -227,7 +227,7 @@ def test_augmented_store_reads_and_writes_one_element():
 
 
 WRONG_INDICES = {
-    "a[i, i, i]": "got 3 indices",
+    "a[i, i, i]": "received 3 indices",
     "a[i, 1.5]": "index 1 of a is the constant 1.5; expected an integer",
     "a[b[0], 0]": "index 0 of a is an f32; expected an integer",
     "a[i, -1]": "index 1 of a is -1; expected 0 or more",
@@ -235,7 +235,7 @@ WRONG_INDICES = {
     "a[i, 0:2:0]": "the step of a slice of a is 0",
     "a[i, 0:2:i]": "the step of a slice of a is i32, known at run time only",
     "a[..., ...]": "a[...] holds two ellipses",
-    "a[i] + 1": "expected a number, got Tensor[f32, (?,)]",
+    "a[i] + 1": "expected a number, received Tensor[f32, (?,)]",
     "a[0:1.5]": "index 0 of a is the constant 1.5; expected an integer",
     "b['x']": "index 0 of b is the str 'x'; expected an integer",
     "a.length": "has no attribute 'length'",

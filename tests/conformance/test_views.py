@@ -210,7 +210,7 @@ def test_what_a_host_function_cannot_do_with_a_part(body, words):
 
 
 def aligned(count: int, dtype: np.dtype, offset: int = 0) -> np.ndarray:
-    """A vector whose data begins `offset` bytes behind a multiple of 16."""
+    """A vector whose data begins `offset` bytes after a multiple of 16."""
     memory = np.zeros(count * dtype.itemsize + 32, np.uint8)
     start = -memory.ctypes.data % 16 + offset
     return memory[start : start + count * dtype.itemsize].view(dtype)

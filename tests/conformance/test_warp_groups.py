@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lanes of one warp that part and meet again: each group has its own mask, and then all have one.
 
-In: kernels with collectives in branches and behind them. Out: what NumPy makes of the groups.
+In: kernels with collectives in branches and after them. Out: what NumPy makes of the groups.
 """
 
 from __future__ import annotations

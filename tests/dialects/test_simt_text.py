@@ -79,7 +79,7 @@ def test_the_generic_form_parses_to_the_same():
 
 
 WRONG = [
-    ('simt.thread_idx "x"', 'simt.thread_idx "w"', "none of"),
+    ('simt.thread_idx "x"', 'simt.thread_idx "w"', "not one of"),
     (
         "%a[%t : i32] : !simt.tensor<f32",
         "%a[%t, %t : i32, i32] : !simt.tensor<f32",
@@ -90,14 +90,14 @@ WRONG = [
     ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
     ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
     (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
-    ('"add"', '"nand"', "atomic 'nand' is none of"),
-    ('"relaxed"', '"strong"', "memory order 'strong' is none of"),
-    ('"system"', '"world"', "memory scope 'world' is none of"),
+    ('"add"', '"nand"', "atomic 'nand' is not one of"),
+    ('"relaxed"', '"strong"', "memory order 'strong' is not one of"),
+    ('"system"', '"world"', "memory scope 'world' is not one of"),
     ("grid(%n, %n, %n)", "grid(%n, %n)", "three dimensions each"),
-    ("strided", "rows", "layout 'rows' is none of"),
-    ("global", "texture", "address space 'texture' is none of"),
+    ("strided", "rows", "layout 'rows' is not one of"),
+    ("global", "texture", "address space 'texture' is not one of"),
     ("dims 64", "dims 16", "16 is neither 32 nor 64 bits"),
-    ("align 16", "align 3", "no power of two"),
+    ("align 16", "align 3", "not a power of two"),
     ("max_threads = 256", "max_threads = 0", "max_threads is 0; expected at least 1"),
     ("256 : i32", "256 : i64", None),
     ("min_blocks = 2", "min_blocks = -2", "min_blocks is -2; expected at least 1"),
@@ -110,8 +110,8 @@ WRONG = [
     ("i64: 1, 2, 3, 4, 5>", "i32: 1, 2, 3, 4, 5>", None),
     ("i32: 4, 1, 1>", "i32: 4, 1, -1>", r"cluster is \[4, 1, -1\]; expected three sizes"),
     ("programmatic", "programmatic = true", None),
-    ("ff00", "fg00", "expected hexadecimal digits, got 'fg00'"),
-    ("ff00", "00" * 65, "a launch attribute has at most 64 bytes, got 65"),
+    ("ff00", "fg00", "expected hexadecimal digits, received 'fg00'"),
+    ("ff00", "00" * 65, "a launch attribute has at most 64 bytes, received 65"),
     ("[3], contiguous", "[1, 1, 1, 1, 1, 1, 1, 1, 1], contiguous", "rank 9 is above 8"),
 ]
 

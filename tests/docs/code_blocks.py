@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python blocks of a Markdown page, as one program with the page's own line numbers.
 
-In: a page. Out: a module source in which every line that is no Python is empty, so that an error
+In: a page. Out: a module source in which every line that is not Python is empty, so that an error
 names the line of the page. A block under the comment `<!-- not run: why -->` is left out.
 """
 

@@ -133,7 +133,7 @@ def test_wrong_types_are_type_errors_that_name_what(fake: FakeCuda):
         launch_add_one(function, 0, 0, 0)
     with pytest.raises(TypeError, match="from build_signature_metadata"):
         launch_add_one(function, 0, 0, 0, 0, signature=b"abc")
-    with pytest.raises(ValueError, match="the function handle 0 is none that load_binary gave"):
+    with pytest.raises(ValueError, match="the function handle 0 is not one that load_binary gave"):
         launch_add_one(0, 0, 0, 0, 0)
 
 

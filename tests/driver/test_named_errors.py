@@ -133,7 +133,9 @@ def test_load_binary_names_what_is_no_code(fake: FakeCuda, name: str, bad: Any):
 @on_fake()
 def test_a_handle_that_no_function_can_have_does_not_reach_the_driver(fake: FakeCuda):
     fake.forget_calls()
-    with pytest.raises(ValueError, match="the function handle 0x8 is none that load_binary gave"):
+    with pytest.raises(
+        ValueError, match="the function handle 0x8 is not one that load_binary gave"
+    ):
         driver.occupancy_blocks(8, 32)
     assert fake.count("cuFuncGetAttribute") == 0
 

@@ -60,7 +60,7 @@ def test_png_reads_back(tmp_path):
 
 
 def test_picture_of_floats_is_refused():
-    with pytest.raises(ValueError, match=r"uint8\[height, width, 3\], got float64\[2, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"uint8\[height, width, 3\], received float64\[2, 2, 3\]"):
         encode_png(np.zeros((2, 2, 3)))
 
 

@@ -147,7 +147,7 @@ def test_an_error_is_a_value_too(library):
     assert library.apply(lambda given: given, exception) is exception
     with pytest.raises(TypeError, match="expected an exception"):
         ffi.to_error("text")
-    with pytest.raises(TypeError, match="is no error"):
+    with pytest.raises(TypeError, match="is not an error"):
         ffi.Error.kind.fget(ffi.Array([1]))
 
 

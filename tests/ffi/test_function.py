@@ -90,7 +90,7 @@ def test_a_function_has_no_keywords_until_its_parameters_have_names(library):
     with pytest.raises(TypeError, match="keyword-only"):
         only(["a"])
     assert only(["a", "b"], separator="+") == "a+b"
-    with pytest.raises(ValueError, match="which is no parameter"):
+    with pytest.raises(ValueError, match="which is not a parameter"):
         ffi.name_parameters(library.join, "join", ("a", "b"), defaults={"c": 1})
     with pytest.raises(ValueError, match="expected different names, received 'a' twice"):
         ffi.name_parameters(library.join, "join", ("a", "b", "a"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways in which an argument can be wrong, or odd and right: annotations, values, and what every caller gets.
 
-In: nothing. Out: tables by the name of the case.
+Out: tables by the name of the case.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def test_the_host_function_must_fit_its_signature():
 
 
 BROKEN = {
-    'ffi.check %a "color" is 1': "'color' is none of",
+    'ffi.check %a "color" is 1': "'color' is not one of",
     'ffi.check %a "rank"': "wrong kind of expectation",
     'ffi.check %a "data" is 3': "wrong kind of expectation",
     "ffi.check_dim %a[0]": "compares with a bound symbol or with a constant",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-# A kernel's label, or an instruction behind its address.
+# A kernel's label, or an instruction after its address.
 _SASS: Final = re.compile(r"^(\.text\.\w+:|\s+/\*\w{4}\*/[^/]*;)", re.MULTILINE)
 
 

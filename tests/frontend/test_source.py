@@ -148,7 +148,7 @@ def test_an_edited_function_whose_text_nobody_has_is_noticed(tmp_path, edited):
     path.write_text(edited)
     with pytest.raises(CompileError, match=r"SOURCE_CHANGED|SOURCE_MISSING"):
         read_source(module.f)
-    path.write_text("def f(a):\n    return a + 1\n\n# behind it, nothing matters\n")
+    path.write_text("def f(a):\n    return a + 1\n\n# after it, nothing matters\n")
     assert read_source(module.f).name == "f"
 
 

@@ -86,7 +86,7 @@ def test_a_wrong_number_of_indices_names_rank_and_shape():
     with pytest.raises(TypeMismatchError) as caught:
         load(trace.builder, trace.tensor(types.f32, (-1, 4), name="image"), 0)
     assert caught.value.code == "INDEX_COUNT"
-    assert caught.value.message == "image has rank 2 and shape (?, 4), got 1 index"
+    assert caught.value.message == "image has rank 2 and shape (?, 4), received 1 index"
     assert caught.value.hint == "write image[i, j]"
 
 
@@ -127,7 +127,7 @@ def test_a_typed_constant_is_checked_as_an_index_too():
 @pytest.mark.parametrize("index", [slice(None), (0, slice(1, 2)), (..., 0), (None, 0)])
 def test_a_slice_is_no_element(index):
     trace = Trace()
-    with pytest.raises(TypeMismatchError, match="a slice of a is no element") as caught:
+    with pytest.raises(TypeMismatchError, match="a slice of a is not an element") as caught:
         store(trace.builder, trace.tensor(types.f32, (-1, -1)), index, 1.0)
     assert caught.value.code == "INDEX_SLICE"
 
@@ -152,7 +152,7 @@ def test_a_store_that_could_lose_something_names_the_tensor():
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         store(trace.builder, trace.tensor(types.f32, name="out"), 0, trace.scalar(types.i32))
-    assert caught.value.message.startswith("out holds f32: expected an f32, got an i32")
+    assert caught.value.message.startswith("out holds f32: expected an f32, received an i32")
     with pytest.raises(ValueRangeError, match="out holds u8: the constant 256 does not fit u8"):
         store(trace.builder, trace.tensor(types.u8, name="out"), 0, 256)
 

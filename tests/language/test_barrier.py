@@ -45,7 +45,9 @@ def test_a_constant_predicate_still_waits():
 
 def test_a_predicate_that_is_no_number_is_refused():
     trace = Trace()
-    with pytest.raises(TypeMismatchError, match="sync_threads_or: the predicate is a number, got"):
+    with pytest.raises(
+        TypeMismatchError, match="sync_threads_or: the predicate must be a number, received"
+    ):
         resolve("sync_threads_or").emit(trace.builder, trace.tensor(types.i32))
 
 
@@ -79,7 +81,7 @@ def test_a_constant_mask_names_lanes_from_0_to_31(mask):
 
 @pytest.mark.parametrize("mask", [1.0, True, "all"])
 def test_a_constant_mask_is_an_integer(mask):
-    with pytest.raises(TypeMismatchError, match="sync_warp: the mask is"):
+    with pytest.raises(TypeMismatchError, match="sync_warp: the mask must be"):
         resolve("sync_warp").emit(Trace().builder, mask)
 
 

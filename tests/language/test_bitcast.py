@@ -39,7 +39,7 @@ def test_a_constant_has_the_type_that_it_has_alone():
         (types.f32, types.u16, "f32 has 32 bits and u16 has 16"),
         (types.bool_, types.u8, "a bool_ has no bits of its own"),
         (types.u8, types.bool_, "a bool_ has no bits of its own"),
-        (types.f32, "u32", "is an element type, got the str 'u32'"),
+        (types.f32, "u32", "must be an element type, received the str 'u32'"),
     ],
     ids=str,
 )

@@ -53,7 +53,7 @@ def test_an_integer_beyond_64_bits_is_an_error(constant):
 
 
 def test_what_is_no_number_has_no_default_type():
-    with pytest.raises(TypeMismatchError, match="got 'x' of type str"):
+    with pytest.raises(TypeMismatchError, match="received 'x' of type str"):
         default_dtype("x")
 
 
@@ -73,7 +73,7 @@ def test_an_integer_constant_fits_up_to_the_limits_of_its_type(dtype):
 def test_a_float_constant_for_an_integer_says_how_to_convert():
     with pytest.raises(TypeMismatchError) as caught:
         constant_of(1.5, types.u8)
-    assert caught.value.message == "expected a u8, got the constant 1.5"
+    assert caught.value.message == "expected a u8, received the constant 1.5"
     assert "weft.u8(1.5)" in caught.value.hint
 
 

@@ -86,7 +86,7 @@ def test_a_step_of_0_is_an_error():
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_a_range_has_one_to_three_arguments(count):
-    with pytest.raises(TypeMismatchError, match=f"got {count} arguments"):
+    with pytest.raises(TypeMismatchError, match=f"received {count} arguments"):
         range_.emit(Trace().builder, *[1] * count)
 
 
@@ -128,9 +128,11 @@ def test_ceil_div_by_a_power_of_two_is_three_operations():
 @pytest.mark.parametrize("arguments", [(1.5, 2), (1, 2.0)])
 def test_ceil_div_takes_integers(arguments):
     trace = Trace()
-    with pytest.raises(TypeMismatchError, match=r"ceil_div takes integers, got the constant \d.\d"):
+    with pytest.raises(
+        TypeMismatchError, match=r"ceil_div takes integers, received the constant \d.\d"
+    ):
         ceil_div.emit(trace.builder, *arguments)
-    with pytest.raises(TypeMismatchError, match="got f32"):
+    with pytest.raises(TypeMismatchError, match="received f32"):
         ceil_div.emit(trace.builder, trace.scalar(types.f32), 2)
 
 
@@ -187,5 +189,5 @@ def test_static_assert_leaves_nothing_or_fails_with_its_message():
         static_assert.emit(trace.builder, False, "TILE is a multiple of 32")
     assert caught.value.code == "STATIC_ASSERT"
     assert caught.value.message == "static_assert failed: TILE is a multiple of 32"
-    with pytest.raises(TypeMismatchError, match="known at compile time, got bool_"):
+    with pytest.raises(TypeMismatchError, match="known at compile time, received bool_"):
         static_assert.emit(trace.builder, trace.scalar(types.bool_))

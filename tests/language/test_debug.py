@@ -116,7 +116,7 @@ def test_a_wrong_number_of_arguments_is_an_error(text, count, conversions):
     with pytest.raises(TypeMismatchError) as caught:
         printf.emit(trace.builder, text, *[1] * count)
     assert caught.value.code == "PRINTF_ARGUMENTS"
-    assert f"has {conversions} conversions, got {count} arguments" in caught.value.message
+    assert f"has {conversions} conversions, received {count} arguments" in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["%n", "%p", "%y", "%", "100%", "%*d", "%.*f", "% %"])

@@ -260,7 +260,7 @@ def test_a_constant_alone_is_counted_as_i32():
 def test_floats_have_no_bits_to_count(name):
     trace = Trace()
     arguments = [trace.scalar(types.f32)] * (2 if name == "mulhi" else 1)
-    with pytest.raises(TypeMismatchError, match=f"math.{name} takes integers, got an f32"):
+    with pytest.raises(TypeMismatchError, match=f"math.{name} takes integers, received an f32"):
         function(name).emit(trace.builder, *arguments)
 
 
@@ -269,7 +269,9 @@ def test_what_is_no_number_is_refused_by_name(name):
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         function(name).emit(trace.builder, trace.tensor(types.f32))
-    assert f"math.{name}: an argument is a number, got Tensor[f32, (?,)]" in str(caught.value)
+    assert f"math.{name}: an argument must be a number, received Tensor[f32, (?,)]" in str(
+        caught.value
+    )
 
 
 def test_a_wrong_number_of_arguments_shows_the_call():

@@ -47,7 +47,7 @@ def test_a_shape_known_at_run_time_only_is_refused():
     with pytest.raises(TypeMismatchError) as caught:
         local.emit(trace.builder, (4, trace.scalar(types.i32)), types.f32)
     assert caught.value.code == "SHAPE_NOT_CONSTANT"
-    assert "got i32" in caught.value.message
+    assert "received i32" in caught.value.message
     for shape in (True, 2.0, "4"):
         with pytest.raises(TypeMismatchError):
             local.emit(trace.builder, shape, types.f32)
@@ -77,5 +77,6 @@ def test_the_second_argument_is_an_element_type():
     with pytest.raises(TypeMismatchError) as caught:
         local.emit(trace.builder, 4, "f32")
     assert (
-        caught.value.message == "local: the second argument is an element type, got the str 'f32'"
+        caught.value.message
+        == "local: the second argument must be an element type, received the str 'f32'"
     )

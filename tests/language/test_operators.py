@@ -253,7 +253,7 @@ def test_invert_refuses_bools_and_floats():
     with pytest.raises(TypeMismatchError) as caught:
         unary(trace.builder, "~", trace.scalar(types.bool_))
     assert caught.value.hint.startswith("write `not x`")
-    with pytest.raises(TypeMismatchError, match="~ takes integers and bools, got an f32"):
+    with pytest.raises(TypeMismatchError, match="~ takes integers and bools, received an f32"):
         unary(trace.builder, "~", trace.scalar(types.f32))
 
 
@@ -267,7 +267,7 @@ def test_what_is_no_number_is_refused_with_both_operands():
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         binary(trace.builder, "+", trace.scalar(types.f32), "one")
-    assert caught.value.message == "f32 + the str 'one': expected a number, got the str 'one'"
+    assert caught.value.message == "f32 + the str 'one': expected a number, received the str 'one'"
 
 
 @pytest.mark.parametrize("call", [binary, compare])

@@ -115,11 +115,11 @@ def test_the_error_for_u64_with_a_signed_type_says_how_to_convert():
 def test_what_is_no_number_is_refused():
     trace = Trace()
     tensor = trace.tensor(dtype_named("f32"))
-    with pytest.raises(TypeMismatchError, match=r"got the str 'a'"):
+    with pytest.raises(TypeMismatchError, match=r"received the str 'a'"):
         common_dtype("a", 1)
     with pytest.raises(TypeMismatchError) as caught:
         common_dtype(tensor, 1)
-    assert "got Tensor[f32, (?,)]" in str(caught.value)
+    assert "received Tensor[f32, (?,)]" in str(caught.value)
     assert caught.value.hint == "read an element: tensor[index]"
 
 

@@ -107,9 +107,11 @@ def test_an_offset_or_a_dimension_is_an_integer():
     trace = Trace()
     with pytest.raises(TypeMismatchError, match="the offset is f32; expected an integer"):
         dynamic.emit(trace.builder, 4, types.f32, trace.scalar(types.f32))
-    with pytest.raises(TypeMismatchError, match="a shape holds integers, got f32"):
+    with pytest.raises(TypeMismatchError, match="a shape holds integers, received f32"):
         dynamic.emit(trace.builder, trace.scalar(types.f32), types.f32)
-    with pytest.raises(TypeMismatchError, match="a shape holds integers, got the constant True"):
+    with pytest.raises(
+        TypeMismatchError, match="a shape holds integers, received the constant True"
+    ):
         dynamic.emit(trace.builder, True, types.f32)
 
 

@@ -78,7 +78,9 @@ def test_stored_values_convert_where_nothing_is_lost():
     trace.verify()
     with pytest.raises(TypeMismatchError, match="store_vector: value 1: out holds f32"):
         store_vector.emit(trace.builder, tensor, 0, (0.0, trace.scalar(types.f64)))
-    with pytest.raises(TypeMismatchError, match="values is a tuple of numbers, got the constant 3"):
+    with pytest.raises(
+        TypeMismatchError, match="values must be a tuple of numbers, received the constant 3"
+    ):
         store_vector.emit(trace.builder, tensor, 0, 3)
-    with pytest.raises(TypeMismatchError, match="the first argument is a tensor"):
+    with pytest.raises(TypeMismatchError, match="the first argument must be a tensor"):
         store_vector.emit(trace.builder, 3, 0, (1, 2))

@@ -71,7 +71,7 @@ def test_another_width_is_refused(width):
 def test_a_width_is_known_at_compile_time():
     trace = Trace()
     for width in (trace.scalar(types.i32), 16.0, True):
-        with pytest.raises(TypeMismatchError, match="the width is known at compile time"):
+        with pytest.raises(TypeMismatchError, match="the width must be known at compile time"):
             emit("shfl_xor", trace, trace.scalar(types.i32), 1, width=width)
 
 
@@ -157,7 +157,9 @@ def test_a_value_that_is_no_number_is_refused():
     trace = Trace()
     tensor = trace.tensor(types.i32)
     for name, arguments in (("shfl_up", (1,)), ("match", ()), ("warp_sum", ())):
-        with pytest.raises(TypeMismatchError, match=f"{name}: the value is a number, got Tensor"):
+        with pytest.raises(
+            TypeMismatchError, match=f"{name}: the value must be a number, received Tensor"
+        ):
             emit(name, trace, tensor, *arguments)
 
 

@@ -444,7 +444,7 @@ bool call_once() {
   memset(result, 0, sizeof(*result));
   int32_t code = __tvm_ffi_f(chance(50) ? weft_state_of_object : nullptr, args, count, result);
   if (code == 0) {
-    if (result->type_index != kTVMFFIArray) stop("a result that is no array");
+    if (result->type_index != kTVMFFIArray) stop("a result that is not an array");
     weft::ffi().object_dec_ref(result->v_obj);
   } else if (code == -1) {
     check_error();

@@ -108,7 +108,7 @@ def test_a_foreign_reference_keeps_the_image_and_drops_it_without_the_gil():
     del loaded, image, function
     gc.collect()
     assert seen() is not None
-    # ctypes releases the GIL around the call, and this thread is no Python thread's first.
+    # ctypes releases the GIL around the call, and this thread is not a Python thread's first.
     release = ctypes.CDLL(find_ffi_library()).TVMFFIObjectDecRef
     thread = threading.Thread(target=release, args=(ctypes.c_void_p(handle),))
     thread.start()

@@ -260,7 +260,7 @@ def test_a_time_before_the_clock_moves_the_timeline_and_is_written(tmp_path):
     [
         (np.zeros(4, np.float64), ValueError, "has float64 elements"),
         (np.zeros(4, np.int32), ValueError, "has int32 elements"),
-        (b"12345", ValueError, "5 bytes are no whole number of 8-byte words"),
+        (b"12345", ValueError, "5 bytes are not a whole number of 8-byte words"),
         (object(), (TypeError, ValueError), "object"),
         ("text", (TypeError, ValueError), "elements"),
         (np.zeros(0, np.uint64), ValueError, "missing|empty"),
@@ -273,7 +273,7 @@ def test_what_is_no_buffer_is_a_clear_error(decode, given, error, text):
 
 
 def test_a_buffer_of_the_other_format_is_named():
-    with pytest.raises(weft.WeftError, match=r"no buffer of weft\.profiler\.Profiler") as caught:
+    with pytest.raises(weft.WeftError, match=r"not a buffer of weft\.profiler\.Profiler") as caught:
         decode_track(tirx_buffer([[Entry(1, 0, 0)]], 1, extra=20))
     assert "decode_tirx" in caught.value.hint
 
@@ -288,7 +288,7 @@ def test_words_come_as_bytes_lists_of_torch_or_signed_integers():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: prepare([0] * 64), "a list is no memory"),
+        (lambda: prepare([0] * 64), "a list is not memory"),
         (lambda: prepare(np.frombuffer(bytes(512), np.uint64)), "read-only"),
         (lambda: prepare(np.zeros((8, 8), np.uint64)), "rank 2"),
         (lambda: prepare(np.zeros(8, np.uint64)), "8 words; expected 16 at least"),
@@ -334,7 +334,7 @@ def changed(words, **places):
         (tirx_buffer([PAIR], 1, extra=4), "track b0/g0 has no finalize"),
         (tirx_buffer([PAIR], 1), "reached the end of the buffer"),
         (tirx_buffer([CLOSED, []], 2), "1 of 2 tracks have no records"),
-        (tirx_buffer([[*CLOSED, Entry(40, 0, 1)]], 1), "stand behind the last one of their track"),
+        (tirx_buffer([[*CLOSED, Entry(40, 0, 1)]], 1), "follow the last one of their track"),
         (
             changed(tirx_buffer([CLOSED], 1), _0=1 << 32 | 1, _2=9 << 12 | 1 << 40),
             "name tracks from 9",

@@ -42,7 +42,7 @@ def made(body: str, grid=1, block=32):
 
 
 def run(body: str, words: int = 4096, *, grid=1, block=32, n=0, on=True, out=None):
-    """What a launch records; checks that nothing is written behind the buffer."""
+    """What a launch records; checks that nothing is written after the buffer."""
     guarded = np.full(words + 64, 0xDEAD, np.uint64)
     prepare(guarded[:words])
     made(body, grid, block)(
@@ -345,7 +345,7 @@ out[tid] = x
 
 
 def between_clocks(body: str) -> list[int]:
-    """How many multiplications stand in front of, between and behind the six clock reads in SASS."""
+    """How many multiplications stand in front of, between and after the six clock reads in SASS."""
     fakes = weft.fake_tensor(weft.u64, (None,)), 0, True, weft.fake_tensor(weft.f32, (None,))
     sass = weft.compile(made(body), *fakes, options="--gpu-arch sm_90a").sass
     counts = [0]
@@ -394,10 +394,10 @@ def test_a_disabled_profiler_leaves_nothing():
     ("line", "code", "text"),
     [
         ("p.start(4096)", "PROFILER_RANGE", "the event is 4096; expected a number from 0 to 4095"),
-        ("p.start('z')", "PROFILER_EVENT", "the event 'z' is none of 'a', 'b'"),
+        ("p.start('z')", "PROFILER_EVENT", "the event 'z' is not one of 'a', 'b'"),
         ("p.start(1.5)", "PROFILER_EVENT", "the event is the constant 1.5"),
         ("p.end('a')", "PROFILER_PAIR", "end(a) stands in a kernel that has no start of it"),
-        ("p.init('x')", "PROFILER_GROUPS", "the group 'x' is none of 'g'"),
+        ("p.init('x')", "PROFILER_GROUPS", "the group 'x' is not one of 'g'"),
         ("p.init(1)", "PROFILER_RANGE", "the group is 1; expected 0 to 0"),
         ("p.mark('a', payload=0.5)", "PROFILER_TYPE", "the payload is the constant 0.5"),
         ("p.mark('a', payload=weft.i64(n))", "PROFILER_TYPE", "the payload is i64"),

@@ -170,7 +170,7 @@ def test_each_decoder_names_the_other_for_the_others_buffer():
                 decode(words)
     for words in (tirx_buffer([[Entry(0, FINALIZE, 0)]], 1), np.zeros(64, np.uint64)):
         with pytest.raises(
-            ArgumentValueError, match=r"no buffer of weft.profiler.Profiler"
+            ArgumentValueError, match=r"not a buffer of weft.profiler.Profiler"
         ) as raised:
             decode_track(words)
         assert "decode_tirx" in str(raised.value)

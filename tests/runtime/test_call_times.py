@@ -63,7 +63,7 @@ def test_the_first_call_tells_load_and_launch_apart(
     capfd.readouterr()
     with pytest.raises(TypeError):
         function(3)
-    assert capfd.readouterr().err == ""  # a refused call is no first call
+    assert capfd.readouterr().err == ""  # a refused call is not a first call
     function(tensor)
     text = capfd.readouterr().err
     assert text.startswith("weft: fill: first call, in milliseconds\n")

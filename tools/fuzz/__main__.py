@@ -59,7 +59,7 @@ def main() -> int:
             def fails(candidate: Program, found: Difference = found) -> bool:
                 try:
                     again = check(candidate, (found.level,))
-                except Exception:  # a smaller text may be no program at all
+                except Exception:  # a smaller text may not be a program at all
                     return False
                 return again is not None and again.kind == found.kind
 

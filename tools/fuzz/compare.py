@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program by weft and by the reference, and says where they differ.
 
-In: a `Program`. Out: nothing, or a `Difference`. weft runs it at two levels of optimization, with one thread and with
+In: a `Program`. Out: None or a `Difference`. weft runs it at two levels of optimization, with one thread and with
 several; `assemble` compiles it for a GPU, as far as the assembler.
 """
 

@@ -129,7 +129,7 @@ def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
             candidate = replace(program, source=source)
             if fails(candidate):
                 program, tree, changed = candidate, ast.parse(source), True
-                position -= 1  # what stood behind it has moved here
+                position -= 1  # what stood after it has moved here
                 break
         else:
             position = 0

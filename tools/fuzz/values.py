@@ -2,7 +2,7 @@
 """The reference's numbers: an element type and a Python number, with the arithmetic of docs/language.md.
 
 In: Python's operators on `Value`s and literals. Out: `Value`s. What the pages leave open raises `UnspecifiedError`, and
-the program is no test.
+the program is not a test.
 """
 
 from __future__ import annotations

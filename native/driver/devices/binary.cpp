@@ -159,7 +159,7 @@ bool check_function_handle(cuda::CUfunction function, DriverError* error) {
   if (address >= kLeastHandle && address <= kMostHandle && address % alignof(void*) == 0) return true;
   char text[32];
   snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(address));
-  return error->value(std::string("the function handle ") + text + " is none that load_binary gave");
+  return error->value(std::string("the function handle ") + text + " is not one that load_binary gave");
 }
 
 bool unload_binary(cuda::CUmodule module, DriverError* error) {

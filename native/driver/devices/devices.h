@@ -58,7 +58,7 @@ cuda::CUcontext primary_context(Device* device, DriverError* error);
 // Retains the primary context where somebody has made it already, so that calls in it are recognized without
 // asking. One that nobody made stays unmade: it would cost half a gigabyte.
 void adopt_primary_context(Device* device);
-// The device of a context, made current for a moment only where it is no primary one; -1 with an error.
+// The device of a context, made current for a moment only where it is not a primary one; -1 with an error.
 int32_t device_of_context(cuda::CUcontext context, DriverError* error);
 // The device of a stream that is a handle (not 0, 1 or 2) and its context; -1 with an error.
 int32_t device_of_stream(cuda::CUstream stream, cuda::CUcontext* context, DriverError* error);

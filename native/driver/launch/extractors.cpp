@@ -33,7 +33,7 @@ struct Row {
 
 const Row& row_of(const ParameterType& type);
 
-// NumPy's bool is no index, but a flag may be one.
+// NumPy's bool is not an index, but a flag may be one.
 bool is_numpy_flag(PyObject* object, const Row& row) {
   if (row.maximum != 1) return false;
   const TypeEntry* entry = find_type(object);
@@ -193,7 +193,8 @@ std::string all_names() {
 }
 
 bool refuse_type(const char* name) {
-  refuse(PyExc_ValueError, "'%s' is no type of a kernel parameter; there are: %s", name, all_names().c_str());
+  refuse(PyExc_ValueError, "'%s' is not a type of a kernel parameter; there are: %s", name,
+         all_names().c_str());
   return false;
 }
 

@@ -20,7 +20,7 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
 // The row of the runtime table: `kernel` is the index in the image's list of kernels.
 int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);
 
-// The same with scratch memory, which is allocated before and given back behind the kernel.
+// The same with scratch memory, allocated before the kernel and freed after it.
 int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
                             void** parameters, const weft_scratch* scratch, int64_t scratch_count);
 

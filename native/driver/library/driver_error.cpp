@@ -157,7 +157,7 @@ int32_t set_ffi_error(const DriverError& error) {
   return -1;
 }
 
-// The words may hold a path, whose bytes need be no UTF-8.
+// The words may hold a path, whose bytes need not be UTF-8.
 static PyObject* message_of(const DriverError& error) {
   return PyUnicode_DecodeUTF8(error.message.data(), static_cast<Py_ssize_t>(error.message.size()),
                               "surrogateescape");

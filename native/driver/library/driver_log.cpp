@@ -70,7 +70,7 @@ std::string take_driver_log(const char* function) {
       continue;
     }
     is_told_apart = true;
-    // The name may have a variant behind it: cuMemAlloc_v2.
+    // The name may carry a version suffix: cuMemAlloc_v2.
     if (line.compare(from + sizeof(kEndOfCall) - 1, strlen(function), function) == 0) own = lines;
     lines.clear();
   }

@@ -22,7 +22,7 @@ bool read_handle(PyObject* object, const char* name, void** handle) {
   *handle = PyLong_AsVoidPtr(integer.get());
   if (*handle != nullptr || !PyErr_Occurred()) return true;
   PyErr_Clear();
-  refuse(PyExc_ValueError, "%s is %S, which is no handle of load_binary", name, integer.get());
+  refuse(PyExc_ValueError, "%s is %S, which is not a handle of load_binary", name, integer.get());
   return false;
 }
 

@@ -40,7 +40,7 @@ bool record(EventObject* self, cuda::CUstream stream, DriverError* error) {
   return guard.leave(error);
 }
 
-// record_event(stream): an Event behind what the stream has been given so far.
+// record_event(stream): an Event after the work queued on the stream so far.
 PyObject* record_event(PyObject*, PyObject* stream) {
   TVMFFIAny value{};
   if (encode_stream(stream, &value) != 0) return nullptr;
@@ -93,7 +93,7 @@ PyMethodDef kMethods[] = {
 
 PyMethodDef kFunctions[] = {
     {"record_event", record_event, METH_O,
-     "record_event(stream: object) -> Event\n--\n\nAn event behind what the stream has been given so far."},
+     "record_event(stream: object) -> Event\n--\n\nAn event after the work queued on the stream so far."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -136,7 +136,7 @@ struct weft_cpu_launch {
   KIND(assertion, "AssertionError")                                                          \
   /* fail(number of items, expected number); tail or NULL */                                 \
   KIND(item_count, "ValueError")                                                             \
-  /* fail_any; `index`: the item of a shape that is no int */                                \
+  /* fail_any; `index`: the item of a shape that is not an int */                            \
   KIND(shape_item, "TypeError")                                                              \
   /* fail_any; `index`: the item of a shape that is an int beyond 64 bits */                 \
   KIND(shape_item_range, "ValueError")                                                       \
@@ -193,7 +193,7 @@ typedef struct weft_failure_site {
   ROW(fail_unless_empty, int32_t,                                                                           \
       (const weft_failure_site* site, const DLTensor* tensor, int64_t received, int64_t wanted),            \
       "i32 (ptr, ptr, i64, i64)")                                                                           \
-  /* A u64 argument that is no small non-negative integer: stores a BigInt's value, or fails. */            \
+  /* A u64 argument that is not a small non-negative integer: stores a BigInt's value, or fails. */         \
   ROW(decode_u64, int32_t,                                                                                  \
       (const weft_failure_site* kind, const weft_failure_site* range, const TVMFFIAny* argument,            \
        uint64_t* value),                                                                                    \
@@ -230,7 +230,7 @@ typedef struct weft_failure_site {
       "i32 (ptr, ptr, ptr, ptr, i64, ptr)")                                                                 \
   /* As launch_cuda, with scratch memory for the grid: its addresses are stored where the parameters point, \
    */                                                                                                       \
-  /* and it is given back behind the kernel, whatever happens. */                                           \
+  /* and it is freed after the kernel, whatever happens. */                                                 \
   ROW(launch_cuda_scratch, int32_t,                                                                         \
       (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
        const weft_scratch* scratch, int64_t scratch_count),                                                 \

@@ -28,7 +28,7 @@ struct TensorFacts {
   uint8_t rank;
   uint8_t device_type;
   uint8_t layout;
-  uint8_t aligned;  // 0 when the address is no multiple of the element size
+  uint8_t aligned;  // 0 when the address is not a multiple of the element size
   uint8_t wide;     // 1 when a dimension needs more than 31 bits
   uint8_t major;    // compute capability of a GPU, 0 where there is none, or no driver to ask
   uint8_t minor;
@@ -129,7 +129,7 @@ const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
   return reinterpret_cast<const DLTensor*>(handle + 1);
 }
 
-// Any tensor argument. Returns 1 when `view` is filled, 0 when the object is no tensor, -1 on an error.
+// Any tensor argument. Returns 1 when `view` is filled, 0 when the object is not a tensor, -1 on an error.
 int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
   if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
   const DLTensor* tensor = tensor_of_object(object, entry.kind);
@@ -365,7 +365,8 @@ PyMethodDef kMethods[] = {
      "differ, 0.0 and -0.0 too, NaN is itself."},
     {"tensor_info", tensor_info, METH_O,
      "tensor_info(value) -> TensorInfo | None\n--\n\n"
-     "Where a tensor's memory is and how it is laid out, strides in elements; None for what is no tensor.\n"
+     "Where a tensor's memory is and how it is laid out, strides in elements; None for what is not a "
+     "tensor.\n"
      "TypeError or ValueError for tensors that no kernel can use."},
     {"describe", describe, METH_O,
      "describe(value) -> tuple[str, object]\n--\n\n"

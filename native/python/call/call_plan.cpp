@@ -91,7 +91,7 @@ int set_defaults(CallPlan* plan, PyObject* defaults) {
     Py_ssize_t index = PySequence_Index(plan->parameters, name);
     if (index < 0) {
       PyErr_Clear();
-      return refuse(PyExc_ValueError, "CallPlan: a default for %R, which is no parameter", name);
+      return refuse(PyExc_ValueError, "CallPlan: a default for %R, which is not a parameter", name);
     }
     plan->defaults[index] = Py_NewRef(value);
   }

@@ -31,7 +31,7 @@ struct Block {
   Py_ssize_t count;
   const Slot* asked;         // whose tensor is asked for the stream, or nullptr
   const TypeEntry* tensors;  // of the first tensor
-  Slot** slots;              // one reference each; these three arrays lie behind the block
+  Slot** slots;              // one reference each; these three arrays lie after the block
   PyObject** arguments;      // borrowed from the slots
   TVMFFIAny* values;
 };

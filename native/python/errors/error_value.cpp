@@ -20,7 +20,7 @@ TVMFFIObject* require_error(PyObject* object) {
   }
   TVMFFIObject* handle = handle_of_object(object);
   if (handle == nullptr || handle->type_index == kTVMFFIError) return handle;
-  PyErr_Format(PyExc_TypeError, "%R is no error", object);
+  PyErr_Format(PyExc_TypeError, "%R is not an error", object);
   return nullptr;
 }
 

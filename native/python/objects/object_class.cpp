@@ -72,7 +72,7 @@ PyTypeObject* class_of_index(int32_t type_index) {
   Reference found(resolve(type_index));
   if (!found) return nullptr;
   if (!PyType_Check(found.get()) || !is_object_type(reinterpret_cast<PyTypeObject*>(found.get()))) {
-    PyErr_Format(PyExc_SystemError, "%R is no class for FFI objects", found.get());
+    PyErr_Format(PyExc_SystemError, "%R is not a class for FFI objects", found.get());
     return nullptr;
   }
   // The dict keeps the class, so a borrowed pointer is good.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy keeps a scalar's value right behind the object's header (arrayscalars.h). Each scalar type is
+// NumPy keeps a scalar's value right after the object's header (arrayscalars.h). Each scalar type is
 // checked with a probe when it is first seen; where it differs, the value is asked for in Python.
 #include "python/readers/numpy_scalar.h"
 

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Decides what a subclass of numpy.generic is; leaves Kind::kUnknown for those that are no real number.
+// Decides what a subclass of numpy.generic is; leaves Kind::kUnknown for those that are not real numbers.
 void resolve_numpy_scalar(TypeEntry* entry);
 
 int encode_numpy_scalar(PyObject* object, const TypeEntry& entry, Scratch& scratch, TVMFFIAny* value);

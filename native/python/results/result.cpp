@@ -148,7 +148,7 @@ PyObject* result_to_python(TVMFFIAny value, const ResultPolicy& policy) {
       PyExc_RuntimeError,
       is_lent ? "a foreign function gave a DLTensor* (type index %d) for a value to keep, and nobody owns "
                 "its memory; it must give a Tensor"
-              : "a foreign function gave a value of type index %d, which is none that can be kept",
+              : "a foreign function gave a value of type index %d, which is not one that can be kept",
       value.type_index);
   return nullptr;
 }

@@ -31,7 +31,7 @@ TVMFFIObject* make_tensor_of_capsule(PyObject* capsule);
 // that an escaped cell keeps and that has not been changed in place. Else nullptr without an exception.
 PyObject* source_of_cell(const TVMFFIObject* object);
 
-// Whether the producer of a cell's memory forbids writing; false for objects that are no cells.
+// Whether the producer of a cell's memory forbids writing; false for objects that are not cells.
 bool is_read_only_cell(const TVMFFIObject* object);
 
 // DLPack's flags for an export of a tensor object. The older form cannot say that memory is read-only, which

@@ -27,7 +27,7 @@ namespace {
 void drop_object(void* object) { ffi().object_dec_ref(object); }
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
-// A text with lone surrogates is one that came from bytes that are no UTF-8; it becomes those bytes again.
+// A text with lone surrogates is one that came from bytes that are not UTF-8; it becomes those bytes again.
 WEFT_COLD int encode_surrogates(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   PyErr_Clear();
   PyObject* bytes = PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape");

@@ -166,7 +166,7 @@ bool resolve_record(TypeEntry* entry) {
   return true;
 }
 
-// What is no tensor and no container but still means an FFI value.
+// What is not a tensor and no container but still means an FFI value.
 void resolve_other(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
   for (PyObject* method :

@@ -72,7 +72,7 @@ struct TypeEntry {
   bool settled = true;        // false: looked at again at the next call
   DLDataType dtype{0, 0, 0};  // of a NumPy scalar
   bool immutable = false;     // arrays that their library never changes, whatever their export says
-  bool in_place = false;      // a NumPy scalar whose value was found behind the object's header
+  bool in_place = false;      // a NumPy scalar whose value was found after the object's header
   uint32_t serial = 0;        // tells types apart in argument keys
   TensorCheck check = nullptr;
   TensorReader read = nullptr;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all argument kinds share; the facts that one function's arguments state together; names of places for messages.
 
-In: nothing. Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
+Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Place:
 
 
 class Leaf(NamedTuple):
-    """A value that is no container, with its path from the parameter: `t[1].x`."""
+    """A value that is not a container, with its path from the parameter: `t[1].x`."""
 
     path: str
     kind: ArgumentKind
@@ -158,7 +158,7 @@ class ArgumentKind(Frozen):
 
     @property
     def text(self) -> str:
-        """The kind as it stands behind `name:` in a printed signature."""
+        """The kind as it stands after `name:` in a printed signature."""
         raise TypeError(f"{type(self).__name__} has no text")
 
     @classmethod
@@ -192,7 +192,7 @@ class ArgumentKind(Frozen):
         return self
 
     def leaves(self, path: str) -> Iterator[Leaf]:
-        """What it is made of in the end, in order: itself if it is no container."""
+        """What it is made of in the end, in order: itself if it is not a container."""
         if not self.parts:
             yield Leaf(path, self)
         for label, part in self.parts:
@@ -226,7 +226,7 @@ class OptionalAnnotation(Frozen):
 
 
 class Annotation(Frozen):
-    """Something users write behind a parameter's colon; `| None` makes it optional."""
+    """Something users write after a parameter's colon; `| None` makes it optional."""
 
     __slots__ = ()
 

@@ -70,7 +70,7 @@ class ContainerKind(ArgumentKind):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What stands behind the container's name in the path of each item: `[0]`, or `.x`."""
+        """What stands after the container's name in the path of each item: `[0]`, or `.x`."""
         if self.names:
             return tuple(f".{name}" for name in self.names)
         return tuple(f"[{index}]" for index in range(len(self.items)))

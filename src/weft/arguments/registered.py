@@ -34,7 +34,7 @@ def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
         adapter: a function of one instance.
 
     Raises:
-        SignatureError: if `type` is no class, or weft already knows how to pass its instances.
+        SignatureError: if `type` is not a class, or weft already knows how to pass its instances.
 
     Example:
         >>> class Image:

@@ -124,7 +124,7 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
     """Checks that an example is a number that `dtype` holds.
 
     Raises:
-        SignatureError: if it is no number of that kind, or out of range.
+        SignatureError: if it is not a number of that kind, or out of range.
     """
     own = numpy_scalar_dtype(value)
     is_float = own.is_float if own else isinstance(value, float)

@@ -2,7 +2,7 @@
 """Signatures: what each argument of a host function is, and the table of kinds.
 
 In: declared parameters and the arguments of a call or of `weft.compile`. Out: an immutable `Signature`, whose
-text stands in every call-time message. Next rooms: frontend traces with it, ffi_wrapper checks it.
+text stands in every call-time message.
 """
 
 from __future__ import annotations

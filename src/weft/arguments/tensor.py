@@ -35,7 +35,7 @@ class TensorKind(ArgumentKind):
             annotation or the fake says it.
         device_index: the only device it may be on, or None.
         example_device: DLDeviceType and ordinal of the example, or None. It helps to choose target and
-            architecture, and is no part of what is compiled for: kinds that differ in it alone are equal.
+            architecture, and is not part of what is compiled for: kinds that differ in it alone are equal.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__

@@ -174,7 +174,7 @@ def fake_tensor(
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None follows the target.
 
     Raises:
-        SignatureError: if one of them cannot be what it is.
+        SignatureError: if one of them is invalid.
 
     Example:
         >>> weft.fake_tensor(weft.f32, ("n", 8), strides=("s", 1), alignment_bytes=16, device="cuda")
@@ -205,7 +205,7 @@ def fake_tensor(
 
 
 def example_spec(value: object) -> TensorSpec | None:
-    """What an example tensor fixes, or None if it is no tensor.
+    """What an example tensor fixes, or None if it is not a tensor.
 
     Raises:
         ValueError: if it has a dtype, a rank or a device that weft has not.
@@ -259,7 +259,7 @@ def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
     """The entries of a shape as users write it; None becomes an independent symbol.
 
     Raises:
-        SignatureError: if it is no tuple, too long, or an entry is no size.
+        SignatureError: if it is not a tuple, too long, or an entry is not a size.
     """
     entries = items_of(dims)
     if entries is None:
@@ -302,7 +302,7 @@ def check_alignment(alignment_bytes: object) -> int:
     """An alignment in bytes as users give it.
 
     Raises:
-        SignatureError: if it is no power of two from 1 to 2**20.
+        SignatureError: if it is not a power of two from 1 to 2**20.
     """
     if type(alignment_bytes) is int and 1 <= alignment_bytes <= 1 << 20:
         if alignment_bytes & (alignment_bytes - 1) == 0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a backend is: a target as data, a list of stages, and `compile`.
 
-In: nothing. Out: the protocol that the compiler uses, and the runner of stages. Another package offers its own
+Out: the protocol that the compiler uses, and the runner of stages. Another package offers its own
 through the entry point `weft.backends`.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that a backend does not have, refused by name before anything is printed.
 
-In: kernels, a backend's table `UNSUPPORTED`. Out: nothing, or an error with the place in the user's source.
+In: kernels, a backend's table `UNSUPPORTED`. Out: None or an error with the place in the user's source.
 """
 
 from __future__ import annotations

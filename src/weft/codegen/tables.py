@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows that every target shares, in one table.
 
-In: the tables of this room. Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
+Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
 backend builds its own from these with `|`.
 """
 

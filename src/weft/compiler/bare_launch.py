@@ -108,7 +108,7 @@ def _place(error: WeftError, host: BareHost) -> None:
 
 
 def _call_in(frame: FrameType) -> SourceLocation:
-    """The call that a frame is in; without columns (``python -X no_debug_ranges``) the begin of its line."""
+    """The call that a frame is in; without columns (``python -X no_debug_ranges``) the start of its line."""
     code = frame.f_code
     file, first = code.co_filename, frame.f_lineno
     line, end_line, column, end_column = list(code.co_positions())[frame.f_lasti // 2]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Room for programs that are nested deeply: an `elif` chain of a thousand branches, as generated code has them.
 
-In: nothing. Out: a context in which Python recurses further than by default, as far as the thread's stack goes. The
+Out: a context in which Python recurses further than by default, as far as the thread's stack goes. The
 limit is the interpreter's own, so it is set once for all functions that are being compiled, and given back after the
 last.
 """

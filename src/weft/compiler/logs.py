@@ -27,7 +27,7 @@ def show_logs() -> None:
     """Makes the logger follow WEFT_LOG; without the variable, the logger is left as the program set it.
 
     Raises:
-        ValueError: if the variable holds a word that is no level.
+        ValueError: if the variable holds a word that is not a level.
     """
     level = config.log
     if level is not None:

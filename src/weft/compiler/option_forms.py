@@ -112,7 +112,7 @@ def make_options(
         typed: what stood in the brackets of ``weft.compile[...]``.
         defaults: what ``@weft.jit(options=)`` gave.
     Raises:
-        OptionError: if `text` is no string, or anything in it is wrong.
+        OptionError: if `text` is not a string, or anything in it is wrong.
     """
     options = CompileOptions()
     options.apply(defaults, are_defaults=True)
@@ -124,7 +124,7 @@ def make_options(
 def options_from(given: object) -> list[CompileOption]:
     """Options from whatever a user passes as ``options=``: strings and options, one or a list or tuple of them.
 
-    None is no option.
+    None is not an option.
 
     Raises:
         OptionError: if it is something else, or anything in it is wrong.

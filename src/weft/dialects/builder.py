@@ -140,9 +140,9 @@ class Builder:
         return self._shared.get(key)
 
     def roll_back(self, last: Operation | None) -> None:
-        """Erases what was emitted into the current block behind `last`, or all of it for None.
+        """Erases what was emitted into the current block after `last`, or all of it for None.
 
-        Shared operations stay, also those that were asked for behind `last`: they stand before everything
+        Shared operations stay, also those that were asked for after `last`: they stand before everything
         else in the entry block, and later code may ask for them again.
         """
         while (operation := self.block.last_op) is not None:
@@ -152,7 +152,7 @@ class Builder:
             operation.drop_all_references()
 
     def hidden_argument(self, name: str, argument_type: Attribute | None) -> SSAValue:
-        """An argument behind all others that the function's source does not show; one per name."""
+        """An argument after all others that the function's source does not show; one per name."""
         found = self.hidden_arguments.get(name)
         if found is None:
             assert argument_type is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The explicit list of dialects that weft's IR uses.
 
-In: nothing. Out: an xDSL context that parses every module weft prints.
+Out: an xDSL context that parses every module weft prints.
 """
 
 from __future__ import annotations

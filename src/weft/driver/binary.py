@@ -114,7 +114,7 @@ def occupancy_blocks(function: int, threads: int, shared: int = 0) -> int:
     Raises:
         weft.CudaError: the driver refuses the numbers.
         ValueError: the handle is stale, or a number is negative.
-        TypeError: an argument is no int.
+        TypeError: an argument is not an int.
     """
     sizes = as_int(threads, "threads", 0, _MOST_THREADS), as_int(shared, "shared", 0)
     open_driver()
@@ -138,7 +138,7 @@ def occupancy_clusters(
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
         ValueError: the handle is stale, or a size is not positive.
-        TypeError: an argument is no int, or not one to three of them.
+        TypeError: an argument is not an int, or not one to three of them.
     """
     return _clusters(function, block, cluster, shared, largest=False)
 
@@ -149,7 +149,7 @@ def largest_cluster(function: int, block: tuple[int, int, int], shared: int = 0)
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
         ValueError: the handle is stale, or a size is not positive.
-        TypeError: an argument is no int, or not one to three of them.
+        TypeError: an argument is not an int, or not one to three of them.
     """
     return _clusters(function, block, (1, 1, 1), shared, largest=True)
 

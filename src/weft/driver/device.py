@@ -219,7 +219,7 @@ def set_printf_buffer(size: int, device: object = None) -> None:
     Raises:
         weft.CudaError: a kernel that prints has run already, or there is no usable driver.
         ValueError: `size` is not positive.
-        TypeError: `size` is no int.
+        TypeError: `size` is not an int.
     """
     size_bytes = as_int(size, "size")
     if size_bytes <= 0:

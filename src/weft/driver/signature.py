@@ -51,8 +51,8 @@ def parse_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> P
             a tuple argument.
 
     Raises:
-        ValueError: a name is none of these; the message lists them.
-        TypeError: it is no sequence or mapping, or one of its names is no string.
+        ValueError: a name is not one of these; the message lists them.
+        TypeError: it is not a sequence or mapping, or one of its names is not a string.
 
     Example:
         >>> parse_signature(("*fp32", "constexpr", ("i32", "constexpr"))).annotations

@@ -17,7 +17,7 @@ def stream_handle(stream: object) -> int:
     (``cuda_stream``), CuPy's (``ptr``). JAX has no stream objects; its arrays order themselves through DLPack.
 
     Raises:
-        TypeError: it is no stream.
+        TypeError: it is not a stream.
 
     Example:
         >>> stream_handle(None), stream_handle(2)

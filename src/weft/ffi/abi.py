@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TVM-FFI ABI as numbers: type indices, where the fields of its structures are, the C functions used.
 
-In: nothing. Out: plain tables, which a test compares with the header that apache-tvm-ffi ships. The extension includes
+Out: plain tables, which a test compares with the header that apache-tvm-ffi ships. The extension includes
 that header itself; these are for Python code that reads memory of the ABI.
 """
 

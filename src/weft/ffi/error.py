@@ -68,7 +68,7 @@ def to_error(exception: BaseException) -> Error:
     """An FFI error that carries an exception, its traceback and its causes.
 
     Raises:
-        TypeError: if it is no exception.
+        TypeError: if it is not an exception.
 
     Example:
         >>> error = to_error(KeyError("no such name"))

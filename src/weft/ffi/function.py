@@ -60,7 +60,7 @@ def wrap_function(
 
     Raises:
         TypeError: if `callable` is not callable or `tensor_type` no class of arrays.
-        ValueError: if `objects` is none of the three words.
+        ValueError: if `objects` is not one of the three words.
 
     Example:
         >>> add = wrap_function(lambda a, b: a + b)
@@ -82,7 +82,7 @@ def function_at(
 
     Raises:
         ValueError: if the address is null.
-        TypeError: if it is no int.
+        TypeError: if it is not an int.
 
     Example:
         >>> double = wrap_function(lambda x: 2 * x)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Knows where libtvm_ffi is, without importing the `tvm_ffi` package.
 
-In: nothing. Out: the library's path, and the library opened inside `weft._native`.
-Next room: `weft._native`, which asks for the library when a function is first made.
+Out: the library's path, and the library opened inside `weft._native`.
 """
 
 import atexit

@@ -80,7 +80,7 @@ class Object(_native.Object):
         """Whether the object's type is that type or derives from it.
 
         Raises:
-            TypeError: if `type_key` is no text.
+            TypeError: if `type_key` is not a string.
             ValueError: if the object has been moved from.
         """
         if not isinstance(type_key, str):

@@ -27,7 +27,7 @@ class Shape(tuple[int, ...]):
     """Dims of a tensor. It equals the tuple of the same dims.
 
     Raises:
-        TypeError: if a dim is no integer.
+        TypeError: if a dim is not an integer.
         OverflowError: if a dim has more than 64 bits.
 
     Example:

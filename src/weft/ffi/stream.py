@@ -42,7 +42,7 @@ def use_stream(stream: object, device: object = "cuda:0") -> Generator[None]:
         device: a device or its name.
 
     Raises:
-        TypeError: if it is no stream.
+        TypeError: if it is not a stream.
 
     Example:
         >>> with use_stream(0x1000, "cuda:1"):

@@ -48,7 +48,7 @@ class Tensor(_native.Tensor, Object):
         """An array of another library over the same memory: ``tensor.to(numpy.ndarray)``.
 
         Raises:
-            TypeError: if the class is none of an array library.
+            TypeError: if the class is not one of an array library.
         """
         return to_array(self, array_type)
 
@@ -84,7 +84,7 @@ def from_dlpack(value: object, *, writable: bool = False) -> Tensor:
 
     Raises:
         BufferError: if `writable` and the memory itself is read-only.
-        TypeError: if it is no tensor, or one that has no memory of its own.
+        TypeError: if it is not a tensor, or one that has no memory of its own.
         ValueError: if its memory is not what it seems: a conjugate view, swapped bytes.
 
     Example:
@@ -123,7 +123,7 @@ def to_array(value: object, array_type: type) -> Any:
         array_type: ``numpy.ndarray``, ``torch.Tensor``, ``cupy.ndarray``, ``jax.Array``, `Tensor`, ...
 
     Raises:
-        TypeError: if it is no class of arrays, or the library cannot hold the tensor.
+        TypeError: if it is not a class of arrays, or the library cannot hold the tensor.
 
     Example:
         >>> import numpy as np, weft.ffi

@@ -2,5 +2,5 @@
 """The wrapper with the TVM-FFI ABI: how a compiled host function is reached from any language.
 
 In: a module with a host function, its signature. Out: the same module with `ffi.func @__tvm_ffi_<name>`, which
-checks every argument before it calls. Next room: codegen, which expands the checks.
+checks every argument before it calls.
 """

@@ -37,7 +37,7 @@ class Argument(NamedTuple):
 
 
 class WrapperBody:
-    """What the files of this room add to.
+    """The body of a wrapper under construction: its builder, blocks and decoded arguments.
 
     Args:
         decoders: how each kind is decoded.

@@ -2,5 +2,4 @@
 """The front end: a Python function and a signature in, a module of kernels and a host function out.
 
 Read source, then trace: an AST visitor with two kinds of values, compile-time Python objects and staged ones.
-Next rooms: passes, ffi_wrapper, backends.
 """

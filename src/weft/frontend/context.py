@@ -222,7 +222,7 @@ class Frame:
         name: of the function, for messages.
         caller: where the call stands that is being inlined, or None.
         returns_value: whether the value of `return` is wanted; a kernel has none.
-        exit_names: variables that may be read behind a break or continue of the innermost loop.
+        exit_names: variables that may be read after a break or continue of the innermost loop.
         loop: the innermost loop that is being traced, or None.
     """
 

@@ -2,7 +2,7 @@
 """The front end's entry: one module with the host function and the kernels that it launches.
 
 In: a source, a signature, a target's name. Out: `TracedModule`. What is not a `WeftError` here is a defect of
-weft and becomes an `InternalCompilerError` that says so. Next rooms: ffi_wrapper, backends.
+weft and becomes an `InternalCompilerError` that says so.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def resolve(name: str) -> object:
     if family is None:
         raise NameResolutionError(
             "UNKNOWN_NAME",
-            f"weft.{name} is no operation",
+            f"weft has no operation {name}",
             hint=hint_for(name) or "docs/reference/language.md lists the names that there are",
         )
     from importlib import import_module

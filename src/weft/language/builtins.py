@@ -117,7 +117,7 @@ def pow_(builder: Builder, base: Any, exponent: Any, mod: Any = None) -> Any:
 
 @operation(name="round", on_host=True)
 def round_(builder: Builder, x: Any, digits: Any = None) -> Any:
-    """The nearest integer, halves to the even one: i32, or i64 of an f64; an integer is what it is.
+    """The nearest integer, halves to even: i32, or i64 for an f64. Integers are returned unchanged.
 
     Out of range it saturates, and NaN gives 0, as ``weft.i32(x)`` does. `weft.math.round` gives a float.
 
@@ -141,7 +141,7 @@ def round_(builder: Builder, x: Any, digits: Any = None) -> Any:
 
 @operation(name="int", on_host=True)
 def int_(builder: Builder, x: Any = 0) -> Any:
-    """A number toward zero, as i32; as i64 of an f64, i64 or u32, and of a u64 what it is.
+    """The integer part of a number: i32, i64 for an f64, i64 or u32, and u64 for a u64.
 
     So every integer keeps its value. A float out of range saturates, and NaN gives 0. Write ``weft.i64(x)`` for a
     type of your choice.
@@ -166,7 +166,7 @@ def _whole_dtype(number: Scalar) -> DType:
 
 @operation(name="float", on_host=True)
 def float_(builder: Builder, x: Any = 0.0) -> Any:
-    """A float is what it is; an integer becomes f32, one of 64 bits f64, as in a division.
+    """A number as a float: floats are returned unchanged, integers become f32, 64-bit ones f64, as in a division.
 
     Example:
         ``mean = float(total) / n``
@@ -224,7 +224,7 @@ def range_(builder: Builder, *arguments: Any) -> range | StagedRange:
     Its variable is i32 where that holds the types of all arguments, else i64; with a u64 among them it is u64.
 
     Raises:
-        TypeMismatchError: for what is no integer, and for a signed one with u64.
+        TypeMismatchError: for a non-integer, and for a signed integer with u64.
         ValueRangeError: for a constant step of 0, and for a negative end with u64.
 
     Example:

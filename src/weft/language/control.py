@@ -58,13 +58,13 @@ def make_range(builder: Builder, *arguments: object) -> range | StagedRange:
     types of all three, else i64; u32 makes it i64, and u64 makes it u64.
 
     Raises:
-        TypeMismatchError: for a wrong number of arguments, one that is no integer, or a signed one with u64.
+        TypeMismatchError: for a wrong number of arguments, a non-integer, or a signed integer with u64.
         ValueRangeError: for a constant step of 0, and for a negative constant end with u64.
     """
     if not 1 <= len(arguments) <= 3:
         raise TypeMismatchError(
             "CALL_ARGUMENTS",
-            f"range takes 1 to 3 integers, got {len(arguments)} arguments",
+            f"range takes 1 to 3 integers, received {len(arguments)} arguments",
             hint="range(stop), range(start, stop) or range(start, stop, step)",
         )
     parts = [_range_part(builder, argument) for argument in arguments]
@@ -84,7 +84,7 @@ def _range_part(builder: Builder, argument: object) -> Scalar | int:
     if not integral or isinstance(part, float):
         raise TypeMismatchError(
             "RANGE_TYPE",
-            f"range: expected an integer, got {describe(part)}",
+            f"range: expected an integer, received {describe(part)}",
             hint="convert it, such as weft.i32(x)",
         )
     return part
@@ -139,7 +139,7 @@ def static_range(builder: Builder, *arguments: object) -> range:
     if isinstance(found, StagedRange):
         raise TypeMismatchError(
             "STATIC_RANGE",
-            f"static_range takes integers known at compile time, got static_{found!r}",
+            f"static_range takes integers known at compile time, received static_{found!r}",
             hint="use range, or make the bound a weft.Constexpr[int] parameter",
         )
     return found
@@ -165,7 +165,7 @@ def static_assert(builder: Builder, condition: object, message: object = "") -> 
     if is_staged(condition):
         raise TypeMismatchError(
             "STATIC_ASSERT_DYNAMIC",
-            f"static_assert takes a condition known at compile time, got {describe(condition)}",
+            f"static_assert takes a condition known at compile time, received {describe(condition)}",
             hint="use assert for what is known at run time only",
         )
     if not condition:
@@ -217,7 +217,7 @@ def ceil_div(builder: Builder, dividend: object, divisor: object) -> Scalar | in
 def _no_integer(value: object) -> TypeMismatchError:
     return TypeMismatchError(
         "TYPE_INTEGER",
-        f"ceil_div takes integers, got {describe(value)}",
+        f"ceil_div takes integers, received {describe(value)}",
         hint="for floats write weft.math.ceil(a / b)",
     )
 
@@ -226,7 +226,7 @@ def choose(builder: Builder, condition: object, if_true: object, if_false: objec
     """Either value in their common type, without a branch; two bools stay a ``bool_``.
 
     Raises:
-        TypeMismatchError: for what is no number, and for types that do not go together.
+        TypeMismatchError: if an argument is not a number, or the types have no common type.
     """
     first = expect_scalar(builder, if_true, "select: the second argument")
     second = expect_scalar(builder, if_false, "select: the third argument")
@@ -270,7 +270,7 @@ def select(builder: Builder, condition: object, if_true: object, if_false: objec
         if_false: a number; their common type is the result's.
 
     Raises:
-        TypeMismatchError: for what is no number, and for types that do not go together.
+        TypeMismatchError: if an argument is not a number, or the types have no common type.
 
     Example:
         ``b[i] = weft.select(a[i] > 0, a[i], 0)``
@@ -289,7 +289,7 @@ def where(builder: Builder, condition: object, if_true: object, if_false: object
         if_false: a number; their common type is the result's.
 
     Raises:
-        TypeMismatchError: for what is no number, and for types that do not go together.
+        TypeMismatchError: if an argument is not a number, or the types have no common type.
 
     Example:
         ``b[i] = weft.where(a[i] > 0, a[i], 0)``

@@ -63,7 +63,7 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
     if not isinstance(text, str):
         raise TypeMismatchError(
             "PRINTF_FORMAT",
-            f"printf: the first argument is a string known at compile time, got {describe(text)}",
+            f"printf: the first argument must be a string known at compile time, received {describe(text)}",
             hint='write printf("%d\\n", x)',
         )
     if "\0" in text:
@@ -102,7 +102,7 @@ def _formatted(
     if used != len(arguments):
         raise TypeMismatchError(
             "PRINTF_ARGUMENTS",
-            f"printf: the format {text!r} has {used} conversions, got {len(arguments)} arguments",
+            f"printf: the format {text!r} has {used} conversions, received {len(arguments)} arguments",
             hint="a percent sign itself is written %%" if used > len(arguments) else "",
         )
     return pieces, values

@@ -51,7 +51,7 @@ def inline_ptx(
         A scalar of that type, a tuple of scalars, or None.
 
     Raises:
-        TypeMismatchError: for a text that is no string, an operand or a result of 8 bits or ``bool_``, or
+        TypeMismatchError: for a text that is not a string, an operand or a result of 8 bits or ``bool_``, or
             anything else that no register holds.
         ValueRangeError: for a place that is not there, a result that the text does not mention, or a NUL in it.
         UnavailableError: on the CPU.
@@ -62,7 +62,7 @@ def inline_ptx(
     if not isinstance(text, str):
         raise TypeMismatchError(
             "PTX_TEXT",
-            f"inline_ptx: the text is a string known at compile time, got {describe(text)}",
+            f"inline_ptx: the text must be a string known at compile time, received {describe(text)}",
         )
     if "\0" in text:
         raise ValueRangeError("PTX_TEXT", "inline_ptx: the text holds a NUL character")
@@ -85,7 +85,7 @@ def _result_types(result: object) -> list[DType]:
         if not isinstance(part, DType):
             raise TypeMismatchError(
                 "PTX_RESULT",
-                f"inline_ptx: result is an element type or a tuple of them, got {describe(part)}",
+                f"inline_ptx: result must be an element type or a tuple of them, received {describe(part)}",
                 hint='write inline_ptx("...", x, result=weft.u32)',
             )
         found.append(_in_register(part, "result"))
@@ -116,7 +116,8 @@ def _input(builder: Builder, number: int, value: object) -> SSAValue:
         found = operand(builder, value)
     except TypeMismatchError:
         raise TypeMismatchError(
-            "PTX_TYPE", f"inline_ptx: {what} is a number or a tensor, got {describe(value)}"
+            "PTX_TYPE",
+            f"inline_ptx: {what} must be a number or a tensor, received {describe(value)}",
         ) from None
     if not isinstance(found, Scalar):
         found = constant(builder, found, default_dtype(found))
@@ -143,5 +144,5 @@ def _check_places(text: str, results: int, operands: int) -> None:
         raise ValueRangeError(
             "PTX_PLACE",
             f"inline_ptx: the text does not mention ${missing[0]}, which is a result",
-            hint="results come first, from $0 on, and operands behind them",
+            hint="results come first, from $0 on, and operands after them",
         )

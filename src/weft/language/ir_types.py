@@ -102,7 +102,7 @@ def ir_tensor_type(
 
 
 def ir_type_of(kind: ArgumentKind) -> Attribute | None:
-    """The IR type of an argument of that kind; None for one that is no argument at run time.
+    """The IR type of an argument of that kind; None for one that is not passed at run time.
 
     A tensor's constant strides are the wrapper's to check; code for it computes with its layout class.
 

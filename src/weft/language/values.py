@@ -162,7 +162,7 @@ class StagedNamespace:
         """The attribute's value, emitted where it needs operations.
 
         Raises:
-            NameResolutionError: if there is none of that name.
+            NameResolutionError: if there is not one of that name.
         """
         raise AttributeError(name)
 
@@ -177,7 +177,7 @@ class StagedContext:
         raise TypeError(f"{type(self).__name__} cannot be entered")
 
     def leave(self, builder: Builder) -> None:
-        """Emits what comes behind the body, whichever way control leaves it."""
+        """Emits what comes after the body, whichever way control leaves it."""
         raise TypeError(f"{type(self).__name__} cannot be left")
 
 

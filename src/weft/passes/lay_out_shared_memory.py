@@ -2,7 +2,7 @@
 """Where the shared arrays of each kernel lie in the block's one buffer.
 
 In: a module whose kernels hold `simt.shared`. Out: each with its `offset`; each kernel with the bytes of all its
-arrays as `shared_memory_bytes`, which launches add to what they ask for. Next room: ffi_wrapper.
+arrays as `shared_memory_bytes`, which launches add to what they ask for.
 """
 
 from __future__ import annotations

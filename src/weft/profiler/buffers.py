@@ -99,7 +99,7 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
 
     Raises:
         ArgumentValueError: if it has no room for the prologue, or more than 2³¹ − 1 words.
-        TypeError: if `words` is no int, or `device` names none.
+        TypeError: if `words` is not an int, or `device` names none.
         weft.CudaError: if the device has no such memory left, or there is no usable driver.
 
     Example:
@@ -124,7 +124,7 @@ def check_words(words: object) -> None:
 
     Raises:
         ArgumentValueError: if it is out of range.
-        TypeError: if it is no int.
+        TypeError: if it is not an int.
     """
     if isinstance(words, bool) or not isinstance(words, int):
         raise TypeError(f"words is {brief(words)}, expected an int")
@@ -178,7 +178,7 @@ def _shared_array(words: Any) -> NDArray[Any]:
     array = np.asarray(words)
     if array.base is None and array is not words:
         raise ArgumentValueError(
-            "PROFILER_BUFFER", f"a {type(words).__name__} is no memory that a kernel can write"
+            "PROFILER_BUFFER", f"a {type(words).__name__} is not memory that a kernel can write"
         )
     if not array.flags.writeable:
         raise ArgumentValueError("PROFILER_BUFFER", "the buffer is read-only")

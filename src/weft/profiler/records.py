@@ -55,7 +55,7 @@ def list_of_names(given: object) -> list[str]:
 
     Raises:
         TypeError: for anything else.
-        ArgumentValueError: for a number that is no event's.
+        ArgumentValueError: for a number of no event.
     """
     names: Any = given
     if isinstance(given, type) and issubclass(given, Enum):
@@ -211,14 +211,14 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
             or bytes.
 
     Raises:
-        SignatureError: for what is no array.
-        ArgumentValueError: for an array of other elements, or bytes that are no whole words.
+        SignatureError: if it is not an array.
+        ArgumentValueError: for an array of other elements, or bytes that are not whole words.
     """
     if isinstance(buffer, bytes | bytearray):
         data = bytes(buffer)
         if len(data) % 8:
             raise ArgumentValueError(
-                "PROFILER_BUFFER", f"{len(data)} bytes are no whole number of 8-byte words"
+                "PROFILER_BUFFER", f"{len(data)} bytes are not a whole number of 8-byte words"
             )
         return np.frombuffer(data, np.uint64)
     try:
@@ -227,7 +227,7 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
         if is_of_a_handler(error):
             raise
         raise SignatureError(
-            "PROFILER_BUFFER", f"a {type(buffer).__name__} is no buffer of a profiler: {error}"
+            "PROFILER_BUFFER", f"a {type(buffer).__name__} is not a buffer of a profiler: {error}"
         ) from error
     if array.dtype.kind not in "iu" or array.dtype.itemsize != 8:
         raise ArgumentValueError(

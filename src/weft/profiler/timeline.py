@@ -322,7 +322,7 @@ def _event_count(recording: Recording) -> int:
 
 
 def _crossed_tracks(spans: NDArray[Any]) -> NDArray[Any]:
-    """Tracks in which some span begins inside another and ends behind it."""
+    """Tracks in which some span begins inside another and ends after it."""
     if not len(spans):
         return np.zeros(0, np.uint32)
     order = np.lexsort((spans["first"], spans["track"]))

@@ -46,7 +46,7 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
 
     Raises:
         ArgumentValueError: if `num_groups` is below 1, or `tag` has no 32 bits.
-        TypeError: if `tag` is no integer.
+        TypeError: if `tag` is not an integer.
 
     Example:
         >>> weft.profiler.decode_tag(5 << 12 | 7 << 2 | 1, num_groups=2)
@@ -75,7 +75,7 @@ def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
         event_names: a list by number, a dict from numbers to names, or their `enum.Enum`.
 
     Raises:
-        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+        SignatureError, ArgumentValueError: if it is not a buffer of this profiler.
         TypeError: for names of another kind.
 
     Example:
@@ -141,7 +141,7 @@ def _without_leftovers(
     track: NDArray[np.int64],
     problems: list[str],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Drops what stands behind the first finalize of a track."""
+    """Drops what stands after the first finalize of a track."""
     final = (words[slots] & 3) == wire.FINALIZE
     before = np.cumsum(final) - final
     starts = segments(track)
@@ -149,7 +149,7 @@ def _without_leftovers(
     behind = before - np.repeat(before[starts], lengths) > 0
     if behind.any():
         problems.append(
-            f"{int(behind.sum())} records stand behind the last one of their track: the buffer was not zeroed "
+            f"{int(behind.sum())} records follow the last one of their track: the buffer was not zeroed "
             "before the launch"
         )
     return slots[~behind], track[~behind]
@@ -254,7 +254,7 @@ def export_to_perfetto_trace(
         event_type_names: as of `decode_tirx`.
 
     Raises:
-        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+        SignatureError, ArgumentValueError: if it is not a buffer of this profiler.
         TypeError: for names of another kind.
 
     Example:

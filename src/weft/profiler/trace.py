@@ -75,7 +75,7 @@ class Trace:
         return f"<weft.profiler.Trace: {len(self.launches)} launches, {records} records>"
 
     def add(self, launch: Launch) -> None:
-        """Adds a launch behind the others."""
+        """Adds a launch after the others."""
         self.launches.append(launch)
 
     @contextmanager

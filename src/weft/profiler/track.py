@@ -46,7 +46,7 @@ class Prologue:
         needed: words that the launch needs.
         refusal: why nothing was recorded, or 0.
         launches: that used the buffer since it was prepared.
-        has_strangers: whether a thread came to init() with a group that there is none of.
+        has_strangers: whether a thread came to init() with a group that there is not one of.
         description: names of the kernel, its events and groups.
     """
 
@@ -54,7 +54,7 @@ class Prologue:
         if len(words) < wire.PROLOGUE_WORDS or int(words[0]) != wire.TRACK_MAGIC:
             raise ArgumentValueError(
                 "PROFILER_BUFFER",
-                "this is no buffer of weft.profiler.Profiler: its first word is "
+                "this is not a buffer of weft.profiler.Profiler: its first word is "
                 + (f"0x{int(words[0]):016x}" if len(words) else "missing"),
                 hint="make it with weft.profiler.buffer(); decode_tirx reads those of CudaProfiler",
             )
@@ -122,7 +122,7 @@ def decode_track(buffer: object) -> Recording:
         buffer: 8-byte integers; see `as_words`.
 
     Raises:
-        SignatureError, ArgumentValueError: for what is no buffer of this profiler.
+        SignatureError, ArgumentValueError: if it is not a buffer of this profiler.
 
     Example:
         >>> weft.profiler.decode_track(weft.profiler.buffer(words=64)).problems

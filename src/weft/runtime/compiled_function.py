@@ -60,7 +60,7 @@ class Engine:
 
         Raises:
             KeyError: if the image exports no such symbol; the message lists what it does.
-            TypeError: if it is no string.
+            TypeError: if it is not a string.
         """
         if not isinstance(symbol, str):
             raise TypeError(f"lookup() takes the name of a symbol, received {brief(symbol)}")

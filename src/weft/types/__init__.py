@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of data: element types, dimensions, address spaces, layouts.
 
-In: nothing. Out: plain immutable objects that every room may use. Next room: ffi.
+Out: plain immutable objects that every room may use.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a kernel's data lives: global, shared or local memory.
 
-In: nothing. Out: the names that tensor types and pointers use.
+Out: the names that tensor types and pointers use.
 """
 
 from __future__ import annotations

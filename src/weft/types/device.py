@@ -49,7 +49,7 @@ def parse_device(text: str) -> tuple[str, int | None]:
     """The device type's name and the index, None where the text has none.
 
     Raises:
-        ValueError: if the text is none of ``"cpu"``, ``"cuda"``, ``"cuda:<index>"``.
+        ValueError: if the text is not one of ``"cpu"``, ``"cuda"``, ``"cuda:<index>"``.
 
     Example:
         >>> parse_device("cuda:1"), parse_device("cpu")

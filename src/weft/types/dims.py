@@ -88,7 +88,7 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if the name is no identifier, divisibility is below 1, or width neither 32 nor 64.
+        ValueError: if the name is not an identifier, divisibility is below 1, or width neither 32 nor 64.
 
     Example:
         >>> weft.sym("n", divisibility=16).text
@@ -97,7 +97,7 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"sym: name is a str or None, received {brief(name)}")
     if name is not None and not name.isidentifier():
-        raise ValueError(f"sym: {brief(name)} is no name; expected an identifier such as 'n'")
+        raise ValueError(f"sym: {brief(name)} is not a name; expected an identifier such as 'n'")
     for what, value in (("divisibility", divisibility), ("width", width)):
         if type(value) is not int:
             raise TypeError(f"sym: {what} is an int, received {brief(value)}")

@@ -81,7 +81,7 @@ WORD_REFUSAL: Final = 11
 WORD_LAUNCHES: Final = 12
 """How many launches have used the buffer since the host prepared it; only the first records."""
 WORD_OUTSIDE: Final = 13
-"""The epoch, once a thread has come to init() with a group that there is none of."""
+"""The epoch, once a thread has come to init() with a group that there is not one of."""
 
 FLAG_WIDE: Final = 1  # records of two words
 FLAG_RING: Final = 2  # the last records are kept, and not the first

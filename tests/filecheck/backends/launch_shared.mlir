@@ -1,5 +1,5 @@
 // RUN: llvm-host
-// A launch asks for the kernel's own shared arrays by itself, and for what the user asks for behind them; what is
+// A launch asks for the kernel's own shared arrays by itself, and for what the user asks for after them; what is
 // negative stays so, for the launch to refuse it.
 
 // LLVM-HOST:      i32 @weft.host.host(ptr %frame, i64

@@ -1,7 +1,7 @@
 // RUN: llvm-cuda
 // RUN: ptx
 // RUN: sass
-// A thread that has returned leaves at once. Were it to wait where the lanes of its warp meet behind the loop, the
+// A thread that has returned leaves at once. Were it to wait where the lanes of its warp meet after the loop, the
 // others would wait for it at the barrier in the loop, for ever.
 
 // LLVM-CUDA:      {{^}}then.[[THEN:[0-9]+]]:

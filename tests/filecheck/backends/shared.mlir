@@ -1,7 +1,7 @@
 // RUN: llvm-cuda
 // RUN: ptx
 // RUN: sass
-// All shared arrays are parts of one dynamic buffer; what a launch asks for begins behind them.
+// All shared arrays are parts of one dynamic buffer; what a launch asks for begins after them.
 
 // LLVM-CUDA:      getelementptr i8, ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @weft$shared, i64 48), i64 %
 // LLVM-CUDA:      call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent

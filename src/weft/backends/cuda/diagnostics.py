@@ -35,7 +35,7 @@ _CODE: Final = re.compile(r"\((C\d{4})\)")
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
-# Lines that tell sizes and times and are no warning.
+# Lines that tell sizes and times and are not warnings.
 _ORDINARY: Final = re.compile(
     r"bytes gmem|Compiling entry function|Function properties|bytes stack frame|Used \d+ registers|"
     r"used \d+ registers|Compile time|^\s*$"

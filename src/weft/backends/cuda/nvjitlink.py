@@ -82,7 +82,7 @@ class NvJitLink:
         path: of the shared library; its name ends in its major version, which its symbols carry too.
 
     Raises:
-        ToolchainError: if it cannot be loaded or is no nvJitLink.
+        ToolchainError: if it cannot be loaded or is not nvJitLink.
     """
 
     __slots__ = ("_calls", "_library", "_major", "path")

@@ -17,7 +17,7 @@ class OwnedModule(ModuleRef):
     """A module that keeps its context alive, and goes with it.
 
     Raises:
-        RuntimeError: with LLVM's words, if the text is no module.
+        RuntimeError: with LLVM's words, if the text is not a module.
     """
 
     _owned = True  # llvmlite's word for: another object disposes of it
@@ -47,7 +47,7 @@ def parse_module(text: str, beside: ModuleRef | None = None) -> ModuleRef:
         text: the module.
         beside: a module of this function whose context it shares, so that they can be linked.
     Raises:
-        RuntimeError: with LLVM's words, if it is no module.
+        RuntimeError: with LLVM's words, if it is not a module.
     """
     # llvmlite says a module's context in no other way.
     context = llvm.create_context() if beside is None else beside._context  # pyright: ignore[reportPrivateUsage]

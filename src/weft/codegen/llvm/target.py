@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What printing needs to know about a machine, as plain data.
 
-In: nothing. Out: `Target`, filled in once per backend.
+Out: `Target`, filled in once per backend.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Target:
             are done in float, with conversions in integer code where the machine has none.
         half_conversions: the machine converts between half and float itself, without a library call.
         address_spaces: LLVM's number of the spaces `global`, `shared` and `local`.
-        compute_capability: of a GPU, such as 90 for sm_90a; 0 for a machine that is none.
+        compute_capability: of a GPU, such as 90 for sm_90a; 0 for any other machine.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
     """
 

@@ -189,7 +189,7 @@ class _Trips:
         return self.printer.values[self.body.args[0]]
 
     def enter(self, header: _LoopHeader) -> str:
-        """Goes on where the counter is below the limit; returns the label of what is behind the loop."""
+        """Goes on where the counter is below the limit; returns the label after the loop."""
         printer = self.printer
         body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
         counter = self.counter(header)
@@ -270,10 +270,10 @@ def print_for_in_strips(
     printer.place(location)
     following = header.following(trips.next_values())
     reached = following[-1] if trips.counted else following[0]
-    behind_label = printer.new_label("behind")
+    after_label = printer.new_label("after")
     more = printer.let(f"icmp {trips.predicate} {text} {reached}, {limit}")
-    header.jump(following, more, behind_label)
-    printer.start(behind_label)
+    header.jump(following, more, after_label)
+    printer.start(after_label)
     after_strip(printer, text, count)
     last_label, next_label = printer.label, printer.new_label("next")
     printer.branch_if(is_last, end_label, next_label)

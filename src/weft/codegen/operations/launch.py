@@ -61,7 +61,7 @@ def print_launch_structure(
 ) -> str:
     """Fills a `weft_launch` on the stack and returns its name.
 
-    Its shared memory is what the launch asks for, behind the kernel's own arrays.
+    Its shared memory is what the launch asks for, after the kernel's own arrays.
 
     Args:
         printer: of the host function.

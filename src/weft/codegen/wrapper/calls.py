@@ -41,7 +41,7 @@ def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -
 def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     """`ffi.device_guard`: what was entered is left on every path, then the code is looked at.
 
-    All checks are behind it: a caller without room for a result wanted nothing else.
+    All checks are after it: a caller without room for a result wanted nothing else.
     """
     printer.return_if_only_checking()
     frame = _print_frame(printer, op)

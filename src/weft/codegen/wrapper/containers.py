@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.dialects.ffi.arguments import DecodeArrayOp, DecodeShapeOp
     from weft.dialects.ffi.checks import AsDimOp
 
-# TVMFFISeqCell, behind the object's header
+# TVMFFISeqCell, after the object's header
 _ITEMS: Final = OBJECT_HEADER_BYTES
 _SIZE: Final = OBJECT_HEADER_BYTES + 8
 

@@ -185,7 +185,7 @@ class WrapperPrinter(FunctionPrinter):
         self.line(f"call void {function}({', '.join(arguments)})")
 
     def expected_by(self, op: CheckDimOp | CheckStrideOp) -> tuple[str, str, str | None]:
-        """What a check compares with, how a message goes on behind it, and whether the symbol has a value (i1)."""
+        """What a check compares with, how a message goes on after it, and whether the symbol has a value (i1)."""
         if op.bound is None or op.expected is None:
             assert op.size is not None  # verified
             return str(op.size.value.data), "", None

@@ -77,7 +77,7 @@ class CheckOp(_TensorOp):
         super().verify_()
         expectations = {"data": (False, False), "dtype": (False, True)}
         if self.what.data not in TENSOR_CHECKS:
-            raise VerifyException(f"{self.what.data!r} is none of {TENSOR_CHECKS}")
+            raise VerifyException(f"{self.what.data!r} is not one of {TENSOR_CHECKS}")
         if (self.number is not None, self.text is not None) != expectations.get(
             self.what.data, (True, False)
         ):

@@ -67,7 +67,7 @@ class FuncOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.target.data not in DEVICE_TYPES:
-            raise VerifyException(f"target {self.target.data!r} is none of {list(DEVICE_TYPES)}")
+            raise VerifyException(f"target {self.target.data!r} is not one of {list(DEVICE_TYPES)}")
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("the function ends with ffi.return")
 

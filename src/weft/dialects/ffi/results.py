@@ -38,7 +38,7 @@ def tuple_result(items: Sequence[Attribute]) -> ArrayAttr[Any]:
 
 
 def tuple_items(result: Attribute | None) -> tuple[Attribute, ...] | None:
-    """The items of a tuple of results, or None for what is no tuple."""
+    """The items of a tuple of results, or None for what is not a tuple."""
     if isinstance(result, ArrayAttr):
         return cast("ArrayAttr[Attribute]", result).data
     return None

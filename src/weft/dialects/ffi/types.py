@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the `ffi` dialect: an argument that is a tensor, one that holds others.
 
-In: nothing. Out: `!ffi.tensor`, `!ffi.array`.
+Out: `!ffi.tensor`, `!ffi.array`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class BarrierReduceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.kind.data not in BARRIER_REDUCTIONS:
-            raise VerifyException(f"kind {self.kind.data!r} is none of {BARRIER_REDUCTIONS}")
+            raise VerifyException(f"kind {self.kind.data!r} is not one of {BARRIER_REDUCTIONS}")
         if self.result.type != (i32 if self.kind.data == "count" else i1):
             raise VerifyException("count yields an i32, and and or yield an i1")
 
@@ -116,4 +116,4 @@ class FenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.scope.data not in MEMORY_SCOPES:
-            raise VerifyException(f"scope {self.scope.data!r} is none of {MEMORY_SCOPES}")
+            raise VerifyException(f"scope {self.scope.data!r} is not one of {MEMORY_SCOPES}")

@@ -36,7 +36,7 @@ class CoordinateOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.dimension.data not in DIMENSIONS:
-            raise VerifyException(f"dimension {self.dimension.data!r} is none of {DIMENSIONS}")
+            raise VerifyException(f"dimension {self.dimension.data!r} is not one of {DIMENSIONS}")
 
 
 @operation_definition

@@ -98,7 +98,7 @@ class LaunchAttributeAttr(ParametrizedAttribute):
         try:
             value = bytes.fromhex(digits)
         except ValueError:
-            parser.raise_error(f"expected hexadecimal digits, got {digits!r}")
+            parser.raise_error(f"expected hexadecimal digits, received {digits!r}")
         return [IntAttr(number), BytesAttr(value)]
 
     def print_parameters(self, printer: Printer) -> None:
@@ -109,7 +109,7 @@ class LaunchAttributeAttr(ParametrizedAttribute):
         if len(self.value.data) > MAX_LAUNCH_ATTRIBUTE_BYTES:
             raise VerifyException(
                 f"a launch attribute has at most {MAX_LAUNCH_ATTRIBUTE_BYTES} bytes, "
-                f"got {len(self.value.data)}"
+                f"received {len(self.value.data)}"
             )
 
 

@@ -38,7 +38,7 @@ MEMORY_SCOPES: Final = ("block", "device", "system")
 
 def _tensor_type(value: SSAValue) -> TensorType:
     if not isinstance(value.type, TensorType):
-        raise VerifyException(f"expected a !simt.tensor, got {value.type}")
+        raise VerifyException(f"expected a !simt.tensor, received {value.type}")
     return value.type
 
 
@@ -170,9 +170,9 @@ class AllocaOp(IRDLOperation):
 
 def _check_order_and_scope(order: str, scope: str) -> None:
     if order not in MEMORY_ORDERS:
-        raise VerifyException(f"memory order {order!r} is none of {MEMORY_ORDERS}")
+        raise VerifyException(f"memory order {order!r} is not one of {MEMORY_ORDERS}")
     if scope not in MEMORY_SCOPES:
-        raise VerifyException(f"memory scope {scope!r} is none of {MEMORY_SCOPES}")
+        raise VerifyException(f"memory scope {scope!r} is not one of {MEMORY_SCOPES}")
 
 
 @operation_definition
@@ -218,7 +218,7 @@ class AtomicRmwOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.kind.data not in ATOMIC_KINDS:
-            raise VerifyException(f"atomic {self.kind.data!r} is none of {ATOMIC_KINDS}")
+            raise VerifyException(f"atomic {self.kind.data!r} is not one of {ATOMIC_KINDS}")
         _check_order_and_scope(self.order.data, self.scope.data)
         element = check_indices(self.tensor, self.indices).element_type
         if element != self.value.type or element != self.result.type:

@@ -36,7 +36,9 @@ _I64 = IntegerAttr.constr(i64)
 def _check_shared(value: SSAValue) -> TensorType:
     tensor_type = value.type
     if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":
-        raise VerifyException(f"expected a !simt.tensor in the shared space, got {tensor_type}")
+        raise VerifyException(
+            f"expected a !simt.tensor in the shared space, received {tensor_type}"
+        )
     if tensor_type.layout.data != "contiguous":
         raise VerifyException("shared arrays are contiguous")
     return tensor_type

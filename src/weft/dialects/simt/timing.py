@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks and the multiprocessor's number: `simt.timer`, `simt.sm_id`; a clock into memory: `simt.record`.
 
-In: nothing. Out: integers that differ from run to run; each read stays where it stands.
+Out: integers that differ from run to run; each read stays where it stands.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TimerOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.kind.data not in TIMERS:
-            raise VerifyException(f"timer {self.kind.data!r} is none of {tuple(TIMERS)}")
+            raise VerifyException(f"timer {self.kind.data!r} is not one of {tuple(TIMERS)}")
         if self.result.type != TIMERS[self.kind.data]:
             raise VerifyException(f"{self.kind.data} yields {TIMERS[self.kind.data]}")
 
@@ -97,7 +97,7 @@ class RecordOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.kind.data not in TIMERS:
-            raise VerifyException(f"timer {self.kind.data!r} is none of {tuple(TIMERS)}")
+            raise VerifyException(f"timer {self.kind.data!r} is not one of {tuple(TIMERS)}")
         tensor = self.tensor.type
         assert isinstance(tensor, TensorType)
         if tensor.element_type != i64 or tensor.rank != 1 or tensor.space.data != "global":

@@ -128,15 +128,17 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         if any(dim < DYNAMIC for dim in self.dims):
             raise VerifyException(f"negative dimension in {self.dims}")
         if self.layout.data not in LAYOUT_CLASSES:
-            raise VerifyException(f"layout {self.layout.data!r} is none of {LAYOUT_CLASSES}")
+            raise VerifyException(f"layout {self.layout.data!r} is not one of {LAYOUT_CLASSES}")
         if self.space.data not in ADDRESS_SPACES:
-            raise VerifyException(f"address space {self.space.data!r} is none of {ADDRESS_SPACES}")
+            raise VerifyException(
+                f"address space {self.space.data!r} is not one of {ADDRESS_SPACES}"
+            )
         for bits in (self.dim_bits.data, self.offset_bits.data):
             if bits not in (32, 64):
                 raise VerifyException(f"{bits} is neither 32 nor 64 bits")
         alignment = self.alignment_bytes.data
         if alignment < 1 or alignment & (alignment - 1):
-            raise VerifyException(f"alignment of {alignment} bytes is no power of two")
+            raise VerifyException(f"alignment of {alignment} bytes is not a power of two")
 
 
 def array_bytes(dims: Sequence[int], element: Attribute) -> int:

@@ -37,7 +37,7 @@ WARP_REDUCTIONS: Final = ("add", "min", "max", "umin", "umax", "and", "or", "xor
 
 def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
     if kind not in kinds:
-        raise VerifyException(f"kind {kind!r} is none of {kinds}")
+        raise VerifyException(f"kind {kind!r} is not one of {kinds}")
 
 
 @operation_definition
@@ -75,8 +75,8 @@ class ShuffleOp(IRDLOperation):
     Warps are cut into groups of `width` lanes. With `n` the low five bits of `lane`, the lane that is read is
 
     * `up`: this lane − n, or itself where that is before its group;
-    * `down`: this lane + n, or itself where that is behind its group;
-    * `xor`: this lane ^ n, or itself where that is behind its group (one before it may be read);
+    * `down`: this lane + n, or itself where that is outside its group;
+    * `xor`: this lane ^ n, or itself where that is past its group (one before it may be read);
     * `idx`: the group's first lane + n % width.
 
     It must be in `mask`: what another one gives is undefined on a GPU and the lane's own value on the CPU.
@@ -110,7 +110,7 @@ class ShuffleOp(IRDLOperation):
         _check_kind(self.kind.data, SHUFFLE_KINDS)
         width = self.width.value.data
         if not 1 <= width <= WARP_SIZE or width & (width - 1):
-            raise VerifyException(f"width {width} is no power of two from 1 to {WARP_SIZE}")
+            raise VerifyException(f"width {width} is not a power of two from 1 to {WARP_SIZE}")
 
 
 @operation_definition

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ABSENT: Final = object()
 _FLAGS: Final = (LIVE, LOOPING, ACTIVE)
-_DEAD: Final = Undefined("has no value behind this branch")
+_DEAD: Final = Undefined("has no value after this branch")
 
 
 class _Side:
@@ -112,7 +112,7 @@ class Fork:
         """Emits the operation and gives each of `names` its joined value; the others are dead.
 
         Args:
-            names: variables that may be read behind the operation.
+            names: variables that may be read after the operation.
             pair: what the two regions evaluated to, for an expression.
             evaluated: for ``and`` and ``or``: the region with the part that may be skipped. What it is the first
                 to assign has a value where the result says that it was evaluated.
@@ -240,7 +240,7 @@ class Fork:
         return loop.left_early(join.add_beside_nothing(found[side], side))
 
     def _ignores(self, side: _Side, name: str) -> bool:
-        """Whether nobody reads what a region leaves in a variable, since control does not go on behind it."""
+        """Whether what a region leaves in a variable is never read, since control does not go on after it."""
         values = side.values
         if values.get(LIVE) is not False or name in _FLAGS:
             return False
@@ -303,7 +303,7 @@ def _is_kept(value: Any, before: Any, *, anew: bool) -> bool:
 
 
 def _kept(join: Join, value: Any, before: Any, side: int) -> Any:
-    """The value of a region behind which control goes on, where the other one's does not matter."""
+    """The value of a region after which control goes on, where the other one's does not matter."""
     if isinstance(value, LeftEarly) and value is not before:
         early = copy(value)
         early.value = join.add_beside_nothing(value.value, side)

@@ -71,7 +71,7 @@ class _Variable:
         ]
 
     def value(self, arguments: Iterator[SSAValue]) -> Any:
-        """The variable at the start of a round, or behind the loop."""
+        """The variable at the start of a round, or after the loop."""
         leaves = [
             leaf if dtype is None else Scalar(next(arguments), dtype)
             for leaf, dtype in zip(self.first, self.dtypes, strict=True)
@@ -110,7 +110,7 @@ class Carried:
                     self._unknown.append(name)
                 continue
             leaves, shape = _leaves(frame.builder, value)
-            frame.context.state.forget(value)  # behind the loop it may be another one
+            frame.context.state.forget(value)  # after the loop it may be another one
             value = rebuild(shape, iter(leaves))
             self._variables.append(_Variable(name, value, scope.places.get(name)))
         self._recall()
@@ -135,7 +135,7 @@ class Carried:
 
     @property
     def names(self) -> list[str]:
-        """The variables that have a value behind the loop."""
+        """The variables that have a value after the loop."""
         return [variable.name for variable in self._variables]
 
     def early_places(self) -> dict[str, SourceLocation]:
@@ -208,7 +208,7 @@ class Carried:
         for variable in list(self._variables):
             value = _early_value(values.get(variable.name))
             if variable.is_early and isinstance(value, Undefined | Conflict):
-                # Another break leaves it without a value, so it has none behind the loop.
+                # Another break leaves it without a value, so it has none after the loop.
                 self._variables.remove(variable)
                 changed = True
                 continue

@@ -96,7 +96,7 @@ class Join:
         return self.add(first, second)
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
-        """As `add`, where the region other than `side` yields what nobody will look at."""
+        """As `add`, where the region other than `side` yields a value that is never read."""
         leaves: list[Any] = []
         shape = flatten(value, leaves)
         if not any(isinstance(leaf, Scalar) for leaf in leaves):
@@ -141,7 +141,7 @@ class Join:
 
 
 def blank_like(builder: Builder, value: object) -> object:
-    """A value like this one that nobody will look at: a zero for a scalar."""
+    """A value like this one that is never read: a zero for a scalar."""
     if not isinstance(value, Scalar):
         return value
     zero = 0.0 if value.dtype.is_float else 0
@@ -185,7 +185,7 @@ def joined_dtype(first: object, second: object) -> DType | None:
         return None
     if not is_number(first) or not is_number(second):
         raise Mismatch(
-            "values that are no numbers must be the same on both paths; decide at compile time"
+            "values that are not numbers must be the same on both paths; decide at compile time"
         )
     if isinstance(first, bool) != isinstance(second, bool):
         raise Mismatch(_JOIN_HINT)

@@ -104,7 +104,7 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
         if isinstance(getattr(math, name, None), float):
             hint = f"write math.{name}, of Python's own math"
         raise NameResolutionError(
-            "UNKNOWN_NAME", f"weft.{namespace.name}.{name} is no operation", hint=hint
+            "UNKNOWN_NAME", f"weft.{namespace.name} has no operation {name}", hint=hint
         ) from None
 
 

@@ -144,7 +144,7 @@ def _converted(
     if len(arguments) != 1 or keywords:
         raise TypeMismatchError(
             "CALL_ARGUMENTS",
-            f"weft.{dtype} converts one value, got {len(arguments) + len(keywords)}",
+            f"weft.{dtype} converts one value, received {len(arguments) + len(keywords)}",
             hint=f"write weft.{dtype}(x)",
         )
     return convert(frame.builder, arguments[0], dtype)

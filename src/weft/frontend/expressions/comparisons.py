@@ -93,6 +93,8 @@ def _is_same(left: object, right: object) -> bool:
     for value, other in ((left, right), (right, left)):
         if is_staged(value) and other is not None:
             raise TypeMismatchError(
-                "IDENTITY", f"'is' compares objects, and {describe(value)} is none", hint="write =="
+                "IDENTITY",
+                f"'is' compares objects, and {describe(value)} is not one",
+                hint="write ==",
             )
     return left is right

@@ -59,7 +59,7 @@ def comprehension(
 
 
 def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
-    """What functions that the comprehension makes see of it, also behind it: the last values, as in Python."""
+    """What functions that the comprehension makes see of it, also after it: the last values, as in Python."""
     names = frame.source.analysis.assigned([generator.target for generator in generators])
     around = frame.comprehension or frame.scope
     return Scope(frame.source, names, frame.context.session.captures, around)
@@ -177,7 +177,9 @@ def unpack(frame: Frame, target: ast.Tuple | ast.List, value: Any) -> list[tuple
     starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
     if len(items) < len(parts) - len(starred) or (not starred and len(items) != len(parts)):
         expected = f"at least {len(parts) - 1}" if starred else str(len(parts))
-        raise TypeMismatchError("UNPACK", f"{expected} values are unpacked here, got {len(items)}")
+        raise TypeMismatchError(
+            "UNPACK", f"{expected} values are unpacked here, received {len(items)}"
+        )
     if not starred:
         return list(zip(parts, items, strict=True))
     first = starred[0]

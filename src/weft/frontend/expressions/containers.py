@@ -163,7 +163,7 @@ def _contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     if not isinstance(right, tuple | list | range | Set) and type(right) is not _VALUES:
         raise TypeMismatchError(
             "CONTAINS",
-            f"'in' looks into a tuple, a list, a set, a dict or a range, got {constants.kind(right)}",
+            f"'in' looks into a tuple, a list, a set, a dict or a range, received {constants.kind(right)}",
             hint="write the comparisons, or a loop over the elements",
         )
     value: Any = False
@@ -191,7 +191,7 @@ def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> 
     if not left.dtype.is_integer:
         raise TypeMismatchError(
             "CONTAINS",
-            f"a long range holds integers, and {left.dtype} is none",
+            f"a long range holds integers, and {left.dtype} is not one",
             hint="write int(x)",
         )
     ends = sorted((right[0], right[-1]))

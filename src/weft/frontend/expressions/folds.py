@@ -119,7 +119,7 @@ def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> 
     if len(given) != count or keywords:
         raise TypeMismatchError(
             "CALL_ARGUMENTS",
-            f"{name}() takes {count} arguments by place, got {len(given) + len(keywords)}",
+            f"{name}() takes {count} positional arguments, received {len(given) + len(keywords)}",
         )
 
 
@@ -183,7 +183,9 @@ def _type(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[st
     _only("type", given, keywords, 1)
     if is_staged(given[0]):
         hint = "use x.dtype" if isinstance(given[0], Scalar) else "use isinstance"
-        raise TypeMismatchError("CALL_STAGED", "type() of a run-time value is no class", hint=hint)
+        raise TypeMismatchError(
+            "CALL_STAGED", "type() of a run-time value is not a class", hint=hint
+        )
     return cast("Any", type(given[0]))
 
 

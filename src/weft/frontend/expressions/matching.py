@@ -143,7 +143,7 @@ class Matcher:
         if not isinstance(kind, type):
             raise TypeMismatchError(
                 "MATCH_CLASS",
-                f"a pattern with parentheses names a class, got {constants.kind(kind)}",
+                f"a pattern with parentheses names a class, received {constants.kind(kind)}",
                 hint="compare with a dotted name, such as Mode.FAST, or in a guard",
                 location=self._visitor.frame.locate(pattern),
             )
@@ -158,7 +158,7 @@ class Matcher:
         if len(parts) > len(arguments):
             raise TypeMismatchError(
                 "MATCH_CLASS",
-                f"{kind.__name__}() accepts {len(arguments)} positional patterns, got {len(parts)}",
+                f"{kind.__name__}() accepts {len(arguments)} positional patterns, received {len(parts)}",
                 location=self._visitor.frame.locate(pattern),
             )
         names = [*arguments[: len(parts)], *names]

@@ -162,7 +162,7 @@ class LaunchMethod(FrontendCallable):
             given[name] = value
         for name in ("grid", "block"):
             if name not in given:
-                raise _usage(f"launch misses '{name}'")
+                raise _usage(f"launch() is missing '{name}'")
         emit_launch(frame, self._pending, given)
 
     def check_used(self) -> None:
@@ -181,7 +181,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
 
     Raises:
         ValueRangeError: for a size that no device takes.
-        TypeMismatchError: for a size that is no integer, and other wrong types.
+        TypeMismatchError: for a size that is not an integer, and other wrong types.
     """
     options: dict[str, Any] = {**_PARAMETERS, **given}
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
@@ -195,7 +195,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     if stream is not None and not isinstance(stream, Stream):
         raise TypeMismatchError(
             "LAUNCH_STREAM",
-            f"stream is a weft.Stream parameter of the host function, got {describe(stream)}",
+            f"stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
     cluster = _cluster(kernel, options["cluster"])
@@ -315,7 +315,7 @@ def _properties(
         if not isinstance(value, bool):
             raise TypeMismatchError(
                 "LAUNCH_FLAG",
-                f"{name} is True or False, known at compile time; got {describe(value)}",
+                f"{name} must be True or False, known at compile time; received {describe(value)}",
             )
         if value:
             found[name] = UNIT
@@ -382,7 +382,8 @@ def _shared_bytes(frame: Frame, kernel: TracedKernel, value: Any) -> SSAValue | 
         return _operand(frame, value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeMismatchError(
-            "LAUNCH_SHARED_MEMORY", f"shared_memory_bytes is an integer, got {describe(value)}"
+            "LAUNCH_SHARED_MEMORY",
+            f"shared_memory_bytes must be an integer, received {describe(value)}",
         )
     if value < 0:
         raise ValueRangeError(

@@ -136,7 +136,7 @@ def bind_arguments(
         values.setdefault(parameter, keyword_defaults.get(parameter, MISSING))
     missing = [p for p in (*positional, *keyword_only) if values.get(p, MISSING) is MISSING]
     if missing:
-        raise _misfit(f"{name}() misses the argument {' and '.join(repr(p) for p in missing)}")
+        raise _misfit(f"{name}() is missing the argument {' and '.join(repr(p) for p in missing)}")
     if parameters.vararg is not None:
         values[parameters.vararg.arg] = extra
     if parameters.kwarg is not None:

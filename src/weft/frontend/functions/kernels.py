@@ -304,7 +304,7 @@ class KernelTable:
 
 
 def _mark_hidden(kernel: KernelOp, passed: int, names: Sequence[str]) -> None:
-    """Says which arguments behind those that are passed a launch allocates itself."""
+    """Says which arguments after those that are passed a launch allocates itself."""
     scratch: list[int] = []
     for place, name in enumerate(names, passed):
         if name == PROFILE_NAME:
@@ -404,7 +404,9 @@ def _materialized(caller: Frame, value: Any, dtype: DType, where: str) -> Scalar
 
 
 def _misfit(where: str, expected: str, value: Any) -> TypeMismatchError:
-    return TypeMismatchError("KERNEL_ARGUMENT", f"{where} is {expected}, got {describe(value)}")
+    return TypeMismatchError(
+        "KERNEL_ARGUMENT", f"{where} must be {expected}, received {describe(value)}"
+    )
 
 
 def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
@@ -424,7 +426,7 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
             "]" if layout == "contiguous" else f", {layout}]"
         )
         raise TypeMismatchError(
-            "KERNEL_ARGUMENT", f"{where} is {tensor_text(expected)}, got {given}"
+            "KERNEL_ARGUMENT", f"{where} must be {tensor_text(expected)}, received {given}"
         )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Variables of the front end's own, which no Python name can clash with. They are carried and joined like the
 # user's, so that early exits need no machinery of their own.
 LIVE: Final = "%live"
-"""Whether control still flows in this block: false behind a break, continue or return."""
+"""Whether control still flows in this block: false after a break, continue or return."""
 LOOPING: Final = "%looping"
 """Whether the innermost loop goes on: false once a break or return was met."""
 ACTIVE: Final = "%active"
@@ -80,7 +80,7 @@ class NameAnalysis:
         self._assigned: dict[ast.AST, Names] = {}
         self._read: dict[ast.AST, Names] = {}
         self._exits: dict[ast.AST, Exits] = {}
-        # By the first and the last of some statements of a block, and what is live behind them.
+        # By the first and the last of some statements of a block, and what is live after them.
         self._live: dict[tuple[ast.stmt, ast.stmt, Names], Names] = {}
         self.always_live: Names = NONE
 
@@ -172,7 +172,7 @@ class NameAnalysis:
         return self.exits(list(ast.iter_child_nodes(node)))
 
     def live_before(self, statements: Sequence[ast.stmt], live_out: Names) -> Names:
-        """Names whose values may be read from here on, where `live_out` may be read behind the statements."""
+        """Names whose values may be read from here on, where `live_out` may be read after the statements."""
         if not statements:
             return live_out | self.always_live
         # Every suffix of a block is asked for, one after the other.

@@ -232,7 +232,7 @@ def read_source(function: object, texts: SourceTexts | None = None) -> FunctionS
     if plain is None:
         raise CompileError(
             "SOURCE_NOT_A_FUNCTION",
-            f"expected a Python function, got {type(function).__name__} {function!r}",
+            f"expected a Python function, received {type(function).__name__} {function!r}",
             hint="functions written in C, and classes, have no source to compile",
         )
     own = _texts_of(function)

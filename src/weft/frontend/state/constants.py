@@ -95,7 +95,7 @@ def refuse_staged(value: object, what: str) -> None:
     if contains_staged(value):
         raise TypeMismatchError(
             "NOT_CONSTANT",
-            f"{what} must be known at compile time, got {kind(value)}",
+            f"{what} must be known at compile time, received {kind(value)}",
             hint="use a literal, a global or a weft.Constexpr parameter",
         )
 

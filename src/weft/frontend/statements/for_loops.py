@@ -74,7 +74,7 @@ def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:
 
 
 def _unroll(loop: Loop, items: Items) -> bool:
-    """One round after the other; behind a round that may have been the last, the others are guarded.
+    """One round after the other; after a round that may have been the last, the others are guarded.
 
     Returns:
         Whether there was a round.

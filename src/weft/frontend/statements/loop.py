@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all loops have in common: which variables they carry, how control leaves them, their `else`.
 
-In: a loop's node and the names that are read behind it. Out: `Loop`.
+In: a loop's node and the names that are read after it. Out: `Loop`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Loop:
     Args:
         statements: the visitor of the frame.
         node: the loop.
-        live_after: names that may be read behind it.
+        live_after: names that may be read after it.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Loop:
         else:
             again, killed = NONE, frozenset(_names_of(node.target))
             first = [node.target]
-        # Names that are read in a later round, or behind the loop.
+        # Names that are read in a later round, or after the loop.
         self.head: Names = behind | again | (analysis.live_before(node.body, behind) - killed)
         self.assigned: Names = analysis.assigned([*first, *node.body])
         flags: set[str] = set()
@@ -140,8 +140,8 @@ class Loop:
         """Behind the last round: runs the loop's `else`, and gives the flags back to the outer loop.
 
         Args:
-            rest: the statements behind the loop.
-            live_out: names that may be read behind them.
+            rest: the statements after the loop.
+            live_out: names that may be read after them.
 
         Returns:
             Whether the rest has been traced too, where the `else` or a break decides whether it is reached.
@@ -234,7 +234,7 @@ class Loop:
             scope.values, scope.places, builder.block = outer
 
     def finish(self, carried: Carried, results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values behind a staged loop."""
+        """Gives the variables their values after a staged loop."""
         values = self.frame.scope.values
         hint = "assign it before the loop"
         reason = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements: one method per kind of `ast.stmt`.
 
-In: a block of statements and the names that are read behind it. Out: operations, and the variables in the
+In: a block of statements and the names that are read after it. Out: operations, and the variables in the
 frame's scope. An `if` whose branch ends the block puts the rest into the other branch.
 """
 
@@ -95,7 +95,7 @@ class Statements:
                 return
 
     def rest(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
-        """Traces the statements behind one that may have ended the block."""
+        """Traces the statements after one that may have ended the block."""
         live = self.frame.scope.values[LIVE]
         if live is False or not statements:
             return
@@ -129,7 +129,7 @@ class Statements:
         return False
 
     def live_behind(self, node: ast.stmt, rest: Sequence[ast.stmt], live_out: Names) -> Names:
-        """Names that may be read behind a statement, whichever way control leaves it."""
+        """Names that may be read after a statement, whichever way control leaves it."""
         analysis = self.frame.source.analysis
         live = analysis.live_before(rest, live_out)
         return live | live_out | {LIVE} if analysis.exits([node]) else live
@@ -340,7 +340,7 @@ class Statements:
                 raise TypeMismatchError(
                     "NOT_CONSTANT",
                     f"an index of a {type(cast('object', owner)).__name__} must be known at compile time, "
-                    f"got {constants.kind(index)}",
+                    f"received {constants.kind(index)}",
                     hint="keep the values in a weft.local array, or unroll with weft.static_range",
                 )
             items = cast("dict[Any, Any]", owner)
@@ -410,7 +410,7 @@ class Statements:
         if not isinstance(text, str):
             raise TypeMismatchError(
                 "ASSERT_TEXT",
-                f"an assertion's text is a string known at compile time, got {text!r}",
+                f"an assertion's text must be a string known at compile time, received {text!r}",
             )
         if not is_staged(condition) and (not self.frame.context.regions or self._is_host()):
             raise CompileError("ASSERTION_FAILED", f"this assertion is false: {text}")

@@ -109,7 +109,7 @@ class _Forwarded:
         self.operands: list[SSAValue] = []
         for name in names:
             value = values.get(name)
-            # What only a part of the condition assigns has a value in the body, and none behind the loop.
+            # What only a part of the condition assigns has a value in the body, and none after the loop.
             if isinstance(value, WhenDecided) and value.holds and value.condition is condition:
                 self._only_in_body.append(name)
                 value = value.value
@@ -121,7 +121,7 @@ class _Forwarded:
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
 
     def bind_behind(self, values: dict[str, Any], results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values behind the loop."""
+        """Gives the variables their values after the loop."""
         self.bind(values, results)
         for name in self._only_in_body:
             values[name] = Undefined(
@@ -174,7 +174,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
 
 
 def _test(loop: Loop, carried: Carried, block: Block) -> None:
-    """Evaluates the condition at the start of a round; behind a break it is not looked at."""
+    """Evaluates the condition at the start of a round; after a break it is not looked at."""
     node = loop.node
     assert isinstance(node, ast.While)
     expressions = loop.statements.expressions

@@ -42,7 +42,7 @@ def load(builder: Builder, tensor: Tensor, indices: object) -> Scalar:
         indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
 
     Raises:
-        TypeMismatchError: for a wrong number of indices, or one that is no integer.
+        TypeMismatchError: for a wrong number of indices, or one that is not an integer.
         ValueRangeError: for a constant that is negative or not below a static dimension.
     """
     return Scalar(
@@ -85,7 +85,7 @@ def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAV
     if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
         raise TypeMismatchError(
             "INDEX_SLICE",
-            f"a slice of {tensor.name} is no element, and only elements are written",
+            f"a slice of {tensor.name} is not an element, and only elements are written",
             hint="give one integer per dimension; write a loop for several elements",
         )
     if len(parts) != tensor.rank:
@@ -98,7 +98,7 @@ def wrong_count(tensor: Tensor, given: int) -> TypeMismatchError:
     return TypeMismatchError(
         "INDEX_COUNT",
         f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
-        f"got {given} {'index' if given == 1 else 'indices'}",
+        f"received {given} {'index' if given == 1 else 'indices'}",
         hint=f"write {tensor.name}[{', '.join('ijklmnop'[: tensor.rank]) or '()'}]",
     )
 
@@ -129,7 +129,7 @@ def index_part(builder: Builder, tensor: Tensor, dimension: int, part: object) -
     """An index, a bound of a slice or its step: a Python int where it is known, else an i32 or i64.
 
     Raises:
-        TypeMismatchError: for what is no integer.
+        TypeMismatchError: if an argument is not an integer.
     """
     try:
         number = operand(builder, part)
@@ -208,7 +208,7 @@ def attribute(builder: Builder, value: object, name: str) -> object:
 
 
 def attribute_names(tensor: Tensor) -> tuple[str, ...]:
-    """Names of a tensor's attributes; nobody knows how many elements are behind a pointer."""
+    """Names of a tensor's attributes; nobody knows how many elements are after a pointer."""
     return ("dtype",) if tensor.type.is_pointer else TENSOR_ATTRIBUTES
 
 

@@ -291,7 +291,7 @@ def _check(tensor: object, kind: str, order: object, scope: object) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeMismatchError(
             "ATOMIC_TENSOR",
-            f"{name}: the first argument is a tensor, got {describe(tensor)}",
+            f"{name}: the first argument must be a tensor, received {describe(tensor)}",
             hint=f"write {name}(tensor, index, ...), not {name}(tensor[index], ...)",
         )
     if tensor.type.space.data == "local":

@@ -46,7 +46,7 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "LOCAL_DTYPE",
-            f"local: the second argument is an element type, got {describe(dtype)}",
+            f"local: the second argument must be an element type, received {describe(dtype)}",
             hint="write local((3, 3), weft.f32)",
         )
     dims = static_shape(shape, "local")
@@ -86,7 +86,7 @@ def static_shape(shape: object, what: str) -> tuple[int, ...]:
         if not isinstance(part, int) or isinstance(part, bool):
             raise TypeMismatchError(
                 "SHAPE_NOT_CONSTANT",
-                f"{what}: a shape holds integers known at compile time, got {describe(part)}",
+                f"{what}: a shape holds integers known at compile time, received {describe(part)}",
                 hint="use a literal, a global or a weft.Constexpr[int] parameter"
                 + (
                     "; weft.dynamic_shared takes what a launch reserves" if what == "shared" else ""

@@ -58,7 +58,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "SCRATCH_DTYPE",
-            f"global_scratch: the second argument is an element type, got {describe(dtype)}",
+            f"global_scratch: the second argument must be an element type, received {describe(dtype)}",
             hint="write global_scratch((1024, 64), weft.f32)",
         )
     dims = static_shape(shape, "global_scratch")

@@ -84,7 +84,7 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
             a multiple of the element's size.
 
     Raises:
-        TypeMismatchError: for a part of the shape, or an offset, that is no integer; for no element type.
+        TypeMismatchError: for a part of the shape, or an offset, that is not an integer; or for a missing element type.
         ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or no
             multiple of the element's size.
 
@@ -117,7 +117,7 @@ def _element_type(name: str, dtype: object) -> DType:
         return dtype
     raise TypeMismatchError(
         "SHARED_DTYPE",
-        f"{name}: the second argument is an element type, got {describe(dtype)}",
+        f"{name}: the second argument must be an element type, received {describe(dtype)}",
         hint=f"write {name}((32, 32), weft.f32)",
     )
 
@@ -131,7 +131,7 @@ def _dim(builder: Builder, part: object) -> int | Scalar:
     if not isinstance(known, int) or isinstance(known, bool):
         raise TypeMismatchError(
             "SHAPE_NOT_AN_INTEGER",
-            f"dynamic_shared: a shape holds integers, got {describe(found)}",
+            f"dynamic_shared: a shape holds integers, received {describe(found)}",
         )
     if known < 1:
         raise ValueRangeError("SHAPE_EMPTY", f"dynamic_shared: the shape has the dimension {known}")

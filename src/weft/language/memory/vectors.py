@@ -55,7 +55,7 @@ def load_vector(
     Raises:
         TypeMismatchError: for no tensor, a wrong number of indices, a layout whose last stride is not 1, or
             too little known alignment.
-        ValueRangeError: for another count, more than 16 bytes, a constant index that is no multiple.
+        ValueRangeError: for another count, more than 16 bytes, a constant index that is not a multiple.
 
     Example:
         ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
@@ -76,7 +76,7 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
         values: a tuple of 2, 4, 8 or 16 numbers, each of which must fit the element type without loss.
 
     Raises:
-        TypeMismatchError: as `load_vector`; or for values that are no tuple, or have to be converted in writing.
+        TypeMismatchError: as `load_vector`; or for values that are not a tuple, or have to be converted in writing.
         ValueRangeError: as `load_vector`; or for a constant that does not fit.
 
     Example:
@@ -85,7 +85,7 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
     if not isinstance(values, tuple | list):
         raise TypeMismatchError(
             "VECTOR_VALUES",
-            f"store_vector: values is a tuple of numbers, got {describe(values)}",
+            f"store_vector: values must be a tuple of numbers, received {describe(values)}",
             hint="write store_vector(tensor, index, (x, y, z, w))",
         )
     items = cast("tuple[object, ...]", values)
@@ -108,7 +108,8 @@ def _place(
     """The tensor, the indices of the first element and the number of elements, once they are known to fit."""
     if not isinstance(tensor, Tensor):
         raise TypeMismatchError(
-            "VECTOR_TENSOR", f"{name}: the first argument is a tensor, got {describe(tensor)}"
+            "VECTOR_TENSOR",
+            f"{name}: the first argument must be a tensor, received {describe(tensor)}",
         )
     number = _count(name, tensor, count)
     places = index_values(builder, tensor, index)
@@ -136,7 +137,7 @@ def _place(
             _check_multiple(builder, name, what, step, number)
         elif step % number:
             raise ValueRangeError(
-                "VECTOR_INDEX", f"{name}: {what} is {step}, which is no multiple of {number}"
+                "VECTOR_INDEX", f"{name}: {what} is {step}, which is not a multiple of {number}"
             )
     last = places[-1]
     dtype = types.i32 if last.type == i32 else types.i64
@@ -166,7 +167,7 @@ def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count
     if known is not None:
         if int(known) % count:
             raise ValueRangeError(
-                "VECTOR_INDEX", f"{name}: {what} is {known}, which is no multiple of {count}"
+                "VECTOR_INDEX", f"{name}: {what} is {known}, which is not a multiple of {count}"
             )
         return
     if factor_of(value.ssa) % count == 0:

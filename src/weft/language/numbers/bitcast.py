@@ -40,7 +40,7 @@ def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "BITCAST_TYPE",
-            f"bitcast: the second argument is an element type, got {describe(dtype)}",
+            f"bitcast: the second argument must be an element type, received {describe(dtype)}",
             hint="write bitcast(x, weft.u32)",
         )
     number = expect_scalar(builder, value, "bitcast: the first argument")

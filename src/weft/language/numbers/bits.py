@@ -136,6 +136,6 @@ def _no_integer(name: str, value: Operand) -> TypeMismatchError:
     found = article(value.dtype) if isinstance(value, Scalar) else describe(value)
     return TypeMismatchError(
         "TYPE_NO_BITS",
-        f"math.{name} takes integers, got {found}",
+        f"math.{name} takes integers, received {found}",
         hint="convert to an integer first, such as weft.i32(x)",
     )

@@ -169,6 +169,6 @@ def _no_bits(operator: str, *values: Operand) -> TypeMismatchError:
     found = article(value.dtype) if isinstance(value, Scalar) else describe(value)
     return TypeMismatchError(
         "TYPE_NO_BITS",
-        f"{operator} takes integers and bools, got {found}",
+        f"{operator} takes integers and bools, received {found}",
         hint="convert to an integer first, such as weft.i32(x)",
     )

@@ -43,7 +43,7 @@ def default_dtype(constant: object) -> DType:
 
     Raises:
         ValueRangeError: for an int beyond 64 bits.
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
 
     Example:
         >>> default_dtype(1), default_dtype(1 << 40), default_dtype(1.5)
@@ -64,7 +64,7 @@ def default_dtype(constant: object) -> DType:
         return types.f32
     raise TypeMismatchError(
         "TYPE_NOT_A_NUMBER",
-        f"expected a number, got {constant!r} of type {type(constant).__name__}",
+        f"expected a number, received {constant!r} of type {type(constant).__name__}",
     )
 
 
@@ -84,7 +84,7 @@ def constant_of(constant: int | float | bool, dtype: DType) -> int | float | boo
     if isinstance(constant, float):
         raise TypeMismatchError(
             "TYPE_FLOAT_CONSTANT",
-            f"expected {article(dtype)}, got the constant {constant!r}",
+            f"expected {article(dtype)}, received the constant {constant!r}",
             hint=f"write weft.{dtype}({constant!r}) to drop the fraction",
         )
     number = int(constant)

@@ -77,7 +77,7 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
     if not holds(dtype, value.dtype):
         raise TypeMismatchError(
             "TYPE_NARROWING",
-            f"expected {article(dtype)}, got {article(value.dtype)}, whose values {dtype} may not hold",
+            f"expected {article(dtype)}, received {article(value.dtype)}, whose values {dtype} may not hold",
             hint=f"write weft.{dtype}(...) to convert",
         )
     return convert(builder, value, dtype)
@@ -93,7 +93,7 @@ def convert(builder: Builder, value: object, dtype: DType) -> Scalar:
 
     Raises:
         ValueRangeError: for a constant out of range, such as ``weft.u8(-1)``.
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     value = operand(builder, value)
     if not isinstance(value, Scalar):
@@ -144,7 +144,7 @@ def truth(builder: Builder, value: object) -> Scalar:
     """What ``if x:`` asks, as a ``bool_``: not zero. NaN is true, as in Python.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     value = operand(builder, value)
     if not isinstance(value, Scalar):
@@ -206,7 +206,7 @@ def expect_scalar(builder: Builder, value: object, what: str) -> Operand:
         return operand(builder, value)
     except TypeMismatchError:
         raise TypeMismatchError(
-            "TYPE_NOT_A_NUMBER", f"{what} is a number, got {describe(value)}"
+            "TYPE_NOT_A_NUMBER", f"{what} must be a number, received {describe(value)}"
         ) from None
 
 

@@ -41,7 +41,7 @@ def operands_of(builder: Builder, name: str, values: Sequence[object]) -> list[O
     """The arguments of ``weft.math.<name>`` as operands.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     return [expect_scalar(builder, value, f"math.{name}: an argument") for value in values]
 
@@ -79,7 +79,7 @@ def emit_float(
         *values: the arguments as the user gave them.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
         ValueRangeError: for constants outside the function's domain.
     """
     operands = operands_of(builder, name, values)

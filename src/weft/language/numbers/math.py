@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.math``: its names, from the files that define them.
 
-In: nothing. Out: one name per function, as users write it after ``weft.math.``.
+Out: one name per function, as users write it after ``weft.math.``.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def unary(builder: Builder, operator: str, value: object) -> Scalar:
     integers.
 
     Raises:
-        TypeMismatchError: for ``~`` of a float or a ``bool_``, and for what is no number.
+        TypeMismatchError: for ``~`` of a float or a ``bool_``, and for a non-number.
     """
     number = operand(builder, value)
     if operator == "~":
@@ -154,7 +154,7 @@ def logical_not(builder: Builder, value: object) -> Scalar:
     """``not value``, as a ``bool_``.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     boolean = truth(builder, value)
     true = builder.constant(ir_type(types.bool_), 1)

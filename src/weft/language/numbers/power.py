@@ -59,7 +59,7 @@ def power(builder: Builder, base: Operand, exponent: Operand, *, multiply: Multi
     if exponent < 0:
         raise TypeMismatchError(
             "POWER_NEGATIVE",
-            f"an integer to the power of {exponent} is no integer",
+            f"an integer to the power of {exponent} is not an integer",
             hint="convert the base: weft.f32(x) ** -n",
         )
     return _product(builder, number, int(exponent), multiply)

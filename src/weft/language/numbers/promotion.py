@@ -45,7 +45,7 @@ def common_dtype(left: Typed, right: Typed) -> DType:
     meet in the type that they would take by themselves.
 
     Raises:
-        TypeMismatchError: for a signed type with u64, and for what is no number.
+        TypeMismatchError: for a signed type with u64, and for a non-number.
 
     Example:
         >>> common_dtype(types.i8, types.u8), common_dtype(types.f16, types.bf16)
@@ -68,7 +68,7 @@ def dtype_of(operand: Typed) -> DType | None:
     """The operand's own type; None for a weak constant.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     if isinstance(operand, Scalar):
         return operand.dtype
@@ -83,7 +83,7 @@ def not_a_number(value: object) -> TypeMismatchError:
     """The error for an operand that is neither a scalar nor a Python number."""
     hint = "read an element: tensor[index]" if describe(value).startswith("Tensor") else ""
     return TypeMismatchError(
-        "TYPE_NOT_A_NUMBER", f"expected a number, got {describe(value)}", hint=hint
+        "TYPE_NOT_A_NUMBER", f"expected a number, received {describe(value)}", hint=hint
     )
 
 
@@ -145,7 +145,7 @@ def float_dtype(*integers: DType) -> DType:
 
 
 def index_dtype(dtype: DType) -> DType | None:
-    """The type in which an integer is an index or a loop's variable: i32 or i64; None if it is no integer.
+    """The type in which an integer is an index or a loop's variable: i32 or i64; None if it is not an integer.
 
     Types that i32 holds become i32; u32 becomes i64, which holds it; u64 becomes i64 and wraps.
 

@@ -46,10 +46,10 @@ def emit_rounding(
     function: Callable[[float], float],
     x: object,
 ) -> Scalar | float | int:
-    """A rounding function: floats in their type; an integer is what it is.
+    """A rounding function: floats keep their type, integers are returned unchanged.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     number = operands_of(builder, name, (x,))[0]
     if isinstance(number, Scalar) and not number.dtype.is_float:
@@ -122,7 +122,7 @@ def emit_absolute(builder: Builder, x: object) -> Scalar | float | int:
     """``abs(x)`` in the operand's arithmetic type.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
     """
     number = operands_of(builder, "abs", (x,))[0]
     if not isinstance(number, Scalar):
@@ -171,7 +171,7 @@ def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | 
     """``min`` or ``max`` of two numbers in their common type.
 
     Raises:
-        TypeMismatchError: for what is no number, and for types that do not go together.
+        TypeMismatchError: if an argument is not a number, or the types have no common type.
         ValueRangeError: for a constant that does not fit the common type.
     """
     first, second = operands_of(builder, name, (x, y))

@@ -42,7 +42,7 @@ def buffer_words(what: str, value: object) -> Tensor:
     """The buffer of a profiler.
 
     Raises:
-        TypeMismatchError: for what is no u64 or i64 tensor of rank 1 in global memory.
+        TypeMismatchError: if the buffer is not a u64 or i64 tensor of rank 1 in global memory.
     """
     if (
         not isinstance(value, Tensor)
@@ -134,7 +134,7 @@ class TirxProfiler(StagedNamespace):
         """A method, as an operation of the language.
 
         Raises:
-            NameResolutionError: if there is none of that name.
+            NameResolutionError: if there is not one of that name.
         """
         del builder
         return method(self, _TIRX_METHODS, name, "CudaProfiler")
@@ -179,7 +179,7 @@ class TirxProfiler(StagedNamespace):
         self._record(builder, wire.FINALIZE, 0, leader)
 
     def range(self, builder: Builder, event_type: object, leader: object = None) -> Range:
-        """A region for `with`: a start before the body and an end behind it."""
+        """A region for `with`: a start before the body and an end after it."""
         del builder
         return Range(
             lambda inner: self.start(inner, event_type, leader),
@@ -228,7 +228,7 @@ def method(owner: object, names: tuple[str, ...], name: str, what: str) -> Opera
     """A method of a compile-time object as an operation that a kernel can call.
 
     Raises:
-        NameResolutionError: if there is none of that name.
+        NameResolutionError: if there is not one of that name.
     """
     if name not in names:
         raise NameResolutionError(

@@ -67,7 +67,7 @@ def CudaProfiler(  # the name that programs for TIRx use
         fence: whether each start and end also waits for the thread's memory accesses, as in TIRx.
 
     Raises:
-        TypeMismatchError: for a buffer of another type or rank, or what is no integer or bool.
+        TypeMismatchError: for a buffer of another type or rank, or what is not an integer or bool.
         ValueRangeError: for constants that the format cannot hold.
         CompileError: if it is made in a branch or loop; if the kernel never calls ``init``; for an ``end``
             without a ``start``.
@@ -135,13 +135,13 @@ def Profiler(
     ``end_async(event, key)`` a region that another group of the block may end; ``finalize()`` ends the track,
     which otherwise the end of the kernel does. ``payload=`` adds an integer of up to 32 bits.
     ``x = p.start(event, anchor=x)`` and ``x = p.end(event, anchor=x)`` keep the arithmetic of a 32-bit ``x``
-    behind the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
+    after the start and before the end. ``range_push``, ``range_pop``, ``range_start`` and ``range_end`` are
     other names for the same.
 
     Nothing is stored outside the buffer. What does not fit is dropped and counted. Where the kernel's loops say how
     many records there are and the launch's buffer is too small for all tracks, nothing is recorded and the report
     says how many words it takes; `records` keeps the beginnings instead. Threads that call ``init`` with a group
-    that there is none of record nothing, and the report says so.
+    that does not exist record nothing, and the report says so.
 
     Args:
         builder: where operations go; users leave it out.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `track` format on the device: each track's records side by side behind a header with 64-bit times.
+"""The `track` format on the device: each track's records side by side after a header with 64-bit times.
 
 In: markers and a prepared u64 buffer. Out: records of 8 bytes (16 in the wide form) that carry a 32-bit clock.
 Where the kernel's loops say how many there can be, room for all is proved once, when a thread takes its track,
@@ -128,7 +128,7 @@ class TrackRecorder:
         return total + self._layout.words if total <= 1 << 20 else None
 
     def _extra(self, mark: Mark) -> int:
-        """Words behind a record for a payload that it has no room for."""
+        """Words after a record for a payload that it has no room for."""
         return int(
             not self._options.is_wide and mark.payload is not None and _is_long(mark.payload)
         )
@@ -283,7 +283,7 @@ class TrackRecorder:
         self._advance(emitter, cursor, self._layout.words + self._extra(mark))
         if anchor is None or mark.kind == wire.END:
             return anchor
-        # All threads read a clock behind the record; what is computed from the anchor waits for it.
+        # All threads read a clock after the record; what is computed from the anchor waits for it.
         now = Scalar(emitter.builder.emit(TimerOp("clock32")).result, types.u32)
         return _tied(emitter, anchor, emitter.bit_and(now, emitter.load(self._state, _ZERO)))
 

@@ -73,7 +73,7 @@ class EventTable:
                 known = ", ".join(map(repr, self.numbers))
                 raise TypeMismatchError(
                     "PROFILER_EVENT",
-                    f"the event {event!r} is none of {known}"
+                    f"the event {event!r} is not one of {known}"
                     if known
                     else f"the event {event!r} is not in events, which is empty",
                 )
@@ -127,7 +127,7 @@ class TrackProfiler(StagedNamespace):
         """A method, as an operation of the language.
 
         Raises:
-            NameResolutionError: if there is none of that name.
+            NameResolutionError: if there is not one of that name.
         """
         del builder
         return method(self, _METHODS, name, "Profiler")
@@ -212,7 +212,7 @@ class TrackProfiler(StagedNamespace):
             if group not in self._groups:
                 raise TypeMismatchError(
                     "PROFILER_GROUPS",
-                    f"init: the group {group!r} is none of {', '.join(map(repr, self._groups))}",
+                    f"init: the group {group!r} is not one of {', '.join(map(repr, self._groups))}",
                 )
             return self._groups.index(group)
         number = operand(builder, group)

@@ -56,7 +56,7 @@ def sync_threads_count(builder: Builder, predicate: object) -> Scalar:
         predicate: a number; true is what is not 0.
 
     Raises:
-        TypeMismatchError: for what is no number.
+        TypeMismatchError: if an argument is not a number.
 
     Example:
         ``active = weft.sync_threads_count(i < n)``

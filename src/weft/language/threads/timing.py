@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks, and where a thread runs: ``globaltimer``, ``clock64``, ``clock32``, ``sm_id``.
 
-In: nothing. Out: integers that differ from run to run. Each call reads anew, where it stands.
+Out: integers that differ from run to run. Each call reads anew, where it stands.
 """
 
 from __future__ import annotations

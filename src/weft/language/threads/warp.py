@@ -79,13 +79,13 @@ def shfl_up(
     Args:
         builder: where operations go; users leave it out.
         value: a number of any type.
-        delta: an integer, 0 to 31; of others the low five bits count.
+        delta: an integer, taken modulo 32.
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
         width: lanes of a group, a power of two known at compile time, 1 to 32; a warp is cut into groups.
 
     Raises:
-        TypeMismatchError: for what is no number, a distance that is no integer, a width that is not constant.
-        ValueRangeError: for a constant distance or mask out of range, or a width that is no power of two.
+        TypeMismatchError: for a non-number, a non-integer distance, a width that is not constant.
+        ValueRangeError: for a constant distance or mask out of range, or a width that is not a power of two.
 
     Example:
         ``left = weft.shfl_up(x, 1)``
@@ -97,7 +97,7 @@ def shfl_up(
 def shfl_down(
     builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
-    """The value of the lane `delta` lanes behind this one; its own where there is none in its group.
+    """The value of the lane `delta` lanes after this one; its own where there is none in its group.
 
     Arguments and errors are those of `shfl_up`.
 
@@ -111,14 +111,14 @@ def shfl_down(
 def shfl_xor(
     builder: Builder, value: object, lanes: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
-    """The value of lane ``lane_id() ^ lanes``; its own where that lies behind its group.
+    """The value of lane ``lane_id() ^ lanes``; its own where that lies outside its group.
 
     Where it lies before its group it is read all the same. Other arguments and errors are those of `shfl_up`.
 
     Args:
         builder: where operations go; users leave it out.
         value: a number of any type.
-        lanes: the bits to flip, 0 to 31; of others the low five bits count.
+        lanes: the bits to flip, taken modulo 32.
         mask: as of `shfl_up`.
         width: as of `shfl_up`.
 
@@ -158,7 +158,7 @@ def _shuffled(
     if not isinstance(width, int) or isinstance(width, bool):
         raise TypeMismatchError(
             "WARP_WIDTH",
-            f"{name}: the width is known at compile time, got {describe(width)}",
+            f"{name}: the width must be known at compile time, received {describe(width)}",
             hint="use a literal, a global or a weft.Constexpr[int] parameter",
         )
     if not 1 <= width <= WARP_SIZE or width & (width - 1):
@@ -196,7 +196,7 @@ def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Sca
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
 
     Raises:
-        TypeMismatchError: for what is no number, or another type of mask.
+        TypeMismatchError: if the value is not a number, or the mask is not a u32.
         ValueRangeError: for a constant mask without lanes, or beyond 32 bits.
 
     Example:
@@ -298,7 +298,7 @@ def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
             the same mask.
 
     Raises:
-        TypeMismatchError: for what is no number, or another type of mask.
+        TypeMismatchError: if the value is not a number, or the mask is not a u32.
         ValueRangeError: for a constant mask without lanes, or beyond 32 bits.
 
     Example:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A block's global scratch on the CPU: memory of the C library, for the time of a launch.
 
-In: a launch of a kernel with scratch arrays. Out: `malloc` for all blocks before, `free` behind.
+In: a launch of a kernel with scratch arrays. Out: `malloc` for all blocks before, `free` after.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _print_dynamic_shared(printer: FunctionPrinter, op: DynamicSharedOp) -> None
 def _print_end_check(
     printer: FunctionPrinter, op: DynamicSharedOp, own: int, offset: str, given: list[str]
 ) -> None:
-    """The launch fails where the array ends behind the block's memory, which is memory of the process here."""
+    """The launch fails where the array ends after the block's memory, which is memory of the process here."""
     tensor_type: Any = op.results[0].type
     size = float(size_in_bytes(memory_type(tensor_type.element_type)))
     size *= math.prod(dim for dim in tensor_type.dims if dim != DYNAMIC)

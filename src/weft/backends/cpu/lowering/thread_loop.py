@@ -93,7 +93,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
 
 
 def _print_local_memory(printer: FunctionPrinter, kernel: KernelOp) -> None:
-    """The arrays that lie in the scratch memory, behind the shared memory: one thread at a time has them."""
+    """The arrays that lie in the scratch memory, after the shared memory: one thread at a time has them."""
     local = LocalMemory(kernel)
     if local.bytes:
         place = printer.let(f"getelementptr i8, ptr %launch, i64 {abi.CPU_LAUNCH_SHARED_MEMORY}")

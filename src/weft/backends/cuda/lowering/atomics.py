@@ -190,7 +190,7 @@ def _float_extremum(
 ) -> str:
     """Positive floats order as signed integers, negative ones in reverse as unsigned integers.
 
-    A NaN is no candidate (as for C's fmax): it is replaced by the value that changes nothing.
+    A NaN is not a candidate (as for C's fmax): it is replaced by the value that changes nothing.
     """
     bits = "i32" if text == "float" else "i64"
     is_nan = printer.let(f"fcmp uno {text} {value}, 0.0")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _REDUCTIONS: Final = {"count": ("i32", "popc"), "and": ("i1", "and"), "or": ("i1", "or")}
-# The workspace of a cooperative launch: its address is in two environment registers, the high half first; behind
+# The workspace of a cooperative launch: its address is in two environment registers, the high half first; after
 # a word with its size comes the barrier's counter (CUDA's cooperative_groups/details/driver_abi.h).
 _WORKSPACE_REGISTERS: Final = ("envreg1", "envreg2")
 _COUNTER_OFFSET: Final = 4

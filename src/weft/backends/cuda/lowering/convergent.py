@@ -26,9 +26,9 @@ def call_convergent(
     Args:
         printer: where the call goes.
         result_type: LLVM's, or ``"void"``.
-        intrinsic: name behind ``llvm.nvvm.``.
+        intrinsic: name after ``llvm.nvvm.``.
         *arguments: with their types.
-        suffix: of the intrinsic's name, behind what the list of selectable ones has.
+        suffix: of the intrinsic's name, after what the list of selectable ones has.
     Returns:
         The name of the result; an empty string for void.
     """

@@ -2,7 +2,7 @@
 """Shared memory on a GPU: one dynamic buffer per block, which every array is a part of.
 
 In: simt.shared with its offset, simt.dynamic_shared. Out: pointers into an external array of the shared address
-space, whose size the launch gives; so 48 kB are no limit.
+space, whose size the launch gives; so 48 kB is not a limit.
 """
 
 from __future__ import annotations

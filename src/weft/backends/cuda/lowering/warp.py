@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _MODES: Final = {"up": "up", "down": "down", "xor": "bfly", "idx": "idx"}
-# LLVM type → integer of the same bits, for those that are none.
+# LLVM type → integer of the same bits, for other types.
 _BITS: Final = {"float": "i32", "double": "i64"}
 
 
@@ -44,7 +44,7 @@ def shuffle(
         mask: i32, the lanes that take part.
         text: LLVM type of the value.
         value: what this lane gives.
-        lane: i32; its low five bits count.
+        lane: i32, taken modulo 32.
         width: lanes of a group, a power of two.
     """
     # The instruction's last operand: which bits of a lane are its group's, and up to where it may read.

@@ -101,7 +101,7 @@ def _butterfly(printer: FunctionPrinter, kind: str, element: Attribute, value: s
 
 
 def _tree(printer: FunctionPrinter, kind: str, element: Attribute, mask: str, value: str) -> str:
-    """Each lane adds what lies 1, 2, 4, ... lanes of the mask behind it; the first one gets it all.
+    """Each lane adds what lies 1, 2, 4, ... lanes of the mask after it; the first one gets it all.
 
     `following` is the lane that lies so far behind, 32 where there is none; it doubles its distance by
     asking that lane for its own.
