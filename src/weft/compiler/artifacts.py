@@ -8,6 +8,7 @@ of times.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -17,14 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
-from weft.errors import OptionError
+from weft.compiler.module_text import IRText
+from weft.errors import OptionError, ToolchainError, WeftError
 from weft.runtime.call_times import times_table
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from weft.compiler.options import CompileOptions
-    from weft.errors import WeftError
+
+    Maker = Callable[["Artifacts"], Mapping[str, str | None]]
+
+_log = logging.getLogger("weft")
 
 DEFAULT_DUMP_DIR: Final = "weft-dump"
 
@@ -46,25 +51,28 @@ SUFFIXES: Final = {
 
 
 class Artifacts:
-    """The texts and times of one compilation.
+    """The texts and times of one compilation: what ``--keep``, ``--dump-dir`` and the attributes of the function show.
 
-    A text is kept compressed (add_one's take two kilobytes), so that `fn.ptx` and its like work without
-    any option. Recording is thread-safe, as the assembler runs on a thread of its own: each step is one of a dictionary
-    or a list, so no lock is left behind by a fork or a signal.
+    A text is kept compressed (add_one's take two kilobytes), so that `fn.ptx` and its like work without any option;
+    what can be made of others is made when somebody asks. Recording is thread-safe, as the assembler runs on a thread
+    of its own: each step is one of a dictionary or a list, so no lock is left behind by a fork or a signal.
 
     Args:
         name: the function's name; files in the dump directory begin with it.
         options: which stages to write out, and where.
+
+    Attributes:
+        modules: the stages at which the module is shown, in order: its trace, and after each pass.
     """
 
-    __slots__ = ("_refused", "_texts", "name", "options", "times")
+    __slots__ = ("_kept", "modules", "name", "options", "times")
 
     def __init__(self, name: str, options: CompileOptions) -> None:
         self.name = name
         self.options = options
         self.times: list[tuple[str, float]] = []
-        self._texts: dict[str, bytes] = {}
-        self._refused: dict[str, WeftError] = {}
+        self.modules: tuple[str, ...] = ()
+        self._kept: dict[str, bytes | WeftError | Maker | None] = {}
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Generator[None]:
@@ -78,17 +86,67 @@ class Artifacts:
     def record(self, stage: str, content: str | bytes) -> None:
         """Keeps a stage's text or bytes, and writes its file if the options ask for it."""
         data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-        self._texts[stage] = zlib.compress(data, 1)
+        self._kept[stage] = zlib.compress(data, 1)
         self.write(stage, data)
+
+    def refuse(self, stage: str, error: WeftError) -> None:
+        """Notes why this machine cannot make a stage; raises at once if an option asks for its file."""
+        if stage in self.options.keep:
+            raise error
+        self._kept[stage] = error
+
+    def offer(self, stages: Iterable[str], make: Maker) -> None:
+        """Has stages that were not recorded made, all at once, when somebody asks for one."""
+        for stage in stages:
+            self._kept.setdefault(stage, make)
+
+    def finish(self, target: str | None) -> None:
+        """Writes the offered stages that the options ask for, and refuses those that cannot be had.
+
+        Args:
+            target: the name of the backend; None where there are no kernels to keep anything of.
+        Raises:
+            OptionError: for ``--keep-ptx`` on the CPU and its like.
+            ToolchainError: for ``--keep-sass`` if nvdisasm is not installed or fails.
+        """
+        for stage, kept in list(self._kept.items()):
+            if callable(kept) and self.writes(stage):
+                self._write_offered(stage)
+        absent = sorted(stage for stage in self.options.keep if self._kept.get(stage) is None)
+        if absent and target is not None:
+            raise OptionError(
+                "OPTION_CONFLICT",
+                f"--keep-{absent[0]} asks for a text that the target {target} does not have",
+                hint="leave it out; --dump-dir alone writes every stage that a target has",
+            )
+
+    def _write_offered(self, stage: str) -> None:
+        try:
+            with self.stage(stage):
+                data = self.data(stage)
+        except ToolchainError as error:
+            if stage in self.options.keep:
+                raise
+            # ``--dump-dir`` alone writes what this machine can make.
+            _log.warning("%s: no %s in the dump directory: %s", self.name, stage, error)
+        else:
+            if data is not None:
+                self.write(stage, data)
+
+    def writes(self, stage: str) -> bool:
+        """Whether the options ask for a file of this stage."""
+        keep = self.options.keep
+        if keep:
+            return stage.partition("-")[0] in keep
+        return self.options.dump_dir is not None
 
     def write(self, stage: str, data: bytes) -> None:
         """Writes a stage's file if the options ask for it, and keeps nothing."""
-        if self.writes(stage):
-            self._write(stage, data)
-
-    def _write(self, stage: str, data: bytes) -> None:
+        if not self.writes(stage):
+            return
         directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
-        path = directory / f"{_file_stem(self.name)}{SUFFIXES[stage]}"
+        suffix = SUFFIXES.get(stage) or f".{self.modules.index(stage) + 1:02}-{stage}.mlir"
+        path = directory / f"{_file_stem(self.name)}{suffix}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
             _replace(path, data)
@@ -102,50 +160,34 @@ class Artifacts:
                 f"without it files go to {DEFAULT_DUMP_DIR}/",
             ) from error
 
-    def refuse(self, stage: str, error: WeftError) -> None:
-        """Notes why this machine cannot make a stage; raises at once if an option asks for its file."""
-        if stage in self.options.keep:
-            raise error
-        self._refused[stage] = error
-
-    def writes(self, stage: str) -> bool:
-        """Whether the options ask for a file of this stage."""
-        keep = self.options.keep
-        if keep:
-            return stage.partition("-")[0] in keep
-        return self.options.dump_dir is not None
-
-    def check_kept(self, target: str) -> None:
-        """Refuses an option that asked for the file of a stage which the target does not have.
-
-        Raises:
-            OptionError: for ``--keep-ptx`` on the CPU and its like.
-        """
-        absent = sorted(self.options.keep - self._texts.keys())
-        if absent:
-            raise OptionError(
-                "OPTION_CONFLICT",
-                f"--keep-{absent[0]} asks for a text that the target {target} does not have",
-                hint="leave it out; --dump-dir alone writes every stage that a target has",
-            )
-
     def text(self, stage: str) -> str | None:
-        """A stage's text, or None if this compilation had no such stage."""
+        """A stage's text, or None if this compilation had no such stage; that of a module is an `IRText`."""
         data = self.data(stage)
-        return None if data is None else data.decode()
+        if data is None:
+            return None
+        return IRText(data.decode()) if stage in (*self.modules, "ir") else data.decode()
 
     def data(self, stage: str) -> bytes | None:
         """A stage's bytes, or None if this compilation had no such stage.
 
         Raises:
-            WeftError: if the stage was refused.
+            WeftError: if the stage was refused, or cannot be made now.
         """
-        found = self._texts.get(stage)
-        refused = self._refused.get(stage)
-        if refused is not None:
+        kept = self._kept.get(stage)
+        if callable(kept):
+            for name, content in kept(self).items():
+                if callable(self._kept.get(name)):
+                    made = None if content is None else zlib.compress(content.encode(), 1)
+                    self._kept[name] = made
+            return self.data(stage)
+        if isinstance(kept, WeftError):
             # A new one each time: an exception collects the frames that it went through.
-            raise type(refused)(refused.code, refused.message, hint=refused.hint)
-        return None if found is None else zlib.decompress(found)
+            raise type(kept)(kept.code, kept.message, hint=kept.hint)
+        return None if kept is None else zlib.decompress(kept)
+
+    def module_texts(self) -> dict[str, str]:
+        """The module's text at each stage, in order."""
+        return {stage: self.text(stage) or "" for stage in self.modules}
 
     def report(self) -> str:
         """The times as a table; stages on other threads overlap, so they do not add up to the total."""

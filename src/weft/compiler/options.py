@@ -226,9 +226,10 @@ class KeepSASS(_KeepOption, flag="--keep-sass"):
 class DumpDir(_TextOption, flag="--dump-dir", takes="the path of a directory"):
     """Where kept stages are written, ``weft-dump`` in the working directory unless said; made if missing.
 
-    Alone, without a ``--keep`` option, it keeps every stage that the machine can make: the module (``.mlir``),
-    LLVM's text of the kernels and of the host code (``.ll``, ``.host.ll``), for GPUs ``.ptx``, ``.cubin`` and
-    ``.sass``, and the object that is linked into the process (``.o``).
+    Alone, without a ``--keep`` option, it keeps every stage that the machine can make: the module after its trace and
+    after each pass (``.01-trace.mlir`` and so on, in order) and at the end (``.mlir``), LLVM's text of the kernels and
+    of the host code (``.ll``, ``.host.ll``), for GPUs ``.ptx``, ``.cubin`` and ``.sass``, and the object that is linked
+    into the process (``.o``).
 
     Example:
         >>> weft.compile[weft.DumpDir('stages')]

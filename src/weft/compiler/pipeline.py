@@ -20,14 +20,13 @@ from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
 from weft.compiler.depth import deep_recursion
 from weft.compiler.hooks import Hooks
-from weft.compiler.inspection import Inspection
 from weft.compiler.list_arguments import explained
 from weft.compiler.logs import show_logs
-from weft.compiler.module_text import module_text
+from weft.compiler.module_text import module_text, parse_module
 from weft.compiler.options import CompileOptions
 from weft.compiler.target_choice import choose_target
 from weft.config import config
-from weft.errors import REPORT_HINT, InternalCompilerError, ToolchainError
+from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
@@ -106,10 +105,8 @@ def compile_function(
             lambda: backend.compile(traced.module, target.architecture, options, artifacts)
         )
     artifacts.write("object", code.host_object)
-    if artifacts.writes("sass"):
-        keep_disassembly(backend, artifacts)
-    if code.kernels:
-        artifacts.check_kept(backend.name)
+    artifacts.offer(("sass",), lambda kept: {"sass": backend.disassemble(kept)})
+    artifacts.finish(backend.name if code.kernels else None)
     with artifacts.stage("load host code"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         debuggable = options.generate_line_info and backend.device_type == CPU
@@ -127,7 +124,7 @@ def compile_function(
             signature=signature,
             executor=executor,
             captured=traced.captured,
-            inspection=Inspection(backend, artifacts),
+            inspection=artifacts,
             remarks=code.remarks,
             times=CallTimes(source.name, image) if timed else None,
             documentation=source.function.__doc__,
@@ -154,44 +151,48 @@ def lower(
 
     Out: a module with the kernels, the host function and its TVM-FFI wrapper, ready for a backend.
     """
+    hooked = hooks is not None and bool(hooks.functions)
+    verified = hooked or artifacts.options.verify
+    changes = _changes(signature)
+    artifacts.modules = ("trace", *changes)
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.name)
-    for name, change in changes(signature).items():
-        with artifacts.stage(name), reported(f"the pass {name}", source):
-            change(traced.module)
-    if artifacts.options.verify or (hooks is not None and hooks.functions):
-        _verify(traced.module)
-    if hooks is not None:
-        hooks.run(traced.module)
+    module = traced.module
     with artifacts.stage("keep IR"):
-        artifacts.record("ir", module_text(traced.module))
+        artifacts.record("trace", module_text(module))
+    if verified:
+        _verify(module, "trace")
+    for name, change in changes.items():
+        with artifacts.stage(name), reported(f"the pass {name}", source):
+            change(module)
+        if verified:
+            _verify(module, name)
+        if artifacts.writes(name):
+            artifacts.record(name, module_text(module))
+    if hooks is not None:
+        hooks.run(module)
+    if hooked or artifacts.writes("ir"):
+        artifacts.record("ir", module_text(module))
+    artifacts.offer((*changes, "ir"), functools.partial(_lower_again, signature))
     return traced
 
 
-def changes(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
+def _changes(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
     """What is done to a traced module, by name: the passes, then its wrapper."""
     found: dict[str, Callable[[ModuleOp], object]] = {each.__name__: each for each in PASSES}
     found["attach_ffi_wrapper"] = lambda module: attach_ffi_wrapper(module, signature)
     return found
 
 
-def keep_disassembly(backend: Backend, artifacts: Artifacts) -> None:
-    """Records the kernels' machine code as text; only options that ask for its file come here.
-
-    Raises:
-        ToolchainError: if ``--keep-sass`` asks for it and nvdisasm is not installed or fails.
-    """
-    with artifacts.stage("disassemble"):
-        try:
-            text = backend.disassemble(artifacts)
-        except ToolchainError as error:
-            if "sass" in artifacts.options.keep:
-                raise
-            # ``--dump-dir`` alone writes what this machine can make.
-            _log.warning("%s: no SASS in the dump directory: %s", artifacts.name, error)
-            return
-    if text is not None:
-        artifacts.record("sass", text)
+@deep_recursion()
+def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
+    """The module's text after each change, from that of its trace: few ask, so no compilation prints them."""
+    module = parse_module(artifacts.text("trace") or "")
+    texts: dict[str, str] = {}
+    for name, change in _changes(signature).items():
+        change(module)
+        texts[name] = texts["ir"] = module_text(module)
+    return texts
 
 
 def _signature(
@@ -202,10 +203,10 @@ def _signature(
     return infer_signature(source.name, source.parameters, arguments, keywords)
 
 
-def _verify(module: ModuleOp) -> None:
+def _verify(module: ModuleOp, last: str) -> None:
     try:
         module.verify()
     except Exception as error:
         raise InternalCompilerError(
-            "INVALID_IR", f"the module is invalid after the wrapper: {error}", hint=REPORT_HINT
+            "INVALID_IR", f"the module is invalid after {last}: {error}", hint=REPORT_HINT
         ) from error

@@ -7,7 +7,8 @@ attribute that it can always print.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import StringAttr
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
 
+_NUMBERS: Final = re.compile(r"(_\d+)+$")
+
+
 def name_value(value: SSAValue[Attribute], name: str) -> None:
     """Gives a value the name of a variable.
 
     Constants are shared and keep none, and so does what has a letter that the IR's syntax lacks.
     """
-    if SSAValue.is_valid_name(name) and not isinstance(value.owner, ConstantOp):
+    # A printer numbers values of one name itself; xDSL takes one number off that a name ends with, and letters that
+    # its lexer does not read.
+    name = _NUMBERS.sub("", name)
+    if name.isascii() and SSAValue.is_valid_name(name) and not isinstance(value.owner, ConstantOp):
         value.name_hint = name
 
 

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 class InspectionProtocol(Protocol):
-    """What the compiler hands in so that texts can be asked for; see weft.compiler.inspection."""
-
-    def ir_module(self) -> str:
-        """The module before lowering."""
-        ...
+    """What the compiler hands in so that texts can be asked for; see weft.compiler.artifacts."""
 
     def text(self, stage: str) -> str | None:
         """A stage's text."""
@@ -39,8 +35,8 @@ class InspectionProtocol(Protocol):
         """A stage's bytes."""
         ...
 
-    def sass(self) -> str | None:
-        """The disassembled cubin."""
+    def module_texts(self) -> Mapping[str, str]:
+        """The module's text after each pass."""
         ...
 
 
@@ -191,7 +187,22 @@ class CompiledDetails:
             >>> 'simt.kernel @add_kernel' in fn.ir_module
             True
         """
-        return self._inspection.ir_module()
+        return self._inspection.text("ir") or ""
+
+    @property
+    def stages(self) -> Mapping[str, str]:
+        """The module after each pass, by the pass's name and in order, beginning with ``"trace"``.
+
+        ``fn.ir_module`` is the last, as post-compile hooks left it. The texts are made when they are asked for, from
+        that of the trace.
+
+        Example:
+            >>> list(fn.stages)[:2], list(fn.stages)[-1]
+            (['trace', 'remove_unused_operations'], 'attach_ffi_wrapper')
+            >>> fn.stages['attach_ffi_wrapper'] == fn.ir_module
+            True
+        """
+        return self._inspection.module_texts()
 
     @property
     def llvm_ir(self) -> str | None:
@@ -247,7 +258,7 @@ class CompiledDetails:
             >>> 'EXIT' in gpu.sass
             True
         """
-        return self._inspection.sass()
+        return self._inspection.text("sass")
 
     @property
     def device(self) -> int | None:
