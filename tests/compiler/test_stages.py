@@ -98,7 +98,7 @@ def test_what_a_hook_changed_is_in_the_module_and_in_no_stage():
 
 
 def test_names_and_texts_in_any_language_are_read_again():
-    source = r'''
+    source = r"""
 @weft.kernel
 def größe(ä: weft.Tensor):
     weft.printf("größe 日本 \\ %d\n\"", 1)
@@ -109,7 +109,7 @@ def größe(ä: weft.Tensor):
 def hôte(ä: weft.Tensor[weft.f32, ("nß",)], t: tuple[weft.i32, tuple[weft.i32, weft.i32]], ñ: weft.i32 = 3):
     t_1 = t[0] + t[1][1]
     größe(ä).launch(grid=ñ + t[1][0], block=t_1)
-'''
+"""
     fn = weft.compile(define(source)["hôte"])
     assert str(pipeline.parse_module(fn.ir_module)) == fn.ir_module
     assert pipeline.parse_module(fn.ir_module.generic()).is_structurally_equivalent(
