@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.source_tree import PACKAGE, ROOT, parsed
 from weft.arguments.base import ArgumentKind
 from weft.arguments.signature import ARGUMENT_KINDS
-from weft.ffi_wrapper.wrapper import DECODERS
+from weft.ffi_wrapper.decode import DECODERS
 
 kinds = pytest.mark.parametrize("kind", ARGUMENT_KINDS, ids=lambda kind: kind.__name__)
 
@@ -45,9 +45,9 @@ def test_wrapper_decodes_what_callers_pass_and_nothing_else(kind: type[ArgumentK
 
 
 @kinds
-def test_decoding_of_a_kind_is_in_a_file_of_the_same_name(kind: type[ArgumentKind]):
+def test_decoding_of_a_kind_is_a_function_of_the_same_name(kind: type[ArgumentKind]):
     if kind.is_passed:
-        assert DECODERS[kind].__module__ == f"weft.ffi_wrapper.decode.{module_of(kind)}"
+        assert DECODERS[kind].__name__ == f"decode_{module_of(kind)}"
 
 
 @kinds

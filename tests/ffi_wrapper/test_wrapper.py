@@ -30,7 +30,8 @@ from weft.dialects.ffi import FFI
 from weft.dialects.ffi.checks import TENSOR_CHECKS
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import InternalCompilerError
-from weft.ffi_wrapper.wrapper import DECODERS, attach_ffi_wrapper
+from weft.ffi_wrapper.decode import DECODERS
+from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.types import dtype as types
 from weft.types.dims import sym
 

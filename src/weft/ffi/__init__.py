@@ -2,7 +2,7 @@
 """The TVM-FFI ABI seen from Python: functions, objects, tensors, errors, each with one owner.
 
 In: handles and Python values. Out: the same values on the other side of the ABI. Names are imported when they are
-first asked for. The work is done by `weft._native`; next room: `runtime`, which makes functions of compiled code.
+first asked for. The work is done by `weft._native`.
 """
 
 from __future__ import annotations

@@ -1,66 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The body of a wrapper while it is written: its block, the symbols that have a value, the device.
+"""The body of a wrapper while it is written: its block, the symbols that have a value, the device, the stream.
 
 In: operations and names. Out: the block.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from weft.dialects.ffi.checks import BindDimOp, BindStrideOp, CheckDimOp, CheckStrideOp
 from weft.dialects.printed_names import name_value
-from weft.ffi_wrapper.bindings import Bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from weft.arguments.base import ArgumentKind
-    from weft.dialects.ffi.arguments import Position
-
-    Decoder = Callable[["WrapperBody", "Argument"], list[SSAValue]]
+    from weft.types.dims import Dim
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
 
-class Argument(NamedTuple):
-    """What a caller passes, itself or as an item of a container: where it is found, and what it has to be."""
-
-    position: Position
-    kind: ArgumentKind
-
-    @property
-    def name(self) -> str:
-        """Of the argument; the path of an item: `t[1].x`."""
-        return self.position.name
-
-
 class WrapperBody:
-    """The body of a wrapper under construction: its builder, blocks and decoded arguments.
-
-    Args:
-        decoders: how each kind is decoded.
+    """The body of a wrapper under construction: its block, and what its operations have shown so far.
 
     Attributes:
         block: the operations so far.
-        bindings: values of the symbolic dimensions that were mentioned.
         device: ordinal of the first CUDA tensor's device, or None while there is none.
         stream: the first stream that the caller passes, or None.
     """
 
-    __slots__ = ("_decoders", "bindings", "block", "device", "stream")
-
-    def __init__(self, decoders: Mapping[type[ArgumentKind], Decoder]) -> None:
-        self._decoders = decoders
+    def __init__(self) -> None:
         self.block = Block()
-        self.bindings = Bindings()
         self.device: SSAValue | None = None
         self.stream: SSAValue | None = None
-
-    def decode(self, argument: Argument) -> list[SSAValue]:
-        """Emits the decoding of an argument; the values that the host function takes for it, in order."""
-        return self._decoders[type(argument.kind)](self, argument)
+        self._symbols: dict[str, SSAValue] = {}
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Appends an operation; `name` becomes its result's name in printed IR."""
@@ -68,3 +40,32 @@ class WrapperBody:
         if name is not None:
             name_value(operation.results[0], name)
         return operation
+
+    def emit_dim(self, tensor: SSAValue, index: int, size: int | Dim) -> None:
+        """Checks a dimension of a decoded tensor or shape; the first mention of a symbol gives it a value.
+
+        A dimension without a name has its range and divisibility checked.
+        """
+        self._bind_or_check(BindDimOp, CheckDimOp, tensor, index, size)
+
+    def emit_stride(self, tensor: SSAValue, index: int, stride: int | Dim) -> None:
+        """The same for a stride that a signature names."""
+        self._bind_or_check(BindStrideOp, CheckStrideOp, tensor, index, stride)
+
+    def _bind_or_check(
+        self,
+        bind: type[BindDimOp | BindStrideOp],
+        check: type[CheckDimOp | CheckStrideOp],
+        tensor: SSAValue,
+        index: int,
+        size: int | Dim,
+    ) -> None:
+        known = size if isinstance(size, int) else self._symbols.get(size.name or "")
+        if known is not None:
+            self.emit(check(tensor, index, known))
+            return
+        assert not isinstance(size, int)  # a constant is always known
+        bound = bind(tensor, index, size.name or "", size.width, size.divisibility)
+        self.emit(bound, size.name)
+        if size.name is not None:
+            self._symbols[size.name] = bound.result

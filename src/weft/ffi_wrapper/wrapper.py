@@ -12,48 +12,23 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Region
 
-from weft.arguments.container import ContainerKind
-from weft.arguments.none import NoneKind
-from weft.arguments.pointer import PointerKind
-from weft.arguments.scalar import ScalarKind
-from weft.arguments.shape import ShapeKind
-from weft.arguments.stream import EnvironmentStreamKind, StreamKind
-from weft.arguments.tensor import TensorKind
+from weft.arguments.stream import EnvironmentStreamKind
 from weft.dialects.ffi.arguments import DecodeTensorOp, Position
-from weft.dialects.ffi.call import EnvironmentStreamOp
+from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.ffi_wrapper.body import Argument, WrapperBody
-from weft.ffi_wrapper.decode.container import decode_container
-from weft.ffi_wrapper.decode.none import decode_none
-from weft.ffi_wrapper.decode.pointer import decode_pointer
-from weft.ffi_wrapper.decode.scalar import decode_scalar
-from weft.ffi_wrapper.decode.shape import decode_shape
-from weft.ffi_wrapper.decode.stream import decode_stream
-from weft.ffi_wrapper.decode.tensor import decode_tensor
-from weft.ffi_wrapper.device_guard import call_host
+from weft.ffi_wrapper.body import WrapperBody
+from weft.ffi_wrapper.decode import decode
 from weft.types.device import CPU, DEVICE_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, SSAValue
 
-    from weft.arguments.base import ArgumentKind
     from weft.arguments.signature import Signature
-    from weft.ffi_wrapper.body import Decoder
-
-DECODERS: Final[dict[type[ArgumentKind], Decoder]] = {
-    TensorKind: decode_tensor,
-    ScalarKind: decode_scalar,
-    StreamKind: decode_stream,
-    NoneKind: decode_none,
-    PointerKind: decode_pointer,
-    ShapeKind: decode_shape,
-    ContainerKind: decode_container,
-}
-"""How each kind that a caller passes is decoded; a kind without a row is not passed."""
-
 
 _TARGETS: Final = {number: name for name, number in DEVICE_TYPES.items()}
 
@@ -70,20 +45,20 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
         InternalCompilerError: if the host function does not take what the signature says.
     """
     host = _find_host(module, signature)
-    body = WrapperBody(DECODERS)
+    body = WrapperBody()
     passed = signature.passed
     body.emit(CheckCountOp(len(passed)))
     decoded: dict[str, list[SSAValue]] = {}
     for index, parameter in enumerate(passed):
-        argument = Argument(Position(index, parameter.name), parameter.kind)
-        decoded[parameter.name] = body.decode(argument)
+        position = Position(index, parameter.name)
+        decoded[parameter.name] = decode(body, parameter.kind, position)
     on_cpu = signature.device_type in (None, CPU)
     for parameter in signature.parameters:
         if isinstance(parameter.kind, EnvironmentStreamKind):
             stream = body.emit(EnvironmentStreamOp(body.device), parameter.name)
             decoded[parameter.name] = [stream.result]
     arguments = [value for p in signature.parameters for value in decoded.get(p.name, ())]
-    results = call_host(body, host, arguments, on_cpu)
+    results = _call_host(body, host, arguments, on_cpu)
     body.emit(_return(host, results, body.block))
     name = _TARGETS[signature.device_type or CPU]
     wrapper = FuncOp(ENTRY_PREFIX + signature.name, signature.text, name, Region(body.block))
@@ -104,6 +79,34 @@ def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
     else:
         problem = f"the module has no host function {signature.name}"
     raise InternalCompilerError("WRAPPER_HOST", problem, hint=REPORT_HINT)
+
+
+def _call_host(
+    body: WrapperBody, host: HostOp, arguments: Sequence[SSAValue], on_cpu: bool
+) -> list[SSAValue]:
+    """Emits the guarded call.
+
+    The stream is the one that the caller passed first, else that of the first CUDA tensor's library, else
+    the environment's. On the CPU there is none.
+    """
+    taken = host.function_type.inputs.data
+    if [argument.type for argument in arguments] != list(taken):
+        raise InternalCompilerError(
+            "WRAPPER_DECODE",
+            f"the host function takes {taken}, decoded was {[a.type for a in arguments]}",
+            hint=REPORT_HINT,
+        )
+    stream = body.stream
+    if stream is None and not on_cpu:
+        stream = body.emit(EnvironmentStreamOp(body.device), "stream").result
+    guard = DeviceGuardOp(
+        host.sym_name.data,
+        arguments,
+        None if on_cpu else body.device,
+        None if on_cpu else stream,
+        host.function_type.outputs.data,
+    )
+    return list(body.emit(guard).values)
 
 
 def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each kind of argument is decoded: one function per kind, and the table of them.
+
+In: an argument's kind and where it is found. Out: operations that check it; the values that the host function gets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.arguments.container import ContainerKind
+from weft.arguments.none import NoneKind
+from weft.arguments.pointer import PointerKind
+from weft.arguments.scalar import ScalarKind
+from weft.arguments.shape import ShapeKind
+from weft.arguments.stream import StreamKind
+from weft.arguments.tensor import TensorKind
+from weft.dialects.ffi.arguments import (
+    DecodeArrayOp,
+    DecodeNoneOp,
+    DecodePointerOp,
+    DecodeScalarOp,
+    DecodeShapeOp,
+    DecodeStreamOp,
+    DecodeTensorOp,
+    Position,
+)
+from weft.dialects.ffi.checks import (
+    AsDimOp,
+    AsTensorOp,
+    BindDeviceOp,
+    CheckDeviceOp,
+    CheckLayoutOp,
+    CheckOp,
+)
+from weft.language.ir_types import integer_type, ir_type, ir_type_of
+from weft.types.device import CUDA
+from weft.types.dims import Dim
+from weft.types.layout import CONTIGUOUS, INNER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import SSAValue
+
+    from weft.arguments.base import ArgumentKind
+    from weft.ffi_wrapper.body import WrapperBody
+
+
+def decode(body: WrapperBody, kind: ArgumentKind, position: Position) -> list[SSAValue]:
+    """Emits the decoding of an argument; the values that the host function takes for it, in order.
+
+    Args:
+        body: what is added to.
+        kind: what the argument has to be.
+        position: where it is found: among the arguments, or among the items of a container.
+    """
+    return DECODERS[type(kind)](body, kind, position)
+
+
+def decode_tensor(body: WrapperBody, kind: TensorKind, position: Position) -> list[SSAValue]:
+    """Kind, data, rank, dtype, device, alignment, each dim, each stride, in that order."""
+    tensor_type = ir_type_of(kind)
+    assert tensor_type is not None  # tensors are staged
+    tensor = body.emit(DecodeTensorOp(position), position.name).result
+    body.emit(CheckOp(tensor, "data"))
+    body.emit(CheckOp(tensor, "rank", kind.rank))
+    body.emit(CheckOp(tensor, "dtype", kind.dtype.name))
+    _check_device(body, tensor, kind)
+    if kind.alignment_bytes > 1:
+        body.emit(CheckOp(tensor, "alignment", kind.alignment_bytes))
+    for index, size in enumerate(kind.dims):
+        body.emit_dim(tensor, index, size)
+    _check_strides(body, tensor, kind)
+    return [body.emit(AsTensorOp(tensor, tensor_type), f"{position.name}_tensor").result]
+
+
+def _check_device(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None:
+    assert kind.device_type is not None  # Signature.for_device was called
+    body.emit(CheckOp(tensor, "device_type", kind.device_type))
+    if kind.device_type != CUDA:
+        return
+    if kind.device_index is not None:
+        body.emit(CheckDeviceOp(tensor, kind.device_index))
+    if body.device is None:
+        body.device = body.emit(BindDeviceOp(tensor), "device").result
+    else:
+        body.emit(CheckDeviceOp(tensor, body.device))
+
+
+def _check_strides(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None:
+    strides = kind.strides
+    if strides is None:
+        if kind.layout != "strided":
+            body.emit(CheckLayoutOp(tensor, kind.layout, kind.text))
+        return
+    for index, stride in enumerate(strides):
+        if stride is not None:
+            body.emit_stride(tensor, index, stride)
+    # What the strides themselves do not say, the layout class still promises.
+    if kind.layout == CONTIGUOUS or (kind.layout == INNER and strides[-1] is None):
+        body.emit(CheckLayoutOp(tensor, kind.layout, kind.text))
+
+
+def decode_scalar(body: WrapperBody, kind: ScalarKind, position: Position) -> list[SSAValue]:
+    """A number: kind and range."""
+    operation = DecodeScalarOp(position, kind.dtype, ir_type(kind.dtype))
+    return [body.emit(operation, position.name).result]
+
+
+def decode_stream(body: WrapperBody, kind: StreamKind, position: Position) -> list[SSAValue]:
+    """A stream; the first one of a function is the stream that its launches use."""
+    stream = body.emit(DecodeStreamOp(position), position.name).result
+    if body.stream is None:
+        body.stream = stream
+    return [stream]
+
+
+def decode_none(body: WrapperBody, kind: NoneKind, position: Position) -> list[SSAValue]:
+    """None is checked, and the host function does not get it."""
+    body.emit(DecodeNoneOp(position))
+    return []
+
+
+def decode_pointer(body: WrapperBody, kind: PointerKind, position: Position) -> list[SSAValue]:
+    """An address: kind and alignment. It becomes a tensor without end."""
+    pointer_type = ir_type_of(kind)
+    assert pointer_type is not None  # pointers are staged
+    operation = DecodePointerOp(position, kind.text, pointer_type)
+    return [body.emit(operation, position.name).result]
+
+
+def decode_shape(body: WrapperBody, kind: ShapeKind, position: Position) -> list[SSAValue]:
+    """Kind, number of sizes, each size, in that order; the sizes that are known at run time are passed."""
+    shape = body.emit(DecodeShapeOp(position, len(kind.dims)), position.name).result
+    for index, size in enumerate(kind.dims):
+        body.emit_dim(shape, index, size)
+    return [
+        body.emit(AsDimOp(shape, index, integer_type(size.width))).result
+        for index, size in enumerate(kind.dims)
+        if isinstance(size, Dim)
+    ]
+
+
+def decode_container(body: WrapperBody, kind: ContainerKind, position: Position) -> list[SSAValue]:
+    """Kind, number of items, then each item as an argument of its own."""
+    passed = kind.passed_parts
+    array = body.emit(DecodeArrayOp(position, len(passed), kind.text), position.name).result
+    values: list[SSAValue] = []
+    for index, (label, item) in enumerate(passed):
+        values += decode(body, item, Position(index, position.name + label, array))
+    return values
+
+
+DECODERS: Final[
+    dict[type[ArgumentKind], Callable[[WrapperBody, Any, Position], list[SSAValue]]]
+] = {
+    TensorKind: decode_tensor,
+    ScalarKind: decode_scalar,
+    StreamKind: decode_stream,
+    NoneKind: decode_none,
+    PointerKind: decode_pointer,
+    ShapeKind: decode_shape,
+    ContainerKind: decode_container,
+}
+"""How each kind that a caller passes is decoded; a kind without a row is not passed."""
