@@ -28,33 +28,8 @@ if TYPE_CHECKING:
     AtomicInstruction = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], str]
     AtomicSwap = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], tuple[str, str]]
 
-_ORDERS: Final = {
-    "relaxed": "monotonic",
-    "acquire": "acquire",
-    "release": "release",
-    "acq_rel": "acq_rel",
-    "seq_cst": "seq_cst",
-}
 # What a failed compare-and-swap is ordered as: it only read.
-_FAILURE_ORDERS: Final = {
-    "monotonic": "monotonic",
-    "acquire": "acquire",
-    "release": "monotonic",
-    "acq_rel": "acquire",
-    "seq_cst": "seq_cst",
-}
-_INTEGER_KINDS: Final = {
-    "add": "add",
-    "sub": "sub",
-    "max": "max",
-    "min": "min",
-    "umax": "umax",
-    "umin": "umin",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "exchange": "xchg",
-}
+_FAILURE_ORDERS: Final = {"release": "monotonic", "acq_rel": "acquire"}
 
 
 class AtomicAccess:
@@ -95,7 +70,8 @@ class AtomicAccess:
         self.pointer_type = target.pointer(self.space)
         self.address = value.address(printer, indices)
         self.scope = f' syncscope("{scope}")' if scope else ""
-        self.order = _ORDERS[op.properties["order"].data]
+        order = op.properties["order"].data
+        self.order = "monotonic" if order == "relaxed" else order
         self._instruction = instruction
         self._swap = swap
 
@@ -131,7 +107,7 @@ def atomic_value(
     if text == "i1":
         return _bool_atomic(printer, access, kind, value)
     if name is None:
-        return access.modify(printer, _INTEGER_KINDS[kind], text, value)
+        return access.modify(printer, kind, text, value)
     if name in ("f32", "f64") and kind in ("add", "sub"):
         if kind == "sub":
             value = printer.let(f"fneg {text} {value}")
@@ -202,7 +178,7 @@ def llvm_swap(
     """One `cmpxchg`."""
     pair = printer.let(
         f"cmpxchg {access.pointer}, {bits} {expected}, {bits} {new}{access.scope} {access.order} "
-        f"{_FAILURE_ORDERS[access.order]}, align {int(bits[1:]) // 8}"
+        f"{_FAILURE_ORDERS.get(access.order, access.order)}, align {int(bits[1:]) // 8}"
     )
     found = printer.let(f"extractvalue {{ {bits}, i1 }} {pair}, 0", "found")
     return found, printer.let(f"extractvalue {{ {bits}, i1 }} {pair}, 1")

@@ -6,7 +6,8 @@ In: a tensor in global or shared memory, an index, a value, a memory order and s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, Final
 
 from xdsl.dialects import arith
 
@@ -14,13 +15,16 @@ from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES, AtomicCasOp,
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.memory.access import index_values
 from weft.language.numbers.convert import materialize
-from weft.language.operation import operation
+from weft.language.operation import Operation, operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.dialects.builder import Builder
+    from weft.language.operation import Parameters
     from weft.types.dtype import DType
 
 _INTEGERS: Final = tuple(dtype for dtype in DTYPES if dtype.is_integer)
@@ -34,8 +38,8 @@ ATOMIC_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
 """Element types of each atomic operation, on every target."""
 
 
-@operation
-def atomic_add(
+def _modify(
+    name: str,
     builder: Builder,
     tensor: Tensor,
     index: object,
@@ -44,6 +48,39 @@ def atomic_add(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Scalar:
+    """Emits any of them but `atomic_cas`: they differ in their kind alone."""
+    kind = name.removeprefix("atomic_")
+    tensor = _check(tensor, kind, order, scope)
+    places = index_values(builder, tensor, index)
+    element = _element(builder, tensor, kind, value)
+    if kind == "sub" and tensor.dtype.is_float:
+        # No target subtracts floats atomically; adding the negated value is the same to the last bit.
+        element = Scalar(builder.emit(arith.NegfOp(element.ssa)).result, tensor.dtype)
+        kind = "add"
+    if kind in ("max", "min") and tensor.dtype.kind == "uint":
+        kind = f"u{kind}"
+    made = AtomicRmwOp(kind, element.ssa, tensor.ssa, places, order=order, scope=scope)
+    return Scalar(builder.emit(made).result, tensor.dtype)
+
+
+def _like(
+    emit: Callable[Concatenate[str, Builder, Parameters], Scalar],
+) -> Callable[[Callable[[], None]], Operation[Parameters]]:
+    """A decorator: the operation that a function names and documents is emitted, and called, as `emit` is."""
+
+    def decorate(named: Callable[[], None]) -> Operation[Parameters]:
+        function = partial(emit, named.__name__)
+        function.__doc__ = named.__doc__
+        return Operation(function, named.__name__, on_host=False)
+
+    return decorate
+
+
+_modifying = _like(_modify)
+
+
+@_modifying
+def atomic_add() -> None:
     """Adds `value` to an element as one step; returns the element as it was before.
 
     Integers wrap. The sum of floats depends on the order in which threads arrive; in global memory a GPU takes
@@ -57,7 +94,6 @@ def atomic_add(
     f16, bf16 and the 8-bit floats compute in f32 and round once.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: in global or shared memory, of any integer or float type.
         index: an integer, or a tuple with one per dimension.
         value: a number that the element type holds.
@@ -72,19 +108,10 @@ def atomic_add(
     Example:
         ``weft.atomic_add(histogram, weft.i32(pixels[i]), 1)``
     """
-    return _modify(builder, "add", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_sub(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_sub() -> None:
     """Subtracts `value` from an element as one step; returns the element as it was before.
 
     Arguments, types and errors are those of `atomic_add`.
@@ -92,19 +119,10 @@ def atomic_sub(
     Example:
         ``left = weft.atomic_sub(pending, 0, 1) - 1``
     """
-    return _modify(builder, "sub", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_max(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_max() -> None:
     """Raises an element to `value` if that is larger, as one step; returns the element as it was before.
 
     Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
@@ -113,19 +131,10 @@ def atomic_max(
     Example:
         ``weft.atomic_max(largest, 0, a[i])``
     """
-    return _modify(builder, "max", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_min(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_min() -> None:
     """Lowers an element to `value` if that is smaller, as one step; returns the element as it was before.
 
     Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
@@ -134,19 +143,10 @@ def atomic_min(
     Example:
         ``weft.atomic_min(distance, node, candidate)``
     """
-    return _modify(builder, "min", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_and(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_and() -> None:
     """Clears the bits of an element that are 0 in `value`, as one step; returns the element before.
 
     For integers and `bool_`; arguments and errors are those of `atomic_add`.
@@ -154,19 +154,10 @@ def atomic_and(
     Example:
         ``weft.atomic_and(flags, word, ~bit)``
     """
-    return _modify(builder, "and", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_or(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_or() -> None:
     """Sets the bits of an element that are 1 in `value`, as one step; returns the element before.
 
     For integers and `bool_`; arguments and errors are those of `atomic_add`.
@@ -174,19 +165,10 @@ def atomic_or(
     Example:
         ``seen = weft.atomic_or(visited, i >> 5, weft.u32(1) << (i & 31))``
     """
-    return _modify(builder, "or", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_xor(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_xor() -> None:
     """Flips the bits of an element that are 1 in `value`, as one step; returns the element before.
 
     For integers and `bool_`; arguments and errors are those of `atomic_add`.
@@ -194,19 +176,10 @@ def atomic_xor(
     Example:
         ``weft.atomic_xor(parity, word, bits)``
     """
-    return _modify(builder, "xor", tensor, index, value, order, scope)
 
 
-@operation
-def atomic_exchange(
-    builder: Builder,
-    tensor: Tensor,
-    index: object,
-    value: object,
-    *,
-    order: str = "relaxed",
-    scope: str = "device",
-) -> Scalar:
+@_modifying
+def atomic_exchange() -> None:
     """Writes `value` to an element and returns what was there, as one step.
 
     For every element type; arguments and errors are those of `atomic_add`.
@@ -214,7 +187,6 @@ def atomic_exchange(
     Example:
         ``previous = weft.atomic_exchange(head, 0, node)``
     """
-    return _modify(builder, "exchange", tensor, index, value, order, scope)
 
 
 @operation
@@ -253,28 +225,6 @@ def atomic_cas(
     before = _element(builder, tensor, "cas", expected)
     after = _element(builder, tensor, "cas", value)
     made = AtomicCasOp(before.ssa, after.ssa, tensor.ssa, places, order=order, scope=scope)
-    return Scalar(builder.emit(made).result, tensor.dtype)
-
-
-def _modify(
-    builder: Builder,
-    kind: str,
-    tensor: object,
-    index: object,
-    value: object,
-    order: str,
-    scope: str,
-) -> Scalar:
-    tensor = _check(tensor, kind, order, scope)
-    places = index_values(builder, tensor, index)
-    element = _element(builder, tensor, kind, value)
-    if kind == "sub" and tensor.dtype.is_float:
-        # No target subtracts floats atomically; adding the negated value is the same to the last bit.
-        element = Scalar(builder.emit(arith.NegfOp(element.ssa)).result, tensor.dtype)
-        kind = "add"
-    if kind in ("max", "min") and tensor.dtype.kind == "uint":
-        kind = f"u{kind}"
-    made = AtomicRmwOp(kind, element.ssa, tensor.ssa, places, order=order, scope=scope)
     return Scalar(builder.emit(made).result, tensor.dtype)
 
 

@@ -27,13 +27,8 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _PTX_SCOPES: Final = {"block": "cta", "device": "gpu", "system": "sys"}
-_PTX_ORDERS: Final = {
-    "monotonic": "relaxed",
-    "acquire": "acquire",
-    "release": "release",
-    "acq_rel": "acq_rel",
-    "seq_cst": "acquire",  # after a sequentially consistent fence
-}
+# LLVM's order → PTX's, where they differ; a sequentially consistent fence goes before the last.
+_PTX_ORDERS: Final = {"monotonic": "relaxed", "seq_cst": "acquire"}
 # LLVM's operation → PTX's, and the letter of its type; "" takes the type of the value.
 _PTX_OPERATIONS: Final = {
     "add": ("add", "u"),
@@ -143,7 +138,7 @@ def _ordered(
     """One instruction that has its order and scope in its name."""
     if access.order == "seq_cst":
         _fence(printer, access)
-    qualifiers = f".{_PTX_ORDERS[access.order]}.{_PTX_SCOPES[access.scope_name]}"
+    qualifiers = f".{_PTX_ORDERS.get(access.order, access.order)}.{_PTX_SCOPES[access.scope_name]}"
     return _ptx(printer, access, qualifiers, form, text, register, value)
 
 
