@@ -147,7 +147,7 @@ def test_a_wrong_launch_configuration_is_refused(configuration):
         ({"min_blocks": 0}, ValueError),
         ({"max_registers": 15}, ValueError),
         ({"max_registers": 256}, ValueError),
-        ({"cluster": (1, 2, 3, 4)}, ValueError),
+        ({"cluster": (1, 2, 3, 4)}, TypeError),
         ({"cluster": (2, None)}, TypeError),
         ({"cluster": 0}, ValueError),
         ({"cluster": (16, 16, 16)}, ValueError),
