@@ -14,8 +14,8 @@ def test_constants_are_values_of_their_own():
     assert len(keys) == 7
     nan = float("nan")
     assert kind(Constexpr, nan) == kind(Constexpr, nan)
-    assert "it is Constexpr[int], received a Python float 1.5" in refused(
+    assert "expected Constexpr[int], received a Python float 1.5" in refused(
         Constexpr[int], args=(1.5,)
     )
     assert "must be hashable, received a Python list" in refused(Constexpr, args=([1],))
-    assert "a value is needed to compile" in refused(Constexpr[int])
+    assert "a value of Constexpr[int] is needed to compile" in refused(Constexpr[int])

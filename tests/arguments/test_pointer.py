@@ -40,7 +40,7 @@ def test_what_is_said_is_kept():
         (Pointer[f32], True, "it is annotated Pointer[f32], received a Python bool True"),
         (Pointer[f32], numpy.zeros(3), "received an object of type numpy.ndarray"),
         (Pointer[f32], Pointer[u8], "it is Pointer[u8], but it is annotated Pointer[f32]"),
-        (Pointer, 64, "weft.Pointer alone does not say the type of its elements"),
+        (Pointer, 64, "weft.Pointer needs an element type"),
     ],
 )
 def test_what_does_not_fit_is_refused(annotation, value, words: str):
@@ -50,9 +50,9 @@ def test_what_does_not_fit_is_refused(annotation, value, words: str):
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        (int, "the dtype is one of weft's types"),
+        (int, "the dtype must be one of weft's types"),
         ((f32, "texture"), "the address space is 'texture', expected one of 'global', 'shared'"),
-        ((f32, "shared"), "no caller has an address of shared memory"),
+        ((f32, "shared"), "no caller can have an address of shared memory"),
         ((f32, "global", 3), "expected a power of two"),
         ((f32, "global", 4, 5), "received 4 items"),
     ],

@@ -51,7 +51,7 @@ def test_an_annotation_of_another_kind_is_checked_against_what_the_adapter_gives
 
 
 def test_adapters_that_go_in_a_circle_are_refused():
-    assert "the adapter of Endless gives values that have adapters" in refused(
+    assert "the adapter of Endless returns values that need adapters" in refused(
         MISSING, args=(Endless(),)
     )
 
@@ -73,4 +73,4 @@ def test_an_annotation_with_a_class_that_is_not_registered_is_refused():
     class Unknown:
         pass
 
-    assert "which means nothing to weft" in refused(Unknown, args=(Unknown(),))
+    assert "which weft does not know" in refused(Unknown, args=(Unknown(),))

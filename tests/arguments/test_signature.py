@@ -23,13 +23,13 @@ F32 = types.f32
 
 def test_what_is_of_no_kind_is_refused_with_what_is_accepted():
     text = refused(MISSING, args=("abc",))
-    assert "f: argument 'a': no kind of argument for a Python str 'abc'" in text
+    assert "f: argument 'a': weft cannot pass a Python str 'abc'" in text
     assert all(kind.title in text for kind in ARGUMENT_KINDS)
-    assert "no kind of argument for a Python dict" in refused(MISSING, args=({},))
+    assert "weft cannot pass a Python dict" in refused(MISSING, args=({},))
 
 
 def test_an_annotation_that_means_nothing():
-    assert "it is annotated dict, which means nothing to weft" in refused(dict, args=({},))
+    assert "it is annotated dict, which weft does not know" in refused(dict, args=({},))
 
 
 # ---- binding
@@ -48,7 +48,7 @@ def test_arguments_bind_as_in_python():
 BINDING = {
     "too many": (((1, 2), {}), "f(a): expected at most 1 positional arguments, received 2"),
     "unknown": (((1,), {"zz": 3}), "f(a): unknown argument 'zz'"),
-    "twice": (((1,), {"a": 3}), "f(a): argument 'a' is given by position and by name"),
+    "twice": (((1,), {"a": 3}), "f(a): argument 'a' was passed both by position and by name"),
     "missing": (((), {}), "f(a): missing argument 'a'"),
 }
 
@@ -62,7 +62,7 @@ def test_what_does_not_bind(case):
 def test_an_annotation_is_enough_to_compile_but_not_to_call():
     assert infer(Tensor[F32, ("n",)]).text == "f(a: Tensor[f32, (n,)])"
     assert "missing argument 'a'" in refused(Tensor[F32, ("n",)], is_call=True)
-    assert "no value was given, and Tensor[f32] does not say its shape" in refused(Tensor[F32])
+    assert "no value was given, and Tensor[f32] has no shape" in refused(Tensor[F32])
 
 
 # ---- the signature as a value
@@ -109,7 +109,7 @@ def test_tensors_without_a_device_follow_the_target():
     signature = example().for_device(CUDA)
     assert (signature.device_type, signature.tensors()[0].kind.device_type) == (CUDA, CUDA)
     with pytest.raises(
-        SignatureError, match="f: argument 'a': it is on cpu, the function runs on cuda"
+        SignatureError, match="f: argument 'a': the tensor is on cpu, the function runs on cuda"
     ):
         infer(MISSING, args=(fake_tensor(types.f32, ("n",), device="cpu"),)).for_device(CUDA)
     # An example is a type: where it happens to be binds nothing.

@@ -114,17 +114,17 @@ CONFLICTS = {
     "dtype": (
         Tensor[types.f64],
         X,
-        "its dtype is f32, but it is annotated Tensor[f64], which says f64",
+        "its dtype is f32, but the annotation Tensor[f64] says f64",
     ),
     "rank": (
         Tensor[F32, ("n",)],
         X,
-        "its shape is (3, 4), but it is annotated Tensor[f32, (n,)], which says (n,)",
+        "its shape is (3, 4), but the annotation Tensor[f32, (n,)] says (n,)",
     ),
     "size": (
         Tensor[F32, ("n", 5)],
         X,
-        "its shape[1] is 4, but it is annotated Tensor[f32, (n, 5)], which says 5",
+        "its shape[1] is 4, but the annotation Tensor[f32, (n, 5)] says 5",
     ),
     "symbol": (Tensor[F32, ("n", "n")], X, "a.shape[1] is 4, expected 3 to match a.shape[0]"),
     "divisibility": (
@@ -135,18 +135,18 @@ CONFLICTS = {
     "layout": (
         Tensor[F32, ..., "contiguous"],
         X.T,
-        "its layout is strided, but it is annotated Tensor[f32, ..., contiguous], "
+        "its layout is strided, but the annotation Tensor[f32, ..., contiguous], "
         "which says contiguous",
     ),
     "stride": (
         fake_tensor(F32, (None, None), strides=(8, 1)),
         X,
-        "its strides[0] is 4, but it is annotated Tensor[f32, (None, None), inner, strides=(8, 1)]",
+        "its strides[0] is 4, but the annotation Tensor[f32, (None, None), inner, strides=(8, 1)]",
     ),
     "device": (
         fake_tensor(F32, (None, None), device="cuda"),
         X,
-        "its device is cpu, but it is annotated Tensor[f32, (None, None), contiguous, device=cuda]",
+        "its device is cpu, but the annotation Tensor[f32, (None, None), contiguous, device=cuda]",
     ),
     "kind": (Tensor[F32], 3, "it is annotated Tensor[f32], received a Python int 3"),
 }
@@ -165,14 +165,14 @@ def test_two_sets_of_facts_for_one_name():
         Tensor[F32, (sym("n", divisibility=2),)], Tensor[F32, (sym("n", divisibility=3),)]
     )
     assert (
-        "it says sym(n, divisibility=3), where f: argument 'a' says sym(n, divisibility=2)" in text
+        "declared sym(n, divisibility=3) here and sym(n, divisibility=2) in f: argument 'a'" in text
     )
 
 
 def test_tensors_that_weft_cannot_use_name_the_argument():
-    assert "f: argument 'a': a tensor of complex64 elements" in refused(
+    assert "f: argument 'a': weft has no element type complex64" in refused(
         MISSING, args=(numpy.zeros(3, numpy.complex64),)
     )
-    assert "f: argument 'a': a tensor of rank 9; the largest rank is 8" in refused(
+    assert "f: argument 'a': the tensor's rank is 9, expected at most 8" in refused(
         MISSING, args=(numpy.zeros((1,) * 9, numpy.float32),)
     )

@@ -38,7 +38,7 @@ def test_texts(text):
 
 
 REFUSED = {
-    "the dtype is one of weft's types": lambda: Tensor[float],
+    "the dtype must be one of weft's types": lambda: Tensor[float],
     "takes dtype, dims and layout": lambda: Tensor[F32, (), "strided", 4],
     "dims is 'n', expected a tuple": lambda: Tensor[F32, "n"],
     "dims is 2, expected a tuple": lambda: Tensor[F32, 2],
@@ -85,10 +85,10 @@ def test_symbols_are_values():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: sym("1n"), ValueError, "'1n' is not a name"),
-        (lambda: sym(3), TypeError, "name is a str or None, received 3"),
+        (lambda: sym("1n"), ValueError, "'1n' is not an identifier"),
+        (lambda: sym(3), TypeError, "name must be a str or None, received 3"),
         (lambda: sym("n", 0), ValueError, "divisibility is 0, expected 1 to 2147483647"),
-        (lambda: sym("n", 1.0), TypeError, "divisibility is an int, received 1.0"),
+        (lambda: sym("n", 1.0), TypeError, "divisibility must be an int, received 1.0"),
         (lambda: sym("n", width=16), ValueError, "width is 16, expected 32 or 64"),
     ],
 )
@@ -107,5 +107,5 @@ def test_annotations_are_not_called():
     [("x", TypeError), (True, TypeError), (-1, ValueError), (1 << 64, ValueError)],
 )
 def test_what_no_stream_can_be(handle, error):
-    with pytest.raises(error, match="Stream: handle is"):
+    with pytest.raises(error, match="Stream: handle "):
         Stream(handle)

@@ -70,7 +70,7 @@ def test_replace_names_a_parameter_although_no_call_may():
 def test_compile_takes_its_example_by_position():
     with pytest.raises(TypeError) as error:
         weft.compile(add, a=array(), n=2)
-    assert "add(a, n, /, b, *, c): argument 'a' is given by name, expected by position" in str(
+    assert "add(a, n, /, b, *, c): argument 'a' is positional-only, but was passed by name" in str(
         error.value
     )
 

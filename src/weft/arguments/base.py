@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all argument kinds share; the facts that one function's arguments state together; names of places for messages.
+"""What argument kinds have in common: the base class, symbolic dimensions, places named in messages.
 
 Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Missing:
-    """The type of `MISSING`: neither an annotation nor a default nor a value was given."""
+    """The type of `MISSING`, which stands for an annotation, default or value that was not given."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Frozen:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two records equal; hashable, and free of addresses."""
+        """What two equal records share; hashable, free of addresses."""
         return (type(self).__name__, *(getattr(self, name) for name in self.__slots__))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -66,7 +66,7 @@ class Frozen:
 
 
 class DeclaredParameter(Frozen):
-    """A parameter as the function's `def` line declares it.
+    """A parameter as declared on the function's `def` line.
 
     Attributes:
         name: its name.
@@ -74,7 +74,7 @@ class DeclaredParameter(Frozen):
         default: its default, or MISSING.
         keyword_only: whether it stands after `*`.
         positional_only: whether it stands before `/`.
-        location: where it stands in the source, or None; two that differ in nothing else are equal.
+        location: its place in the source, or None; ignored by comparison.
     """
 
     __slots__ = ("name", "annotation", "default", "keyword_only", "positional_only", "location")  # noqa: RUF023  order of __init__
@@ -110,7 +110,7 @@ class DeclaredParameter(Frozen):
 
 
 class Place:
-    """Which argument of which function is looked at: the first words of every message."""
+    """The argument being examined: how every message begins."""
 
     __slots__ = ("function", "name")
 
@@ -142,11 +142,11 @@ class Leaf(NamedTuple):
 
 
 class ArgumentKind(Frozen):
-    """What one argument of a compiled function is. Subclasses: one per file, listed in ARGUMENT_KINDS.
+    """The kind of one argument of a compiled function. Subclasses, one per file, are listed in ARGUMENT_KINDS.
 
     Attributes:
-        title: what users may pass, as a list of accepted things says it.
-        is_passed: whether the caller of the compiled function passes it: it has a place in the call.
+        title: what users may pass, for lists in messages.
+        is_passed: whether callers of the compiled function pass it.
         is_staged: whether the host function gets it as a run-time value.
     """
 
@@ -158,7 +158,7 @@ class ArgumentKind(Frozen):
 
     @property
     def text(self) -> str:
-        """The kind as it stands after `name:` in a printed signature."""
+        """The kind as printed after `name:` in a signature."""
         raise TypeError(f"{type(self).__name__} has no text")
 
     @classmethod
@@ -175,12 +175,12 @@ class ArgumentKind(Frozen):
     def infer(
         cls, annotation: object, value: object, place: Place, symbols: Symbols
     ) -> ArgumentKind:
-        """The kind that annotation and value make together; each may be MISSING, not both.
+        """The kind from annotation and value; one of them may be MISSING.
 
         Raises:
-            SignatureError: where they contradict each other; the message names both.
+            SignatureError: if they contradict each other; the message names both.
         """
-        raise TypeError(f"{cls.__name__} infers nothing")
+        raise TypeError(f"{cls.__name__} cannot be inferred")
 
     @property
     def parts(self) -> tuple[tuple[str, ArgumentKind], ...]:
@@ -188,23 +188,23 @@ class ArgumentKind(Frozen):
         return ()
 
     def with_parts(self, kinds: Sequence[ArgumentKind]) -> ArgumentKind:
-        """The same container of other kinds; the kind itself where it holds nothing."""
+        """The same container with other kinds; the kind itself if it holds nothing."""
         return self
 
     def leaves(self, path: str) -> Iterator[Leaf]:
-        """What it is made of in the end, in order: itself if it is not a container."""
+        """Its leaves in order: itself if it is not a container."""
         if not self.parts:
             yield Leaf(path, self)
         for label, part in self.parts:
             yield from part.leaves(path + label)
 
     def host_arguments(self, path: str) -> Iterator[Leaf]:
-        """The run-time values that the host function gets for it, in order, each of a kind that has an IR type."""
+        """Its run-time values in the host function, in order, each of a kind with an IR type."""
         if self.is_staged:
             yield Leaf(path, self)
 
     def resolved(self, symbols: Symbols) -> ArgumentKind:
-        """The same kind, once all arguments have said what they know about symbolic dimensions."""
+        """The same kind, once everything is known about the symbolic dimensions."""
         return self
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ class ArgumentKind(Frozen):
 
 
 class OptionalAnnotation(Frozen):
-    """`annotation | None`: the argument may be None, which is decided when the function is compiled."""
+    """`annotation | None`: the argument may be None, decided at compile time."""
 
     __slots__ = ("annotation",)
 
@@ -226,7 +226,7 @@ class OptionalAnnotation(Frozen):
 
 
 class Annotation(Frozen):
-    """Something users write after a parameter's colon; `| None` makes it optional."""
+    """What users write after a parameter's colon; `| None` makes it optional."""
 
     __slots__ = ()
 
@@ -238,7 +238,7 @@ class Annotation(Frozen):
     __ror__ = __or__
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
-        # Being callable is what lets typing.Optional[...] hold it.
+        # typing.Optional[...] accepts callables only.
         raise TypeError(f"{self!r} annotates a parameter; it cannot be called")
 
 
@@ -260,7 +260,7 @@ def items_of(value: object) -> tuple[Any, ...] | None:
 
 
 def describe(value: object) -> str:
-    """What was received, for a message: the Python type, and the value where it is short.
+    """A received value in words: its Python type, and the value if short.
 
     Example:
         >>> describe("abc"), describe(None), describe(3)
@@ -278,13 +278,13 @@ def describe(value: object) -> str:
 
 
 class Symbols:
-    """The symbolic dimensions of one signature while it is being inferred: one set of facts per name.
+    """The symbolic dimensions of a signature being inferred: one set of facts per name.
 
-    It also carries how the kinds of items are inferred.
+    It also infers the kinds of a container's items.
 
     Args:
-        infer: gives the kind of an argument, from its annotation, its value and its place.
-        is_annotation: whether an annotation means something to some kind.
+        infer: the kind of an argument, from annotation, value and place.
+        is_annotation: whether some kind knows an annotation.
     """
 
     __slots__ = ("_facts", "_fixed", "_infer", "_observed", "is_annotation")
@@ -294,7 +294,7 @@ class Symbols:
         infer: Callable[[object, object, Place, Symbols], ArgumentKind],
         is_annotation: Callable[[object], bool],
     ) -> None:
-        # Handed in, so that the kinds need not know the table that lists them.
+        # Passed in, so that the kinds do not import the table that lists them.
         self._infer = infer
         self.is_annotation = is_annotation
         self._facts: dict[str, tuple[Dim, str]] = {}
@@ -306,7 +306,7 @@ class Symbols:
         return self._infer(annotation, value, place, self)
 
     def declare(self, dim: Dim, place: Place) -> None:
-        """Notes one mention; a plain name takes the facts that another mention gives.
+        """Records one mention; a plain name takes the facts of another mention.
 
         Raises:
             SignatureError: if two mentions of a name give different facts.
@@ -319,16 +319,16 @@ class Symbols:
             self._facts[dim.name] = (dim, str(place))
         elif dim not in (plain, earlier):
             raise place.error(
-                "DIM_FACTS_DIFFER", f"it says {dim.text}, where {where} says {earlier.text}"
+                "DIM_FACTS_DIFFER", f"declared {dim.text} here and {earlier.text} in {where}"
             )
 
     def observe(self, dim: Dim, value: int, what: str, place: Place) -> Dim:
-        """Notes the size that an example has where `dim` is mentioned.
+        """Records the example's size where `dim` is mentioned.
 
         Args:
             dim: the symbol.
             value: the example's size, or its stride.
-            what: how to call it: ``b.shape[0]``.
+            what: its name in messages: ``b.shape[0]``.
             place: for messages.
 
         Returns:
@@ -351,7 +351,7 @@ class Symbols:
             raise place.value_error(
                 "DIM_SIZES_DIFFER",
                 f"{what} is {value}, expected {earlier} to match {where}",
-                hint=f"both are called {dim.name}; give them different names if they may differ",
+                hint=f"both are named {dim.name}; use two names if they may differ",
             )
         if wide:
             facts, place_text = self._facts[dim.name]
@@ -365,10 +365,10 @@ class Symbols:
             self._fixed[dim.name] = value
 
     def resolve(self, dim: Dim) -> Dim | int:
-        """The dimension with all that is known of its name.
+        """The dimension with everything known about its name.
 
         Raises:
-            ArgumentValueError: if an example was seen that contradicts a divisibility declared later.
+            ArgumentValueError: if an earlier example contradicts a divisibility declared later.
         """
         if dim.name is None or dim.name not in self._facts:
             return dim

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The argument kind `Constexpr`: a value that is fixed when the function is compiled.
 
-In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value. Out: `ConstantKind`, which is
-part of the key and has no place in the compiled function's call.
+In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value. Out: `ConstantKind`, which is part of the
+key and is not passed to the compiled function.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ConstantAnnotation(Annotation):
 class Constexpr:
     """Annotation of a compile-time parameter: `weft.Constexpr`, or `weft.Constexpr[int]` with a type.
 
-    The value is given to `weft.compile` and to a direct call, each value is compiled separately, and the
-    compiled function does not take it any more. It must be hashable.
+    Pass the value to `weft.compile` or to a direct call. Each value is compiled separately; the compiled function no
+    longer takes it. It must be hashable.
 
     Example:
         >>> weft.Constexpr[int]
@@ -62,7 +62,7 @@ class ConstantKind(ArgumentKind):
 
     __slots__ = ("value",)
 
-    title = "any hashable value, where the parameter is annotated weft.Constexpr"
+    title = "any hashable value, for a parameter annotated weft.Constexpr"
     is_passed = False
     is_staged = False
 
@@ -91,13 +91,13 @@ class ConstantKind(ArgumentKind):
         if value is MISSING:
             raise place.error(
                 "CONSTANT_MISSING",
-                f"a value is needed to compile, it is {annotation_text(annotation)}",
+                f"a value of {annotation_text(annotation)} is needed to compile",
             )
         expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
         if isinstance(expected, type) and not isinstance(value, expected):
             raise place.error(
                 "CONSTANT_TYPE",
-                f"it is {annotation_text(annotation)}, received {describe(value)}",
+                f"expected {annotation_text(annotation)}, received {describe(value)}",
             )
         try:
             hash(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kind of containers: tuples, named tuples, frozen dataclasses, nested as deeply as one likes.
+"""The argument kind of containers: tuples, named tuples and frozen dataclasses, nested to any depth.
 
 In: `tuple[...]` or a class as an annotation, a tuple, list or instance as an example. Out: `ContainerKind`: a
 class and the kind of each item. Compile-time fields belong to the kind and are not passed.
@@ -70,7 +70,7 @@ class ContainerKind(ArgumentKind):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What stands after the container's name in the path of each item: `[0]`, or `.x`."""
+        """The path suffix of each item: `[0]`, or `.x`."""
         if self.names:
             return tuple(f".{name}" for name in self.names)
         return tuple(f"[{index}]" for index in range(len(self.items)))
@@ -139,7 +139,7 @@ def _infer_tuple(
     if said is None:
         raise place.error(
             "ARGUMENT_MISSING",
-            f"no value was given, and {annotation_text(annotation)} does not say what it holds",
+            f"no value was given, and {annotation_text(annotation)} does not name its items",
             hint="give an example, or annotate tuple[...] with the kind of each item",
         )
     if any(ConstantKind.is_annotated_by(of) for of in said):
@@ -166,15 +166,15 @@ def _infer_record(kind: type, value: object, place: Place, symbols: Symbols) -> 
     if not is_record(kind):
         raise place.error(
             "DATACLASS_NOT_FROZEN",
-            f"{kind.__qualname__} is a dataclass that is not frozen",
-            hint="write @dataclass(frozen=True): what is compiled must not change under it",
+            f"dataclass {kind.__qualname__} is not frozen",
+            hint="write @dataclass(frozen=True): compiled code must not see it change",
         )
     record = record_of(kind)
     given = _field_values(kind, record.names, record.constants, value, place)
     items: list[ArgumentKind] = []
     for name, said, item in zip(record.names, record.annotations, given, strict=True):
         within = place.inside(f".{name}")
-        # A class may be shared with code that knows nothing of weft: what means nothing here is not asked for.
+        # A class may be shared with code that does not use weft: unknown annotations are ignored.
         means_something = said is not MISSING and symbols.is_annotation(said)
         items.append(_infer_item(said if means_something else MISSING, item, within, symbols))
     return ContainerKind(kind, record.names, tuple(items))
@@ -183,7 +183,7 @@ def _infer_record(kind: type, value: object, place: Place, symbols: Symbols) -> 
 def _field_values(
     kind: type, names: tuple[str, ...], constants: tuple[str, ...], value: object, place: Place
 ) -> tuple[Any, ...]:
-    """The value of each field; a tuple of those that are passed serves where there is no constant."""
+    """The value of each field; without constants, a tuple of the passed ones will do."""
     if value is MISSING:
         return (MISSING,) * len(names)
     if isinstance(value, kind):
@@ -201,7 +201,7 @@ def _infer_item(annotation: object, value: object, place: Place, symbols: Symbol
     if not kind.is_passed and not isinstance(kind, ConstantKind):
         raise place.error(
             "ARGUMENT_IN_CONTAINER",
-            f"{kind.text} cannot stand inside a container",
+            f"{kind.text} cannot be an item of a container",
             hint="make it a parameter of the function",
         )
     return kind

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NoneKind(ArgumentKind):
-    """None: it has a place in the call, and the traced function sees Python's None."""
+    """None: passed by the caller, seen by the traced function as Python's None."""
 
     __slots__ = ()
 

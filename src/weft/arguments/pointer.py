@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kind of bare addresses: elements of one type, as many as the caller says there are.
+"""The argument kind of bare addresses of elements of one type; the caller knows how many.
 
-In: `weft.Pointer[dtype]` as an annotation or stand-in. Out: `PointerKind`; kernels index it as a tensor of one
-dimension that has no end.
+In: `weft.Pointer[dtype]` as an annotation or stand-in. Out: `PointerKind`; kernels index it as an unbounded
+one-dimensional tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ADDRESS_PROTOCOL: Final = "__tvm_ffi_opaque_ptr__"
 
 
 class PointerSpec(Annotation):
-    """What `weft.Pointer[...]` makes: as `PointerKind`."""
+    """The value of `weft.Pointer[...]`; see `PointerKind`."""
 
     __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
 
@@ -53,11 +53,11 @@ class Pointer:
 
     Callers pass an int (such as ``tensor.data_ptr()``), a `ctypes.c_void_p`, an object with
     `__tvm_ffi_opaque_ptr__`, or None for the null pointer. The address must be a multiple of `alignment` bytes,
-    by default the size of an element; that is checked at each call. Nothing else can be: where it points, how
-    many elements there are and on which device is the caller's promise. Inside a kernel ``p[i]`` reads and
-    ``p[i] = x`` writes element `i`, which may be negative.
+    by default the size of an element; each call checks this. Nothing else can be checked: the caller vouches for the
+    memory, the number of elements and the device. Inside a kernel ``p[i]`` reads and ``p[i] = x`` writes element `i`,
+    which may be negative.
 
-    `space` is ``"global"``, the only memory that outlives a kernel and so the only one that can be passed.
+    `space` is ``"global"``, the only memory that outlives a kernel and can be passed.
 
     Example:
         >>> weft.Pointer[weft.f32], weft.Pointer[weft.f32, "global", 16]
@@ -75,7 +75,8 @@ class Pointer:
         dtype = said[0]
         if not isinstance(dtype, DType):
             raise _spec_error(
-                f"the dtype is one of weft's types such as weft.f32, received {describe(dtype)}"
+                "the dtype must be one of weft's types, such as weft.f32; received "
+                f"{describe(dtype)}"
             )
         space = said[1] if len(said) > 1 else GLOBAL
         if not isinstance(space, str) or space not in ADDRESS_SPACES:
@@ -83,7 +84,8 @@ class Pointer:
             raise _spec_error(f"the address space is {brief(space)}, expected one of {spaces}")
         if space != GLOBAL:
             raise _spec_error(
-                f"no caller has an address of {space} memory, which lives as long as a kernel's block",
+                f"no caller can have an address of {space} memory, which lives and dies with a "
+                "block",
                 f"pass a pointer to global memory, or make the array in the kernel with weft.{space}",
             )
         alignment = check_alignment(said[2]) if len(said) > 2 else dtype.itemsize
@@ -99,13 +101,13 @@ class PointerKind(ArgumentKind):
 
     Attributes:
         dtype: of the elements.
-        space: the memory it is an address of: ``"global"``.
-        alignment_bytes: what the address is a multiple of.
+        space: of the memory: ``"global"``.
+        alignment_bytes: alignment of the address.
     """
 
     __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
 
-    title = "an address, where the parameter is annotated weft.Pointer[dtype]"
+    title = "an address, for a parameter annotated weft.Pointer[dtype]"
 
     dtype: DType
     space: str
@@ -139,7 +141,7 @@ class PointerKind(ArgumentKind):
         if declared is None:
             raise place.error(
                 "ARGUMENT_MISSING",
-                "weft.Pointer alone does not say the type of its elements",
+                "weft.Pointer needs an element type",
                 hint="annotate weft.Pointer[weft.f32]",
             )
         if given is not None and given != declared:

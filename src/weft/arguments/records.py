@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes with named fields: named tuples and frozen dataclasses, and which of their fields are compile-time.
+"""Classes with named fields: named tuples and frozen dataclasses, and their compile-time fields.
 
 In: a class. Out: `Record`: its fields in order with their annotations. The marshaller asks here when it first
 meets an instance.
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """The fields of a class, in the order in which they are passed.
+    """The fields of a class, in the order of passing.
 
     Attributes:
         names: of all fields.
-        annotations: per field what it is annotated with, or MISSING.
+        annotations: the annotation of each field, or MISSING.
     """
 
     __slots__ = ("annotations", "names")
@@ -36,7 +36,7 @@ class Record:
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """Names of the fields that are annotated `weft.Constexpr`: nobody passes them."""
+        """Names of the fields annotated `weft.Constexpr`, which are not passed."""
         pairs = zip(self.names, self.annotations, strict=True)
         return tuple(name for name, said in pairs if ConstantKind.is_annotated_by(said))
 
@@ -47,13 +47,13 @@ def is_record(kind: object) -> bool:
 
 
 def is_named_tuple(kind: type) -> bool:
-    """Whether a class was made by `typing.NamedTuple` or `collections.namedtuple`."""
+    """Whether a class comes from `typing.NamedTuple` or `collections.namedtuple`."""
     fields: object = getattr(cast("Any", kind), "_fields", None)
     return issubclass(kind, tuple) and isinstance(fields, tuple)
 
 
 def is_dataclass(kind: type, *, frozen: bool) -> bool:
-    """Whether a class is a dataclass that is frozen, or one that is not."""
+    """Whether a class is a dataclass with this value of `frozen`."""
     parameters = getattr(kind, "__dataclass_params__", None)
     return parameters is not None and bool(parameters.frozen) is frozen
 
@@ -62,7 +62,7 @@ def record_of(kind: type) -> Record:
     """The fields of a named tuple's or a frozen dataclass's class.
 
     Raises:
-        SignatureError: if an annotation is text that names nothing.
+        SignatureError: if a textual annotation cannot be resolved.
     """
     names: tuple[str, ...]
     if is_named_tuple(kind):
@@ -82,14 +82,14 @@ def _annotations(kind: type) -> dict[str, Any]:
         raise SignatureError(
             "ANNOTATION_UNKNOWN",
             f"the annotations of class {kind.__qualname__} cannot be resolved: {error}",
-            hint=f"what they name must be importable from {module} at run time",
+            hint=f"their names must exist in {module} at run time",
         ) from None
 
 
 def make(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """An instance with these fields, without running any code of the class.
+    """An instance with these fields; runs no code of the class.
 
-    The fields may hold values of a trace, which a `__post_init__` could not look at.
+    The fields may hold traced values, which `__post_init__` could not examine.
     """
     if issubclass(kind, tuple):
         return cast("Any", tuple).__new__(kind, values)
@@ -100,11 +100,11 @@ def make(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 def restorer(kind: type, fields: Mapping[str, Any]) -> Callable[[tuple[Any, ...]], Any]:
-    """Makes an instance of the fields that a compiled function returned, as `make` does.
+    """Makes an instance from fields that a compiled function returned, as `make` does.
 
     Args:
         kind: the class.
-        fields: by name, in order; what is compile-time has its value, what is returned MISSING.
+        fields: by name, in order; a value for compile-time fields, MISSING for returned ones.
     """
     names, values = tuple(fields), tuple(fields.values())
     return functools.partial(_restored, kind, names, values)
@@ -119,9 +119,9 @@ def _restored(
 
 
 def passed_fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Names of the fields of a record that are passed, and of those that are compile-time; None for other classes.
+    """Names of a record's passed and compile-time fields; None for other classes.
 
-    The marshaller asks when it meets an instance of a class for the first time.
+    The marshaller calls this when it first meets an instance of a class.
     """
     if not is_record(kind):
         return None

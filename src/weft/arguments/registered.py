@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users' own classes as arguments: `weft.register_argument`.
 
-In: a class and a function that gives what is passed in place of an instance. Out: the value that the other kinds look
-at. The marshaller keeps the table, so that every path asks the same one.
+In: a class and a function from an instance to what is passed for it. Out: the value that the other kinds look
+at. The marshaller keeps the table, which every path shares.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from weft.arguments.base import Place
 
-_DEEPEST: Final = 32  # adapters that give instances of registered classes
+_DEEPEST: Final = 32  # chained adapters
 
 
 def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
-    """Makes instances of a class arguments: wherever one is given, ``adapter(instance)`` is passed in its place.
+    """Makes instances of a class acceptable as arguments: ``adapter(instance)`` is passed in their place.
 
-    This holds for examples of `weft.compile`, for direct calls, for calls of compiled functions and inside
-    containers. Functions see what the adapter gives: a tensor, a number, a tuple, a named tuple or a frozen
-    dataclass of these, which then has a kind and a specialization of its own. The adapter is called once or
-    more per call, and should be quick and without effects.
+    This holds for examples of `weft.compile`, direct calls, calls of compiled functions, and items of containers.
+    Functions see the adapter's result: a tensor, a number, or a tuple, named tuple or frozen dataclass of these, with
+    its own kind and specialization. The adapter may run several times per call and should be fast and free of side
+    effects.
 
     Args:
         type: the class; instances of its subclasses are registered on their own.
@@ -55,10 +55,10 @@ def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
 
 
 def adapted(value: object, place: Place) -> tuple[object, bool]:
-    """What is passed in place of a value, and whether that is another one.
+    """What is passed for a value, and whether that differs from the value.
 
     Raises:
-        SignatureError: if the adapters of registered classes go round in a circle.
+        SignatureError: if adapters of registered classes form a cycle.
     """
     was_adapted = False
     for _ in range(_DEEPEST):
@@ -68,7 +68,7 @@ def adapted(value: object, place: Place) -> tuple[object, bool]:
         value, was_adapted = adapter(value), True
     raise place.error(
         "ARGUMENT_ADAPTER",
-        f"the adapter of {type(value).__qualname__} gives values that have adapters again and again",
+        f"the adapter of {type(value).__qualname__} returns values that need adapters, without end",
     )
 
 

@@ -2,7 +2,7 @@
 """The argument kind of numbers: one per element type.
 
 In: a dtype (or `int`, `float`, `bool`) as an annotation, a Python number or a NumPy scalar. Out: `ScalarKind`;
-the value itself is never part of it.
+never the value itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.types.dtype import DType, bool_, dtype_named, f32, i32
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
 
-# What Python's own types mean, as annotations and as examples.
+# Python's own types, as annotations and as examples.
 _PYTHON_TYPES: Final = {bool: bool_, int: i32, float: f32}
 
 _NUMPY_NAMES: Final = {
@@ -48,7 +48,7 @@ def numpy_scalar_dtype(value: Any) -> DType | None:
 
 
 class ScalarKind(ArgumentKind):
-    """A number that is passed at each call; another value never compiles again.
+    """A number passed at each call; a new value never recompiles.
 
     Attributes:
         dtype: its type.
@@ -93,7 +93,7 @@ class ScalarKind(ArgumentKind):
 
 
 def _own_dtype(annotation: object, value: object, place: Place) -> DType:
-    """The dtype of a value whose parameter has no dtype as its annotation."""
+    """The dtype of a value whose parameter is not annotated with one."""
     own = numpy_scalar_dtype(value)
     if own is None:
         kinds = [kind for kind in _PYTHON_TYPES if isinstance(value, kind)]
@@ -103,7 +103,7 @@ def _own_dtype(annotation: object, value: object, place: Place) -> DType:
     asked = _PYTHON_TYPES.get(annotation)  # pyright: ignore[reportArgumentType, reportCallIssue]
     if asked is None or own is None or not _converts(own, asked):
         raise _kind_error(annotation, value, place)
-    # `int` says what kind of number, not how many bits: a NumPy integer keeps its own.
+    # `int` fixes the kind of number, not its width: a NumPy integer keeps its own.
     return own if own.kind == asked.kind or (own.is_integer and asked.is_integer) else asked
 
 
@@ -136,7 +136,7 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
         if not -(1 << 63) <= number < 1 << 63:
             raise place.value_error(
                 "ARGUMENT_OUT_OF_RANGE",
-                f"it is {number}, an int of more than 64 bits where {dtype.name} is expected",
+                f"expected {dtype.name}, received {number}, which needs more than 64 bits",
                 hint="pass a float",
             )
         return

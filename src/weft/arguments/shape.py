@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The argument kind of shapes: a tuple of sizes that can share symbols with the shapes of tensors.
 
-In: `weft.Shape[...]` as an annotation or stand-in, a tuple of ints as an example. Out: `ShapeKind`. Inside, it is a
-tuple of integers.
+In: `weft.Shape[...]` as an annotation or stand-in, a tuple of ints as an example. Out: `ShapeKind`. Compiled code sees
+a tuple of integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ShapeSpec(Annotation):
-    """What `weft.Shape[...]` makes.
+    """The value of `weft.Shape[...]`.
 
     Attributes:
         dims: one entry per dimension: an int, or a `Dim`.
@@ -50,10 +50,10 @@ class ShapeSpec(Annotation):
 class Shape:
     """Annotation of a parameter that is a tuple of sizes: `Shape`, or `Shape["n", 4]`.
 
-    Each entry is an int, which is demanded; a name or a `weft.sym(...)`, which shares its value with every other
-    mention in the function, those in tensors too; or None for any size. `Shape` alone takes the number of
-    dimensions from the example. Callers pass a tuple or list of ints, or a shape of the FFI. Inside the function
-    it is a tuple: ints where they are demanded, else an i32, or an i64 for a symbol of 64 bits.
+    Each entry is an int, which the size must equal; a name or a `weft.sym(...)`, which shares its value with every
+    other mention in the function, tensors included; or None for any size. `Shape` alone takes its rank from the
+    example. Callers pass a tuple or list of ints, or an FFI shape. The function sees a tuple: constants for ints, i32
+    for the rest, i64 for 64-bit symbols.
 
     Example:
         >>> weft.Shape["n", 4]
@@ -68,15 +68,15 @@ class Shape:
 
 
 class ShapeKind(ArgumentKind):
-    """A tuple of sizes, none of them negative.
+    """A tuple of non-negative sizes.
 
     Attributes:
-        dims: one entry per dimension: an int, or a `Dim` that is known at run time.
+        dims: one entry per dimension: an int, or a `Dim` known at run time.
     """
 
     __slots__ = ("dims",)
 
-    title = "a tuple of sizes, where the parameter is annotated weft.Shape"
+    title = "a tuple of sizes, for a parameter annotated weft.Shape"
 
     dims: tuple[int | Dim, ...]
 
@@ -89,7 +89,7 @@ class ShapeKind(ArgumentKind):
 
     @property
     def is_staged(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether any size is known at run time only."""
+        """Whether any size is known only at run time."""
         return any(isinstance(dim, Dim) for dim in self.dims)
 
     def host_arguments(self, path: str) -> Iterator[Leaf]:
@@ -117,7 +117,7 @@ class ShapeKind(ArgumentKind):
             if declared is None:
                 raise place.error(
                     "ARGUMENT_MISSING",
-                    "no value was given, and Shape does not say how many dimensions it has",
+                    "no value was given, and Shape has no rank",
                     hint='give a tuple of ints, or annotate weft.Shape["n", "m"]',
                 )
             return cls(_declared(declared, place, symbols))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures: what each argument of a host function is, and the table of kinds.
+"""Signatures: the kind of each argument of a host function, and the table of kinds.
 
-In: declared parameters and the arguments of a call or of `weft.compile`. Out: an immutable `Signature`, whose
-text stands in every call-time message.
+In: declared parameters and the arguments of a call or of `weft.compile`. Out: an immutable `Signature`, whose text is
+in every call-time message.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
     TensorKind,
     ContainerKind,
 )
-"""Every kind, in the order in which a value without annotation is tried."""
+"""Every kind, in the order tried for a value without annotation."""
 
 
 _TAKE_NONE: Final = (NoneKind, StreamKind, EnvironmentStreamKind, PointerKind, ConstantKind)
@@ -66,7 +66,7 @@ class Parameter(Frozen):
         name: its name.
         kind: what it is.
         default: its default, or MISSING.
-        keyword_only: whether it can only be passed by name.
+        keyword_only: whether it must be passed by name.
         positional_only: whether it cannot be passed by name.
     """
 
@@ -115,7 +115,7 @@ class Parameter(Frozen):
 
 
 class TensorParameter(NamedTuple):
-    """A tensor: a parameter, or an item of one; then its name is a path such as `t[1].x`."""
+    """A tensor parameter, or a tensor inside one, with a path such as `t[1].x` as its name."""
 
     name: str
     kind: TensorKind
@@ -126,8 +126,8 @@ class Signature(Frozen):
 
     Attributes:
         name: of the host function.
-        parameters: all of them in the order of the `def` line, also those that the caller does not pass.
-        device_type: DLDeviceType that the function runs on, None until `for_device` says it.
+        parameters: all of them, in `def` order, passed or not.
+        device_type: DLDeviceType that the function runs on; None until `for_device` sets it.
     """
 
     __slots__ = ("name", "parameters", "device_type")  # noqa: RUF023  order of __init__
@@ -186,10 +186,10 @@ class Signature(Frozen):
         return parameter.of_kind(kind)
 
     def checked_for(self, name: str, parameters: Sequence[DeclaredParameter]) -> Signature:
-        """This signature, if it is one of the function with that name and those parameters.
+        """This signature, if it fits the function of that name and parameters.
 
         Raises:
-            SignatureError: if the names, their order, what is keyword-only or what is positional-only differ.
+            SignatureError: if names, order, keyword-only or positional-only markers differ.
         """
         mine = [(p.name, p.keyword_only, p.positional_only) for p in self.parameters]
         theirs = [(p.name, p.keyword_only, p.positional_only) for p in parameters]
@@ -213,7 +213,7 @@ def infer_signature(
     *,
     is_call: bool = False,
 ) -> Signature:
-    """What the arguments are, from annotations and example values together.
+    """The signature, from annotations and example values together.
 
     Args:
         name: of the function, for messages.
@@ -221,10 +221,10 @@ def infer_signature(
         args: example values, fakes or values to compile for, by position.
         kwargs: the same by name.
         is_call: the arguments are those of a call, so each one without a default must be there;
-            otherwise an annotation that says dtype and shape is enough.
+            otherwise an annotation with dtype and shape is enough.
 
     Raises:
-        SignatureError: if an argument is missing, unknown, of no kind, or contradicts its annotation.
+        SignatureError: if an argument is missing, unknown, unsupported, or contradicts its annotation.
 
     Example:
         >>> from weft.arguments.base import DeclaredParameter
@@ -255,7 +255,7 @@ def infer_signature(
         except (TypeError, ValueError) as error:
             if is_of_a_handler(error):
                 raise
-            # A tensor that the readers refuse; they do not know which argument it is.
+            # The readers refused a tensor without knowing which argument it is.
             raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
     return Signature(
         name,
@@ -283,15 +283,15 @@ def _on_device(kind: ArgumentKind, device_type: int, place: Place) -> ArgumentKi
     if kind.device_type not in (None, device_type):
         raise place.error(
             "TARGET_CONFLICT",
-            f"it is on {device_name(kind.device_type)}, the function runs on "
+            f"the tensor is on {device_name(kind.device_type)}, the function runs on "
             f"{device_name(device_type)}",
-            hint="all tensors of a function are on the CPU, or all on CUDA devices",
+            hint="put all tensors on the CPU, or all on CUDA devices",
         )
     return kind.replaced(device_type=device_type)
 
 
 def _default(parameter: DeclaredParameter, kind: ArgumentKind) -> object:
-    """The default that callers of the compiled function have: None is none where a value was compiled for."""
+    """The default for callers of the compiled function; a None default is dropped if a value was compiled for."""
     if parameter.default is None and not isinstance(kind, _TAKE_NONE):
         return MISSING
     return parameter.default
@@ -331,11 +331,12 @@ def _bind(
         if known[keyword].positional_only:
             raise SignatureError(
                 "ARGUMENT_BY_NAME",
-                f"{header}: argument '{keyword}' is given by name, expected by position",
+                f"{header}: argument '{keyword}' is positional-only, but was passed by name",
             )
         if keyword in values:
             raise SignatureError(
-                "ARGUMENT_TWICE", f"{header}: argument '{keyword}' is given by position and by name"
+                "ARGUMENT_TWICE",
+                f"{header}: argument '{keyword}' was passed both by position and by name",
             )
         values[keyword] = value
     return values
@@ -351,29 +352,25 @@ def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols
         symbols: of the signature.
 
     Raises:
-        SignatureError: if there is no kind for it, or annotation and value contradict each other.
+        SignatureError: if no kind fits, or annotation and value contradict each other.
     """
     annotation, is_optional = _without_none(annotation)
     if value is None and is_optional:
         return NoneKind()
     value, was_adapted = adapted(value, place)
     if was_adapted and isinstance(annotation, type) and not _is_annotation(annotation):
-        annotation = (
-            MISSING  # it names the registered class, whose instances are passed as something else
-        )
+        annotation = MISSING  # it names a registered class, whose instances are adapted
     if annotation is MISSING:
         for kind in ARGUMENT_KINDS:
             if kind.recognizes(value):
                 return kind.infer(MISSING, value, place, symbols)
-        raise place.error(
-            "ARGUMENT_KIND", f"no kind of argument for {describe(value)}", hint=_accepted()
-        )
+        raise place.error("ARGUMENT_KIND", f"weft cannot pass {describe(value)}", hint=_accepted())
     for kind in ARGUMENT_KINDS:
         if kind.is_annotated_by(annotation):
             return kind.infer(annotation, value, place, symbols)
     raise place.error(
         "ANNOTATION_UNKNOWN",
-        f"it is annotated {annotation_text(annotation)}, which means nothing to weft",
+        f"it is annotated {annotation_text(annotation)}, which weft does not know",
         hint="annotate weft.Tensor[...], a dtype such as weft.f32, weft.Shape, weft.Pointer[...], weft.Stream, "
         "weft.Constexpr, tuple[...], or the class of a named tuple or frozen dataclass",
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kinds of streams: one that the caller passes, and the environment's own.
+"""The argument kinds of streams: passed by the caller, or the environment's own.
 
 In: `weft.Stream`, an object with `__cuda_stream__` or `cuda_stream`, `weft.environment_stream()`.
 Out: `StreamKind`, `EnvironmentStreamKind`.
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """A CUDA stream; as an annotation, a parameter that takes one.
+    """A CUDA stream; also the annotation of a parameter that takes one.
 
     Streams of torch, CuPy and cuda.core, integers, `ctypes.c_void_p` and None (the legacy default stream)
-    are accepted wherever a `weft.Stream` is. On the CPU target a stream is accepted and ignored.
+    are accepted wherever a `weft.Stream` is. The CPU target ignores streams.
 
     Attributes:
-        handle: the CUstream as an integer. It is borrowed: whoever made the stream keeps it alive.
+        handle: the CUstream as an integer. Borrowed: the stream's owner keeps it alive.
 
     Example:
         >>> weft.Stream(0).__cuda_stream__()
@@ -34,7 +34,7 @@ class Stream:
 
     def __init__(self, handle: int = 0) -> None:
         if type(handle) is not int:
-            raise TypeError(f"Stream: handle is an int, received {describe(handle)}")
+            raise TypeError(f"Stream: handle must be an int, received {describe(handle)}")
         if not 0 <= handle < 1 << 64:
             raise ValueError(f"Stream: handle is {handle}, expected an address of 64 bits")
         self.handle = handle
@@ -48,7 +48,7 @@ class Stream:
 
 
 class EnvironmentStream(Annotation):
-    """What `weft.environment_stream()` makes."""
+    """The value of `weft.environment_stream()`."""
 
     __slots__ = ()
 
@@ -57,10 +57,10 @@ class EnvironmentStream(Annotation):
 
 
 def environment_stream() -> EnvironmentStream:
-    """A stream that nobody passes: that of the first CUDA tensor's library at the time of the call.
+    """A stream that is not passed: the current stream of the first CUDA tensor's library, at each call.
 
-    Give it to `weft.compile`, or as an annotation, for a parameter of the function; the compiled function
-    does not take that parameter. A launch without `stream=` uses the same stream.
+    Use it in `weft.compile`, or as an annotation; the compiled function does not take that parameter. Launches without
+    `stream=` use the same stream.
 
     Example:
         >>> weft.environment_stream()
@@ -70,14 +70,14 @@ def environment_stream() -> EnvironmentStream:
 
 
 def is_stream(value: object) -> bool:
-    """Whether the value is a stream of some library: it follows the CUDA stream protocol, or is torch's."""
+    """Whether the value is a stream: it follows the CUDA stream protocol, or is torch's."""
     return hasattr(type(value), "__cuda_stream__") or isinstance(
         getattr(value, "cuda_stream", None), int
     )
 
 
 class StreamKind(ArgumentKind):
-    """A stream that the caller passes; the first one of a function is the stream of its launches."""
+    """A stream passed by the caller; a function's first one is the stream of its launches."""
 
     __slots__ = ()
 
@@ -111,7 +111,7 @@ class StreamKind(ArgumentKind):
 
 
 class EnvironmentStreamKind(ArgumentKind):
-    """The stream that the FFI environment holds for the call's device; the caller passes nothing."""
+    """The stream that the FFI environment holds for the call's device; not passed."""
 
     __slots__ = ()
 
@@ -138,5 +138,5 @@ class EnvironmentStreamKind(ArgumentKind):
             return cls()
         raise place.error(
             "ARGUMENT_IS_ENVIRONMENT_STREAM",
-            f"it is environment_stream(), which nobody passes; received {describe(value)}",
+            f"environment_stream() is never passed, received {describe(value)}",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kind of tensors: what compiled code relies on, and its wrapper checks.
+"""The argument kind of tensors: what the wrapper checks and compiled code relies on.
 
 In: a `TensorSpec` (annotation or fake) and an example tensor. Out: `TensorKind`: dtype, dims, layout, strides,
 alignment, device.
@@ -30,12 +30,12 @@ class TensorKind(ArgumentKind):
         dims: one entry per dimension: an int, or a `Dim` that is known at run time.
         layout: ``"contiguous"``, ``"inner"`` or ``"strided"``.
         strides: None, or one entry per dimension in elements: an int, a `Dim`, or None for any.
-        alignment_bytes: what the address of the first element is a multiple of.
-        device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen, unless the
-            annotation or the fake says it.
+        alignment_bytes: alignment of the first element.
+        device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen, unless annotation or
+        fake give it.
         device_index: the only device it may be on, or None.
-        example_device: DLDeviceType and ordinal of the example, or None. It helps to choose target and
-            architecture, and is not part of what is compiled for: kinds that differ in it alone are equal.
+        example_device: DLDeviceType and ordinal of the example, or None. It helps to choose target and architecture;
+        comparison ignores it.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__
@@ -105,7 +105,7 @@ class TensorKind(ArgumentKind):
 
     @property
     def offset_bits(self) -> int:
-        """Width in which element offsets are computed: 32 only where the wrapper proves that they fit.
+        """Width of element offsets: 32 only where the wrapper proves that they fit.
 
         That is a contiguous tensor of static extent, or with one dimension of at most 32 bits.
         """
@@ -124,7 +124,7 @@ class TensorKind(ArgumentKind):
 
     @property
     def text(self) -> str:
-        """As in `add_one(a: Tensor[f32, (n,)])`; what has its default is not said.
+        """As in `add_one(a: Tensor[f32, (n,)])`; defaults are left out.
 
         Example:
             >>> from weft.types.dtype import f32
@@ -182,7 +182,7 @@ class TensorKind(ArgumentKind):
 
 
 class _Merge:
-    """One tensor argument: what its annotation declares and what its example or fake gives."""
+    """Merges what a tensor's annotation declares with what its example or fake gives."""
 
     __slots__ = ("declared", "given", "place", "symbols")
 
@@ -215,15 +215,15 @@ class _Merge:
     def _incomplete(self, what: str) -> Exception:
         return self.place.error(
             "ARGUMENT_MISSING",
-            f"no value was given, and {tensor_text(self.declared)} does not say its {what}",
+            f"no value was given, and {tensor_text(self.declared)} has no {what}",
             hint="give a tensor or weft.fake_tensor(dtype, shape), or annotate dtype and shape",
         )
 
     def _conflict(self, what: str, declared: object, given: object) -> Exception:
         return self.place.value_error(
             "ARGUMENT_CONFLICT",
-            f"its {what} is {given}, but it is annotated {tensor_text(self.declared)}, "
-            f"which says {declared}",
+            f"its {what} is {given}, but the annotation {tensor_text(self.declared)} "
+            f"says {declared}",
         )
 
     def _equal(self, what: str, declared: Any, given: Any) -> Any:
@@ -262,7 +262,7 @@ class _Merge:
 
     def _dim(self, index: int, declared: int | Dim | None, given: int | Dim | None) -> int | Dim:
         what = f"{self.place.name}.shape[{index}]"
-        if self.given.shape is not None:  # a real tensor: its sizes are an example, not a demand
+        if self.given.shape is not None:  # a real tensor: its sizes are only an example
             size = self.given.shape[index]
             if isinstance(declared, int):
                 return self._equal(f"shape[{index}]", declared, size)
@@ -318,20 +318,20 @@ class _Merge:
         if declared is not None and given is not None and not layout_holds(declared, given):
             raise self.place.value_error(
                 "ARGUMENT_CONFLICT",
-                f"its layout is {given}, but it is annotated {tensor_text(self.declared)}, "
-                f"which says {declared}",
+                f"its layout is {given}, but the annotation {tensor_text(self.declared)} "
+                f"says {declared}",
                 hint=f"pass a {declared} tensor, or annotate the layout {given!r}",
             )
         if declared is not None:
             return declared
         if self.declared.strides is not None and strides:
             return "inner" if strides[-1] == 1 else "strided"
-        # Dims and dtype may be annotated without a layout: then the example's class counts.
+        # Annotated without a layout: the example's layout class is used.
         return given or CONTIGUOUS
 
 
 def _stronger(first: Dim, second: Dim) -> Dim:
-    """The named one of two mentions of a dimension; of two unnamed ones, that which says more."""
+    """The named one of two mentions of a dimension; of two unnamed ones, the more specific."""
     if first.name is not None:
         return first
     if second.name is not None:

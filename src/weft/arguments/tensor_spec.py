@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users say about a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and what an example shows.
+"""Descriptions of a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and examples.
 
-In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, in which what is not said is
-None.
+In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, with None for the unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MAX_RANK: Final = 8
 
 
 class TensorSpec(Annotation):
-    """What is said about a tensor; None where nothing is.
+    """What is known about a tensor; None for the rest.
 
     Attributes:
         dtype, layout, strides, alignment_bytes, device_type, device_index: as in `TensorKind`.
@@ -101,7 +100,7 @@ def dims_text(dims: Sequence[int | Dim | None]) -> str:
 
 
 def tensor_text(spec: TensorSpec) -> str:
-    """What is said, in the form of a printed signature: `Tensor[f32, (n, 4), strided]`."""
+    """The description as printed in a signature: `Tensor[f32, (n, 4), strided]`."""
     parts: list[str] = []
     if spec.dtype is not None or spec.dims is not None or spec.layout is not None:
         parts.append(spec.dtype.name if spec.dtype else "None")
@@ -124,10 +123,10 @@ def tensor_text(spec: TensorSpec) -> str:
 class Tensor:
     """Annotation of a tensor parameter: `Tensor`, `Tensor[dtype]`, `Tensor[dtype, dims, layout]`.
 
-    What is not said is taken from the example. `dims` is a tuple with one entry per dimension: an int, a
+    The rest is taken from the example. `dims` is a tuple with one entry per dimension: an int, a
     name, a `weft.sym(...)`, or None for an independent symbol; `...` leaves the rank to the example.
     `layout` is ``"contiguous"``, ``"inner"`` (last stride 1) or ``"strided"`` (any).
-    Strides, alignment and device are said with `weft.fake_tensor`, which is an annotation too.
+    For strides, alignment and device use `weft.fake_tensor`, which is an annotation too.
 
     Inside kernels and host functions a tensor has `shape`, `strides`, `ndim`, `dtype` and `size`.
 
@@ -163,14 +162,14 @@ def fake_tensor(
     """A tensor without data, to compile with or to annotate a parameter with.
 
     Args:
-        dtype: of its elements.
+        dtype: of the elements.
         shape: per dimension an int, a name, a `weft.sym(...)`, or None for an independent symbol.
         layout: ``"contiguous"``, ``"inner"`` (last stride 1) or ``"strided"`` (any).
         strides: in elements, per dimension an int, a name, a `weft.sym(...)`, or None for any; each int
             and each symbol is checked at each call. They make the layout ``"inner"`` if the last one is
             the int 1, else ``"strided"``.
-        alignment_bytes: power of two that the address of the first element is a multiple of; by default
-            the size of an element. Checked at each call.
+        alignment_bytes: alignment of the first element, a power of two; by default the size of an element. Checked at
+        each call.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None follows the target.
 
     Raises:
@@ -208,7 +207,7 @@ def example_spec(value: object) -> TensorSpec | None:
     """What an example tensor fixes, or None if it is not a tensor.
 
     Raises:
-        ValueError: if it has a dtype, a rank or a device that weft has not.
+        ValueError: if weft does not support its dtype, rank or device.
         TypeError: if its memory is not what its description says (conjugate views, ...).
     """
     info = _native.tensor_info(value)
@@ -217,13 +216,13 @@ def example_spec(value: object) -> TensorSpec | None:
     dtype = dtype_from_dlpack(info.dtype_code, info.dtype_bits, info.dtype_lanes)
     if dtype is None:
         name = dlpack_name(info.dtype_code, info.dtype_bits, info.dtype_lanes)
-        raise ValueError(f"a tensor of {name} elements; weft has no such type")
+        raise ValueError(f"weft has no element type {name}")
     if len(info.shape) > MAX_RANK:
-        raise ValueError(f"a tensor of rank {len(info.shape)}; the largest rank is {MAX_RANK}")
+        raise ValueError(f"the tensor's rank is {len(info.shape)}, expected at most {MAX_RANK}")
     if info.device_type not in DEVICE_TYPES.values():
         raise ValueError(
-            f"a tensor on {device_name(info.device_type, info.device_id)}; "
-            f"tensors may be on {' or '.join(DEVICE_TYPES)}"
+            f"the tensor is on {device_name(info.device_type, info.device_id)}, "
+            f"expected {' or '.join(DEVICE_TYPES)}"
         )
     return TensorSpec(
         dtype,
@@ -243,7 +242,7 @@ def _check_dtype(dtype: object) -> DType | None:
     if dtype is None or isinstance(dtype, DType):
         return dtype
     raise _spec_error(
-        f"the dtype is one of weft's types such as weft.f32, received {describe(dtype)}"
+        f"the dtype must be one of weft's types, such as weft.f32; received {describe(dtype)}"
     )
 
 
@@ -256,10 +255,10 @@ def _check_layout(layout: object) -> str:
 
 
 def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
-    """The entries of a shape as users write it; None becomes an independent symbol.
+    """The entries of a user's shape; None becomes an independent symbol.
 
     Raises:
-        SignatureError: if it is not a tuple, too long, or an entry is not a size.
+        SignatureError: if it is not a tuple, is too long, or has an invalid entry.
     """
     entries = items_of(dims)
     if entries is None:
@@ -268,7 +267,7 @@ def check_dims(dims: object, what: str) -> tuple[int | Dim, ...]:
             hint='write ("n",) for one dimension, () for none',
         )
     if len(entries) > MAX_RANK:
-        raise _spec_error(f"{what} has {len(entries)} dimensions; the largest rank is {MAX_RANK}")
+        raise _spec_error(f"{what} has {len(entries)} dimensions, expected at most {MAX_RANK}")
     return tuple(
         Dim(None) if dim is None else _check_entry(dim, f"{what}[{index}]", 0)
         for index, dim in enumerate(entries)

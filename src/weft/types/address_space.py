@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a kernel's data lives: global, shared or local memory.
+"""Address spaces of kernels: global, shared and local memory.
 
 Out: the names that tensor types and pointers use.
 """
@@ -13,4 +13,4 @@ SHARED: Final = "shared"
 LOCAL: Final = "local"
 
 ADDRESS_SPACES: Final = (GLOBAL, SHARED, LOCAL)
-"""global: the device's memory, all that arguments point at; shared: one block's; local: one thread's."""
+"""global: device memory, where arguments point; shared: per block; local: per thread."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of devices: `cpu`, `cuda`, `cuda:1`, and those that only appear in messages.
+"""Names of devices: `cpu`, `cuda`, `cuda:1`, and others for messages.
 
 In: a DLPack device type and index, or a text. Out: the other.
 """
@@ -35,7 +35,7 @@ _NAMES: Final = {
 
 
 def device_name(device_type: int, index: int | None = None) -> str:
-    """What to call a device in messages; the CPU has no index.
+    """A device's name in messages; the CPU has no index.
 
     Example:
         >>> device_name(2, 1), device_name(1, 0), device_name(2), device_name(99, 0)
@@ -60,4 +60,4 @@ def parse_device(text: str) -> tuple[str, int | None]:
         return name, None
     if name == "cuda" and (not colon or (index.isascii() and index.isdecimal())):
         return name, int(index) if colon else None
-    raise ValueError(f"no device {text!r}; expected 'cpu', 'cuda' or 'cuda:<index>'")
+    raise ValueError(f"unknown device {text!r}, expected 'cpu', 'cuda' or 'cuda:<index>'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic dimensions: a name, what it is divisible by, and how wide it is.
+"""Symbolic dimensions: name, divisibility and width.
 
 In: `weft.sym(...)` or a name in an annotation. Out: `Dim`, compared by value; equal names are equal
 dimensions within one signature.
@@ -15,12 +15,12 @@ _WIDTHS: Final = (32, 64)
 
 
 class Dim:
-    """A dimension that is known at run time only.
+    """A dimension known only at run time.
 
     Attributes:
-        name: the symbol, or None for a dimension that is independent of every other.
-        divisibility: what the dimension is always a multiple of; checked at each call.
-        width: bits of the integers that kernels compute with, 32 or 64; 32 is range-checked.
+        name: the symbol, or None for an independent dimension.
+        divisibility: a number that divides the dimension; checked at each call.
+        width: bits of the integer in kernels, 32 or 64; 32 is range-checked.
     """
 
     __slots__ = ("divisibility", "name", "width")
@@ -56,7 +56,7 @@ class Dim:
 
     @property
     def text(self) -> str:
-        """As it stands in a printed signature.
+        """As printed in a signature.
 
         Example:
             >>> Dim("n").text, Dim(None).text, Dim("n", 16).text
@@ -81,10 +81,10 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
     """A symbolic dimension, for annotations and `weft.fake_tensor`.
 
     Args:
-        name: dimensions of one name are equal in one compiled function, and checked at each call; None
-            makes a dimension that is independent wherever it is mentioned.
-        divisibility: what every value is a multiple of; checked at each call.
-        width: bits, 32 or 64. A 32-bit dimension is at most 2147483647, which is checked at each call.
+        name: within one function, dimensions of the same name are equal, which each call checks; None makes every
+        mention independent.
+        divisibility: a number that divides every value; checked at each call.
+        width: bits, 32 or 64. A 32-bit dimension is at most 2147483647; checked at each call.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -95,12 +95,12 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
         'sym(n, divisibility=16)'
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"sym: name is a str or None, received {brief(name)}")
+        raise TypeError(f"sym: name must be a str or None, received {brief(name)}")
     if name is not None and not name.isidentifier():
-        raise ValueError(f"sym: {brief(name)} is not a name; expected an identifier such as 'n'")
+        raise ValueError(f"sym: {brief(name)} is not an identifier such as 'n'")
     for what, value in (("divisibility", divisibility), ("width", width)):
         if type(value) is not int:
-            raise TypeError(f"sym: {what} is an int, received {brief(value)}")
+            raise TypeError(f"sym: {what} must be an int, received {brief(value)}")
     if not 1 <= divisibility < 1 << 31:
         raise ValueError(f"sym: divisibility is {divisibility}, expected 1 to 2147483647")
     if width not in _WIDTHS:

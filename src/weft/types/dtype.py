@@ -57,7 +57,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        # Types are compared by identity, so a copy or an unpickled one must be the same object.
+        # Types are compared by identity: copying and unpickling give the same object.
         return (dtype_named, (self.name,))
 
     def __call__(self, value: object) -> NoReturn:
@@ -83,7 +83,7 @@ class DType:
 
     @property
     def is_integer(self) -> bool:
-        """True for signed and unsigned integers, not for ``bool_``."""
+        """Whether it is a signed or unsigned integer; ``bool_`` is not."""
         return self.kind in ("int", "uint")
 
     @property
@@ -146,7 +146,9 @@ def dtype_named(name: str) -> DType:
     try:
         return _BY_NAME[name]
     except KeyError:
-        raise KeyError(f"no element type {name!r}; there are {', '.join(_BY_NAME)}") from None
+        raise KeyError(
+            f"unknown element type {name!r}, expected one of {', '.join(_BY_NAME)}"
+        ) from None
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:
@@ -160,7 +162,7 @@ def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:
 
 
 def dlpack_name(code: int, bits: int, lanes: int) -> str:
-    """What to call a DLPack triple in a message, known to weft or not.
+    """The name of a DLPack triple in messages, known to weft or not.
 
     Example:
         >>> dlpack_name(2, 16, 1), dlpack_name(5, 64, 1), dlpack_name(0, 32, 4)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout classes: what compiled code assumes about a tensor's strides.
 
-In: a shape and strides in elements. Out: the narrowest class that holds them.
+In: a shape and strides in elements. Out: the narrowest class that fits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STRIDED: Final = "strided"
 LAYOUTS: Final = (CONTIGUOUS, INNER, STRIDED)
 """contiguous: strides follow from dims; inner: the last stride is 1; strided: any, also 0 and negative.
 
-Each class holds those before it.
+Each class includes those before it.
 """
 
 
@@ -40,8 +40,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def layout_of(shape: Sequence[int], strides: Sequence[int] | None) -> str:
     """The narrowest layout class of a tensor.
 
-    A stride that no element is reached by does not count: one of a dimension of size 1, and any of a
-    tensor without elements.
+    Strides that reach no element are ignored: that of a dimension of size 1, and all of an empty tensor.
 
     Args:
         shape: sizes.
