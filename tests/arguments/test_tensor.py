@@ -135,8 +135,7 @@ CONFLICTS = {
     "layout": (
         Tensor[F32, ..., "contiguous"],
         X.T,
-        "its layout is strided, but the annotation Tensor[f32, ..., contiguous], "
-        "which says contiguous",
+        "its layout is strided, but the annotation Tensor[f32, ..., contiguous] says contiguous",
     ),
     "stride": (
         fake_tensor(F32, (None, None), strides=(8, 1)),

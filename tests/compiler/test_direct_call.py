@@ -224,7 +224,9 @@ def test_a_function_whose_compilation_needs_itself_is_an_error_and_no_deadlock()
 
     endless = calling(call_endlessly, when=range(100))
     for _ in range(2):  # the first call of all, and the first with a key
-        with pytest.raises(Exception, match="host was called by what its own compilation runs"):
+        with pytest.raises(
+            Exception, match="host was called by code that its own compilation runs"
+        ):
             call_endlessly()
         host(np.ones(4, np.float32), calling(None, when=[]))
 

@@ -155,7 +155,7 @@ def test_attributes_are_checked_against_grid_neighbors_and_device(fake: FakeCuda
     device = device_properties()
     cases = [
         (Cluster(3), (4, 1, 1), (), r"grid\.x is 4, expected a multiple of the cluster's 3"),
-        (PreferredCluster(4), (4, 1, 1), (), "needs a Cluster attribute beside it"),
+        (PreferredCluster(4), (4, 1, 1), (), "also needs a Cluster attribute"),
         (
             PreferredCluster(3),
             (6, 1, 1),

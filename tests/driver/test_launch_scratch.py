@@ -319,7 +319,11 @@ def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropp
     [
         (0x1004, ValueError, "address 0x1004, expected a multiple of 8"),
         ("memory", TypeError, "scratch of scratching"),
-        (None, TypeError, "the allocator gave None for 24 bytes of scratch, expected an address"),
+        (
+            None,
+            TypeError,
+            "the allocator returned None for 24 bytes of scratch, expected an address",
+        ),
         (
             0,
             ValueError,

@@ -168,7 +168,7 @@ class Memory:
         (
             None,
             TypeError,
-            r"the allocator gave None for \d+ bytes of scratch, expected an address or",
+            r"the allocator returned None for \d+ bytes of scratch, expected an address or",
         ),
         (0, ValueError, r"the allocator gave the address 0, expected \d+ bytes"),
         (Memory(0), ValueError, "the allocator gave the address 0"),

@@ -92,7 +92,7 @@ def test_a_function_has_no_keywords_until_its_parameters_have_names(library):
     assert only(["a", "b"], separator="+") == "a+b"
     with pytest.raises(ValueError, match="which is not a parameter"):
         ffi.name_parameters(library.join, "join", ("a", "b"), defaults={"c": 1})
-    with pytest.raises(ValueError, match="expected different names, received 'a' twice"):
+    with pytest.raises(ValueError, match="expected distinct names, received 'a' twice"):
         ffi.name_parameters(library.join, "join", ("a", "b", "a"))
 
 

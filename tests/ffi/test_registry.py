@@ -65,7 +65,7 @@ def test_a_function_that_is_held_survives_being_removed(name):
 
 
 def test_a_misspelled_name_is_answered_with_names_that_are_alike():
-    with pytest.raises(KeyError, match=r"there are .*ffi\.Array"):
+    with pytest.raises(KeyError, match=r"similar names: .*ffi\.Array"):
         ffi.get_global("ffi.Aray")
 
 

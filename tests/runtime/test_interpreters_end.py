@@ -109,8 +109,7 @@ def test_a_finalizer_uses_what_its_program_used_and_calls_its_callback():
     assert sorted(out.splitlines()) == [
         "callback: 42",
         "callback: 42",
-        "driver.TensorMap: weft.driver.TensorMap is used for the first time while the interpreter ends, "
-        "when nothing can be imported",
+        "driver.TensorMap: weft.driver.TensorMap is first used while the interpreter shuts down",
         "driver.load_binary: there",
         "driver.unload: there",
         "ffi.remove_global: there",

@@ -141,7 +141,9 @@ def test_a_compilation_that_needs_itself_in_a_circle_of_others_is_an_error():
     circle = []
     for number in range(3):
         circle.append(make(lambda number=number: circle[(number + 1) % 3][0].call((1,), {})))
-    with pytest.raises(UnavailableError, match="function was called by what its own compilation"):
+    with pytest.raises(
+        UnavailableError, match="function was called by code that its own compilation"
+    ):
         circle[0][0].call((1,), {})
 
 

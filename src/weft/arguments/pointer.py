@@ -75,8 +75,7 @@ class Pointer:
         dtype = said[0]
         if not isinstance(dtype, DType):
             raise _spec_error(
-                "the dtype must be one of weft's types, such as weft.f32; received "
-                f"{describe(dtype)}"
+                f"the dtype must be one of weft's types, such as weft.f32; received {describe(dtype)}"
             )
         space = said[1] if len(said) > 1 else GLOBAL
         if not isinstance(space, str) or space not in ADDRESS_SPACES:
@@ -84,8 +83,7 @@ class Pointer:
             raise _spec_error(f"the address space is {brief(space)}, expected one of {spaces}")
         if space != GLOBAL:
             raise _spec_error(
-                f"no caller can have an address of {space} memory, which lives and dies with a "
-                "block",
+                f"no caller can have an address of {space} memory, which lives and dies with a block",
                 f"pass a pointer to global memory, or make the array in the kernel with weft.{space}",
             )
         alignment = check_alignment(said[2]) if len(said) > 2 else dtype.itemsize

@@ -32,10 +32,10 @@ class TensorKind(ArgumentKind):
         strides: None, or one entry per dimension in elements: an int, a `Dim`, or None for any.
         alignment_bytes: alignment of the first element.
         device_type: DLDeviceType, `types.device.CPU` or `CUDA`; None until the target is chosen, unless annotation or
-        fake give it.
+            fake give it.
         device_index: the only device it may be on, or None.
         example_device: DLDeviceType and ordinal of the example, or None. It helps to choose target and architecture;
-        comparison ignores it.
+            comparison ignores it.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__

@@ -169,7 +169,7 @@ def fake_tensor(
             and each symbol is checked at each call. They make the layout ``"inner"`` if the last one is
             the int 1, else ``"strided"``.
         alignment_bytes: alignment of the first element, a power of two; by default the size of an element. Checked at
-        each call.
+            each call.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None follows the target.
 
     Raises:

@@ -2,7 +2,7 @@
 """The bridge to the CUDA driver: binaries, launches, devices, memory, streams.
 
 In: cubins, arguments, sizes. Out: loaded kernels and launches; `weft.CudaError` where the driver refuses.
-Importing it opens nothing, and imports a module only when one of its names is asked for.
+Importing it opens nothing; a module is imported when one of its names is first used.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def __getattr__(name: str) -> object:
-    """Imports what `name` needs, once: afterwards it is an ordinary attribute of this package."""
+    """Imports what `name` needs, once; then it is an ordinary attribute of this package."""
     if name == "__all__":
         return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
@@ -112,10 +112,10 @@ def __getattr__(name: str) -> object:
         if not _sys.is_finalizing():
             raise
         raise ImportError(
-            f"weft.driver.{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"weft.driver.{name} is first used while the interpreter shuts down; "
             f"write `from weft.driver import {name}` at the top of the module"
         ) from error
-    # All that the module has: a finalizer at the interpreter's end needs `unload` where the program used `load`.
+    # The whole module: a finalizer at shutdown needs `unload` where the program used `load`.
     globals().update((each, getattr(found, each)) for each in _PUBLIC[module])
     return globals()[name]
 

@@ -15,7 +15,7 @@ from weft.types.launch_limits import as_sizes
 
 # CUfunction_attribute numbers (cuda.h).
 _STATIC_SHARED = 1
-_MOST_THREADS = 2**31 - 1  # of what the driver's int holds; fewer are for the driver to judge
+_MOST_THREADS = 2**31 - 1  # the driver's int; smaller limits are the driver's to check
 
 
 def load_binary(
@@ -23,31 +23,30 @@ def load_binary(
 ) -> tuple[int, int, int, int, int]:
     """Load a kernel on a device.
 
-    The code is loaded into the caller's context where that is of the device, else into the device's
-    primary context, which stays retained; the caller's context is current again afterwards. Above 48 kB
-    the kernel is allowed all the shared memory that the device has beside the static part.
+    The code is loaded into the caller's context if that belongs to the device, else into the device's primary context,
+    which stays retained; the caller's context is current again on return. Above 48 kB the kernel may use all of the
+    device's shared memory beyond its static part.
 
     Args:
         name: the kernel's name in the code.
-        data: a cubin, fatbin or PTX; checked to be whole before the driver sees it.
+        data: a cubin, fatbin or PTX; refused if truncated, before the driver sees it.
         shared: dynamic shared memory of a block, in bytes.
         device: an ordinal, or anything that `ordinal_of` takes.
 
     Returns:
-        ``(module, function, n_regs, n_spills, n_max_threads)``: two handles; registers of a thread; 32-bit
-        words of local memory of a thread; the most threads that a block of this kernel can have.
+        ``(module, function, n_regs, n_spills, n_max_threads)``: two handles, registers per thread, 32-bit words of
+        local memory per thread, the kernel's largest block in threads.
 
     Raises:
         weft.CudaError: there is no usable driver, or it refuses the code.
-        ValueError: the code is cut off or is none, `shared` is more than the device has, or there is no
-            such device.
+        ValueError: the code is truncated or not code, `shared` exceeds what the device has, or there is no such device.
         TypeError: an argument is of another kind.
 
     Example:
         >>> module, function, *_ = load_binary("add_one_kernel", cubin)  # doctest: +SKIP
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"name is {brief(name)}, expected the name of a kernel")
+        raise TypeError(f"name is {brief(name)}, expected a kernel's name")
     try:
         memoryview(data)
     except TypeError:
@@ -62,7 +61,7 @@ def load_binary(
 def unload(module: int) -> None:
     """Queue a module for unloading; its functions are refused from now on.
 
-    It is unloaded at the next safe point: a load, `weft.synchronize`, or `drain_unloads`. So a finalizer may
+    It is unloaded at the next safe point: a load, `weft.synchronize`, or `drain_unloads`. A finalizer may therefore
     call this. In a forked child nothing happens.
 
     Raises:
@@ -72,7 +71,7 @@ def unload(module: int) -> None:
 
 
 def drain_unloads() -> int:
-    """Unload now what is queued for it; how many modules and libraries that were.
+    """Unload all queued modules and libraries now; return their number.
 
     Example:
         >>> drain_unloads()
@@ -82,7 +81,7 @@ def drain_unloads() -> int:
 
 
 def static_shared_memory(function: int) -> int:
-    """Bytes of shared memory that a kernel declares itself.
+    """Bytes of a kernel's static shared memory.
 
     Raises:
         weft.CudaError: there is no usable driver.
@@ -93,7 +92,7 @@ def static_shared_memory(function: int) -> int:
 
 
 def parameter_sizes(function: int) -> tuple[int, ...] | None:
-    """Bytes of each parameter of a kernel; None where the driver (older than 12.4) cannot tell.
+    """Bytes of each parameter of a kernel; None if the driver (older than 12.4) cannot tell.
 
     Raises:
         weft.CudaError: there is no usable driver.
@@ -104,11 +103,11 @@ def parameter_sizes(function: int) -> tuple[int, ...] | None:
 
 
 def occupancy_blocks(function: int, threads: int, shared: int = 0) -> int:
-    """How many blocks of a kernel fit one multiprocessor at once.
+    """How many blocks of a kernel fit on a multiprocessor at once.
 
     Args:
         function: a handle of `load_binary`.
-        threads: threads of a block.
+        threads: threads per block.
         shared: dynamic shared memory of a block, in bytes.
 
     Raises:
@@ -127,29 +126,29 @@ def occupancy_clusters(
     cluster: tuple[int, int, int],
     shared: int = 0,
 ) -> int:
-    """How many clusters of a kernel fit the device at once.
+    """How many clusters of a kernel fit on the device at once.
 
     Args:
         function: a handle of `load_binary`.
-        block: threads of a block.
-        cluster: blocks of a cluster.
+        block: threads per block.
+        cluster: blocks per cluster.
         shared: dynamic shared memory of a block, in bytes.
 
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
         ValueError: the handle is stale, or a size is not positive.
-        TypeError: an argument is not an int, or not one to three of them.
+        TypeError: an argument is not an int, or not one to three ints.
     """
     return _clusters(function, block, cluster, shared, largest=False)
 
 
 def largest_cluster(function: int, block: tuple[int, int, int], shared: int = 0) -> int:
-    """The most blocks that a cluster of a kernel can have, more than 8 included.
+    """A kernel's largest cluster in blocks, including non-portable sizes above 8.
 
     Raises:
         weft.CudaError: the device has no clusters, or the driver refuses the numbers.
         ValueError: the handle is stale, or a size is not positive.
-        TypeError: an argument is not an int, or not one to three of them.
+        TypeError: an argument is not an int, or not one to three ints.
     """
     return _clusters(function, block, (1, 1, 1), shared, largest=True)
 
@@ -164,7 +163,7 @@ def _clusters(
 ) -> int:
     limits = 1, (_MOST_THREADS,) * 3, _MOST_THREADS**3
     sizes = as_sizes(block, "block", limits), as_sizes(cluster, "cluster", limits)
-    # The driver's configuration has 32 bits for it.
+    # A 32-bit field of the driver's configuration.
     shared_bytes = as_int(shared, "shared", 0, 2**31 - 1)
     open_driver()
     return _native.occupancy_clusters(function, *sizes, shared_bytes, largest)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices: how many there are, what they can do, which one is current, waiting for them.
+"""Devices: their number, properties, the current one, synchronization.
 
-In: ordinals, or anything that names a CUDA device. Out: numbers with their units.
+In: ordinals, or anything that names a CUDA device. Out: numbers with units.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _MOST_ORDINAL: Final = 2**31 - 1
 
 
 class DeviceProperties:
-    """What a device is and what it allows. Sizes are in bytes, rates in kHz.
+    """A device's properties and limits. Sizes are in bytes, rates in kHz.
 
     Attributes:
         ordinal: its number in this process.
         name: such as ``"NVIDIA H200"``.
         compute_capability: ``(9, 0)`` for sm_90.
-        memory_bytes: all of its memory.
+        memory_bytes: its total memory.
         max_threads_per_block: for any kernel; one with many registers allows fewer.
-        max_shared_memory_per_block_bytes: the most that a block can ask for.
+        max_shared_memory_per_block_bytes: the most that a block can request.
         memory_sync_domains: how many domains `launch_attributes.MemorySyncDomainMap` can name.
         warp_size, multiprocessor_count, max_registers_per_block, max_threads_per_multiprocessor,
         max_shared_memory_per_multiprocessor_bytes, l2_cache_bytes, clock_rate_khz,
@@ -78,7 +78,7 @@ class DeviceProperties:
 
     @property
     def architecture(self) -> str:
-        """What weft compiles for there, as `--gpu-arch` takes it: ``"sm_89"``, ``"sm_90a"``."""
+        """The architecture that weft compiles for there, as in `--gpu-arch`: ``"sm_89"``, ``"sm_90a"``."""
         return _native.device_architecture(self.ordinal)
 
     def __repr__(self) -> str:
@@ -86,11 +86,11 @@ class DeviceProperties:
 
 
 def ordinal_of(device: object) -> int:
-    """The ordinal that something names: an int, ``"cuda:1"``, ``"cuda"`` (0), or torch's and CuPy's devices.
+    """The ordinal of a device given as an int, ``"cuda:1"``, ``"cuda"`` (0), or a torch or CuPy device.
 
     Raises:
         TypeError: it names no device.
-        ValueError: it names a device that is not CUDA's, or is negative or beyond 32 bits.
+        ValueError: it names a non-CUDA device, or is negative or beyond 32 bits.
 
     Example:
         >>> ordinal_of(1), ordinal_of("cuda:2"), ordinal_of("cuda")
@@ -135,7 +135,7 @@ def device_count() -> int:
 
 
 def device_properties(device: object = 0) -> DeviceProperties:
-    """What a device is and what it allows.
+    """A device's properties and limits.
 
     Raises:
         weft.CudaError: there is no usable driver.
@@ -146,7 +146,7 @@ def device_properties(device: object = 0) -> DeviceProperties:
 
 
 def find_architecture(ordinal: int | None = None) -> str | None:
-    """What to compile for so that it runs on a device: ``"sm_89"``, ``"sm_90a"``; None where no driver can tell.
+    """The architecture to compile for a device: ``"sm_89"``, ``"sm_90a"``; None without a driver to ask.
 
     Args:
         ordinal: of the device; None, or one that this machine does not have, is the current device.
@@ -161,7 +161,7 @@ def find_architecture(ordinal: int | None = None) -> str | None:
 
 
 def current_device() -> int:
-    """The ordinal of the device whose context is current in this thread; 0 where none is.
+    """The ordinal of the device whose context is current in this thread; 0 if none is.
 
     Raises:
         weft.CudaError: there is no usable driver.
@@ -193,11 +193,11 @@ def memory_info(device: object = None) -> tuple[int, int]:
 
 
 def synchronize(device: object = None) -> None:
-    """Wait until everything on a device is done; then unload code that nobody uses any more.
+    """Wait until all work on a device is done, then unload unused code.
 
     Args:
-        device: an ordinal, ``"cuda:1"``, or a device object; None is the current one. The CPU target has
-            nothing to wait for: with ``"cpu"``, or when no driver is open, this returns at once.
+        device: an ordinal, ``"cuda:1"``, or a device object; None is the current one. With ``"cpu"``, or when no driver
+            is open, this returns at once.
 
     Raises:
         weft.CudaError: a kernel failed; the text lists the last launches.
@@ -214,10 +214,10 @@ def synchronize(device: object = None) -> None:
 
 
 def set_printf_buffer(size: int, device: object = None) -> None:
-    """Set how many bytes of `printf` output a device keeps until the next synchronization.
+    """Set the size in bytes of a device's `printf` buffer, which is kept until the next synchronization.
 
     Raises:
-        weft.CudaError: a kernel that prints has run already, or there is no usable driver.
+        weft.CudaError: a kernel with printf has run already, or there is no usable driver.
         ValueError: `size` is not positive.
         TypeError: `size` is not an int.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launching a loaded kernel: in the order of Triton's bridge, or with any launch attributes.
+"""Launches of a loaded kernel: with the parameters of Triton's bridge, or with any launch attributes.
 
 In: a function handle, sizes, Python arguments, hooks. Out: the kernel queued on a stream.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LaunchMetadata = _native.LaunchMetadata
 
-# How far pointers are checked, by name.
+# How pointers are checked, by name.
 POINTER_CHECKS: Final = {"off": 0, "device": 1, "driver": 2}
 
 
@@ -52,30 +52,29 @@ def launch(
 ) -> None:
     """Launch a kernel with blocks of 32 x num_warps threads, in clusters of num_ctas blocks.
 
-    A zero in the grid is a no-op. The exit hook also runs where the launch fails. The GIL is held: the
-    launch is asynchronous (`launch_ex` has a switch).
+    A zero in the grid is a no-op. The exit hook also runs if the launch fails. The GIL is held, since launches are
+    asynchronous (`launch_ex` has a switch).
 
     Args:
         gridX, gridY, gridZ: clusters of `num_ctas` blocks in x; blocks in y and z.
         stream: anything that `stream_handle` takes.
         function: a handle of `load_binary`.
-        cooperative: the whole grid is resident at once.
-        programmatic: may begin before the kernel before it on the stream has ended.
+        cooperative: make the whole grid resident at once.
+        programmatic: may begin before the stream's preceding kernel has ended.
         kernel_metadata: ``(num_warps, num_ctas, shared)``, shared memory in bytes.
-        launch_metadata: what the hooks receive, such as a `LazyMetadata`.
+        launch_metadata: passed to the hooks, such as a `LazyMetadata`.
         enter_hook, exit_hook: called before and after with `launch_metadata`, or None.
         global_scratch, profile_scratch: hidden parameters after the arguments, for kernels that declare them:
-            device memory, 0 where the kernel needs none, or ``(bytes per block, alignment)`` of memory that
-            this launch allocates (`weft.set_allocator`) and gives back. None: the kernel declares no such
-            parameter.
+            device memory, 0 if the kernel needs none, or ``(bytes per block, alignment)`` of memory that this launch
+            allocates (`weft.set_allocator`) and frees. None: the kernel declares no such parameter.
         arg_annotations: the `annotations` of `parse_signature`; None passes everything.
         signature: the `metadata` of `parse_signature`.
-        args: the arguments; borrowed, the caller keeps tensors alive until the kernel has run.
-        pointer_check: as in `launch_ex`; ``"driver"`` is what Triton's bridge does.
+        args: the arguments; borrowed: the caller keeps tensors alive until the kernel has run.
+        pointer_check: as in `launch_ex`; ``"driver"`` is the behavior of Triton's bridge.
 
     Raises:
         TypeError, ValueError: an argument does not fit; the message names it.
-        weft.CudaError: the driver refuses; the message says which limit, with both numbers.
+        weft.CudaError: the driver refuses; the message names the limit with both numbers.
     """
     if not driver_is_open():
         open_driver()
@@ -137,23 +136,22 @@ def launch_ex(
         block: threads in x, y, z.
         signature: the `metadata` of `parse_signature`.
         args: the arguments; borrowed.
-        shared_memory_bytes: dynamic shared memory of a block.
+        shared_memory_bytes: dynamic shared memory per block.
         stream: anything that `stream_handle` takes.
         attributes: objects of `weft.driver.launch_attributes`.
         arg_annotations: the `annotations` of `parse_signature`; None passes everything.
         metadata, enter_hook, exit_hook: as in `launch`.
         scratch: ``(global_scratch, profile_scratch)`` as in `launch`, or None: the kernel declares neither.
-        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the
-            driver is asked about each address, ints too. One that it does not know or that belongs to another
-            device is refused, and of pinned host memory the kernel gets the address that the device uses. It
-            does not know memory that a graph in capture allocates.
-        device: what the attributes are checked against first, so that a wrong one is refused with both
-            numbers; None leaves that to the driver.
-        release_gil: let other Python threads run meanwhile.
+        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the driver is
+            asked about each address, ints too. Unknown addresses and those of other devices are refused; pinned host
+            memory is passed at its device address. The driver does not know memory that a graph under capture
+            allocates. device: properties that the attributes are first checked against, so that errors show both
+            numbers; None leaves the check to the driver.
+        release_gil: whether other Python threads may run meanwhile.
 
     Raises:
         TypeError, ValueError: an argument or attribute does not fit; the message names it.
-        weft.CudaError: the driver refuses; the message says which limit, with both numbers.
+        weft.CudaError: the driver refuses; the message names the limit with both numbers.
     """
     if not driver_is_open():
         open_driver()
@@ -209,19 +207,19 @@ def set_launch_hooks(
     *,
     metadata: Callable[[_native.LaunchMetadata], dict[str, object]] | None = None,
 ) -> None:
-    """Call functions around every launch of compiled functions, in the whole process and on every target.
+    """Call functions around every launch of compiled functions, process-wide and on every target.
 
-    Each replaces the one before; None removes it. A launch pays one flag where neither is set. A hook that
-    launches is called for its own launch, too. `launch` and `launch_ex` take hooks as arguments instead.
+    Each replaces the previous one; None removes it. Without hooks a launch only tests a flag. A hook that launches is
+    called for its own launch too. `launch` and `launch_ex` take hooks as arguments instead.
 
     Args:
         enter: called before the launch with its `LaunchMetadata`: `kernel`, `device`, `grid`, `block`,
-            `shared_memory_bytes`, `stream` and `attributes`, each made when it is read. What it raises is
-            raised by the call, and nothing is launched.
-        exit: called with the same object when the launch was queued, or has failed: then what it raises is
+            `shared_memory_bytes`, `stream` and `attributes`, each computed when read. An exception here is raised by
+            the call, and nothing is launched.
+        exit: called with the same object once the launch is queued or has failed; after a failure its exceptions are
             printed and the launch's own error is raised.
-        metadata: called at most once per launch, when a hook calls ``get()``, with the `LaunchMetadata`; the
-            dict that it returns is merged into what ``get()`` gives.
+        metadata: called at most once per launch, with the `LaunchMetadata`, when a hook calls ``get()``; the returned
+            dict is merged into the result of ``get()``.
 
     Raises:
         TypeError: one of them cannot be called.
@@ -242,7 +240,7 @@ class LazyMetadata:
     """Launch metadata that is computed when a hook first asks for it.
 
     Args:
-        initial: what is known at once.
+        initial: known at once.
         compute: called with `initial` at most once; its result is merged in.
 
     Example:
@@ -261,7 +259,7 @@ class LazyMetadata:
         self._compute = compute
 
     def get(self) -> dict[str, object]:
-        """Everything, computed on the first call."""
+        """The metadata, computed on the first call."""
         compute, self._compute = self._compute, None
         if compute is not None:
             self.data.update(compute(self.data))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launch attributes: one class each, with the driver's number, its value as bytes and its limits.
 
-In: numbers and words that a user typed. Out: (id, at most 64 bytes), which the launch passes on as they are.
+In: numbers and words from users. Out: (id, at most 64 bytes), which the launch passes on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LaunchShape(NamedTuple):
-    """What an attribute is checked against: grid in blocks, block in threads, the other attributes."""
+    """The launch that an attribute is checked against: grid in blocks, block in threads, the other attributes."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -39,10 +39,10 @@ class LaunchAttribute(ABC):
 
     @abstractmethod
     def pack(self) -> bytes:
-        """The value as the driver's union holds it, without the padding to 64 bytes."""
+        """The value in the driver's union, without padding to 64 bytes."""
 
     def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:  # noqa: B027
-        """Refuse what cannot work; with `device` None only what no device can do.
+        """Refuse values that cannot work; without a `device`, those that no device supports.
 
         Raises:
             ValueError: with both numbers.
@@ -54,16 +54,16 @@ class LaunchAttribute(ABC):
 
 
 class AttributeRow(LaunchAttribute):
-    """An attribute of numbers and words, which its class says in one line.
+    """An attribute of numbers and words, declared in its class statement.
 
     Args:
         values: one for each of `fields`, in order or by name.
 
     Attributes:
-        layout: how `struct` packs them.
+        layout: their format for `struct`.
         defaults: of the last fields.
-        fields: what each may be: a range of ints, the words for 0, 1, 2 and so on, or `float`, from 0 to 1; an
-            instance has them as attributes.
+        fields: the allowed values of each: a range of ints, the words for 0, 1, 2 and so on, or `float`, from 0 to 1;
+            instances have them as attributes.
     """
 
     layout: ClassVar[str]
@@ -91,7 +91,7 @@ class AttributeRow(LaunchAttribute):
 
 
 def _number(name: str, value: Any, allowed: Any) -> float:
-    """What stands for a value in the driver's union."""
+    """A value's number in the driver's union."""
     if isinstance(allowed, range):
         return as_int(value, name, allowed.start, allowed.stop - 1)
     if allowed is float:
@@ -123,12 +123,12 @@ class AccessPolicyWindow(
 ):
     """How the L2 cache treats accesses to `size` bytes of memory at `address`.
 
-    The part `hit_ratio` of their cache lines gets `hit`, ``"normal"``, ``"streaming"`` or ``"persisting"``; the rest
+    A fraction `hit_ratio` of their cache lines gets `hit`, ``"normal"``, ``"streaming"`` or ``"persisting"``; the rest
     gets `miss`, ``"normal"`` or ``"streaming"``.
     """
 
     def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:
-        """The window must not be larger than the device's largest."""
+        """The window must fit the device's limit."""
         size = vars(self)["size"]
         if device is not None and size > device.max_access_policy_window_bytes:
             raise ValueError(
@@ -138,7 +138,7 @@ class AccessPolicyWindow(
 
 
 class Cooperative(AttributeRow, id=2, layout="i", defaults=(True,), enabled=_SWITCH):
-    """The whole grid is resident at once, so that it can synchronize."""
+    """Makes the whole grid resident at once, so that it can synchronize."""
 
 
 class _Cluster(LaunchAttribute):
@@ -155,7 +155,7 @@ class _Cluster(LaunchAttribute):
 
 
 class Cluster(_Cluster):
-    """Blocks of a cluster in x, y, z. Needs compute capability 9.0; the launch asks for leave above 8 blocks."""
+    """Blocks of a cluster in x, y, z. Needs compute capability 9.0; the launch enables sizes above 8 blocks."""
 
     id, called = 4, "cluster"
 
@@ -179,7 +179,7 @@ class ClusterSchedulingPolicy(
 class ProgrammaticStreamSerialization(
     AttributeRow, id=6, layout="i", defaults=(True,), enabled=_SWITCH
 ):
-    """The kernel may begin before the one before it on the stream has ended; it waits by itself."""
+    """The kernel may begin before the stream's preceding kernel has ended, and waits for it itself."""
 
 
 class ProgrammaticEvent(
@@ -191,7 +191,7 @@ class ProgrammaticEvent(
     flags=_FLAGS,
     trigger_at_block_start=_SWITCH,
 ):
-    """Records an event when all blocks have triggered it, or have begun with `trigger_at_block_start`.
+    """Records an event when all blocks have triggered it or, with `trigger_at_block_start`, have begun.
 
     The `event` is a CUevent made without timing, as a number; borrowed. The `flags` are cuEventRecordWithFlags'.
     """
@@ -220,7 +220,7 @@ class MemorySyncDomain(AttributeRow, id=10, layout="i", domain=("default", "remo
 
 
 class PreferredCluster(_Cluster):
-    """A larger cluster that the device may use where it fits; a multiple of `Cluster`, which must be given."""
+    """A larger cluster that the device may use if it fits; a multiple of `Cluster`, which is required."""
 
     id, called = 11, "preferred cluster"
 
@@ -228,7 +228,7 @@ class PreferredCluster(_Cluster):
         """It must be a multiple of the regular cluster and divide the grid."""
         regular = [item for item in shape.attributes if isinstance(item, Cluster)]
         if not regular:
-            raise ValueError("a preferred cluster needs a Cluster attribute beside it")
+            raise ValueError("a preferred cluster also needs a Cluster attribute")
         for axis, size, least, blocks in zip(
             "xyz", self.size, regular[0].size, shape.grid, strict=True
         ):
@@ -253,11 +253,11 @@ class DeviceUpdatableNode(AttributeRow, id=13, layout="i12x", defaults=(True,), 
 
 
 class SharedMemoryCarveout(AttributeRow, id=14, layout="I", percent=range(101)):
-    """Which part of a multiprocessor's L1 is preferred as shared memory, in percent."""
+    """The preferred share of a multiprocessor's L1 used as shared memory, in percent."""
 
 
 class NvlinkCentricScheduling(AttributeRow, id=16, layout="i", defaults=(True,), enabled=_SWITCH):
-    """Blocks are spread for an even load of NVLink; a hint."""
+    """A hint to spread blocks for an even load on NVLink."""
 
 
 class PortableClusterSize(AttributeRow, id=17, layout="i", mode=("default", "portable", "any")):
@@ -278,7 +278,7 @@ class SharedMemoryMode(
 
 
 class Raw(LaunchAttribute):
-    """Any attribute by number, for those that a newer driver has.
+    """Any attribute by number, for attributes of newer drivers.
 
     Args:
         id: the driver's CUlaunchAttributeID.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's launcher: what does not change between launches, computed once.
+"""A kernel's launcher, with everything that launches share computed once.
 
-In: a signature and the kernel's metadata. Out: an object that is called for each launch.
+In: a signature and the kernel's metadata. Out: an object to call for each launch.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _MOST_ALIGNMENT: Final = 1 << 20
 
 
 class KernelMetadata:
-    """What a launcher must know of a kernel besides its signature.
+    """What a launcher knows about a kernel besides its signature.
 
-    The number of blocks of a cluster is said by each launch, in its `kernel_metadata`.
+    Each launch gives the blocks per cluster, in its `kernel_metadata`.
 
     Attributes:
-        cooperative: the whole grid is resident at once.
-        programmatic: it may begin before the kernel before it on the stream has ended.
-        global_scratch_size: bytes per block of memory that the kernel uses while it runs; 0: the kernel
-            declares the parameter (Triton's always do) and needs no memory; None: it declares none.
-        profile_scratch_size: the same for memory that a profiler reads afterwards.
+        cooperative: make the whole grid resident at once.
+        programmatic: may begin before the stream's preceding kernel has ended.
+        global_scratch_size: bytes per block of memory for the kernel's run; 0: it declares the parameter (Triton's
+            kernels always do) but needs no memory; None: it declares none.
+        profile_scratch_size: the same for memory that a profiler reads later.
         global_scratch_align, profile_scratch_align: in bytes, a power of two.
 
     Raises:
@@ -85,7 +85,7 @@ class Launcher:
     Args:
         signature: type names by parameter, as `parse_signature` takes them.
         metadata: the kernel's needs; None: none.
-        pointer_check: as of `weft.driver.launch`.
+        pointer_check: as in `weft.driver.launch`.
 
     Example:
         >>> launcher = Launcher({"a": "*fp32", "n": "i32", "BLOCK": "constexpr"})

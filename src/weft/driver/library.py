@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which libcuda, and whether it can be used.
+"""libcuda: which one, and whether it is usable.
 
-In: the configuration. Out: the extension told where the driver is; the driver opened when something needs it.
+In: the configuration. Out: the extension knows the driver's path, and opens it on first use.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from weft.errors import CudaError
 def prepare_driver() -> None:
     """Tell the extension which driver library to open on first use; opens nothing.
 
-    Whoever makes an object with device code calls this once, so that generated code finds the driver by
-    itself later, and its errors become `weft.CudaError`.
+    Called once by the makers of objects with device code, so that generated code later finds the driver, and its errors
+    become `weft.CudaError`.
 
     Raises:
         RuntimeError: another driver library is in use already.
@@ -25,11 +25,11 @@ def prepare_driver() -> None:
 
 
 def open_driver() -> None:
-    """Open and initialize the CUDA driver; does nothing when it is open.
+    """Open and initialize the CUDA driver, unless it is open.
 
     Raises:
-        weft.CudaError: there is no driver, it is older than 12.0, it sees no device, or this process was
-            forked after its parent had initialized it. The text says what to do.
+        weft.CudaError: there is no driver, it is older than 12.0, it sees no device, or this process was forked after
+            its parent initialized it. The message says what to do.
 
     Example:
         >>> open_driver()  # doctest: +SKIP
@@ -49,7 +49,7 @@ def driver_is_open() -> bool:
 
 
 def driver_version() -> tuple[int, int]:
-    """The newest CUDA version that the driver supports, such as ``(12, 4)``.
+    """The driver's newest supported CUDA version, such as ``(12, 4)``.
 
     Raises:
         weft.CudaError: the driver cannot be used.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: tensors of our own, and who allocates the scratch memory of launches.
+"""Memory: weft's own tensors, and the allocators of launch scratch.
 
-In: shapes, sizes; the user's allocators. Out: tensors with DLPack; what native launches ask for scratch.
+In: shapes, sizes, users' allocators. Out: tensors with DLPack; scratch for native launches.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _native.Object:
-    """A contiguous tensor with memory of its own, not cleared.
+    """A contiguous tensor with uninitialized memory of its own.
 
-    Host memory is 64-byte aligned, device memory 256-byte. Any library reads it through DLPack
-    (``torch.from_dlpack``, ``numpy.from_dlpack``); weft's functions take it as it is. Device memory is freed
-    after the last reference is gone, at the next allocation, load or `weft.synchronize`.
+    Host memory is 64-byte aligned, device memory 256-byte. Any library reads it through DLPack (``torch.from_dlpack``,
+    ``numpy.from_dlpack``); weft's functions accept it directly. Device memory is freed once unreferenced, at the next
+    allocation, load or `weft.synchronize`.
 
     Args:
         shape: an int or a sequence of them.
@@ -34,10 +34,10 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> _
         device: ``"cpu"``, or anything that names a CUDA device.
 
     Raises:
-        TypeError: a shape or dtype of another kind.
-        ValueError: a negative or far too large size, or no such device.
-        weft.CudaError: the device has no memory left, or there is no usable driver.
-        MemoryError: the host has none left.
+        TypeError: `shape` or `dtype` has the wrong type.
+        ValueError: a size is negative or far too large, or there is no such device.
+        weft.CudaError: the device is out of memory, or there is no usable driver.
+        MemoryError: the host is out of memory.
 
     Example:
         >>> weft.empty((2, 3), weft.f32).type_key
@@ -70,14 +70,14 @@ def _sizes(shape: object) -> tuple[int, ...]:
 
 
 class Allocator(Protocol):
-    """What `set_allocator` takes: memory of at least `size` bytes, usable on `stream`.
+    """An allocator for `set_allocator`: returns at least `size` bytes, usable on `stream`.
 
     The result is an address or an object with ``data_ptr()``, a multiple of `alignment` and not 0; the launch
     keeps it until it has queued the kernel, and its owner must keep it until the kernel has run.
     """
 
     def __call__(self, size: int, alignment: int, stream: int) -> object:
-        """Device memory, or something with `data_ptr()`."""
+        """Returns an address of device memory, or an object with `data_ptr()`."""
         ...
 
 
@@ -88,13 +88,13 @@ _profile_allocator: ContextVar[Allocator | None] = ContextVar(
 
 
 def set_allocator(allocator: Allocator | None) -> None:
-    """Choose where kernels' global scratch memory comes from, in this context (thread or task).
+    """Set the allocator of kernels' global scratch memory, in this context (thread or task).
 
-    It serves compiled functions and `Launcher` alike.
+    It serves both compiled functions and `Launcher`.
 
     Args:
         allocator: called with bytes, alignment and stream; None is the driver's stream-ordered pool, which
-            also works while the stream is captured into a graph. What it raises is raised by the call.
+            also works while the stream is captured into a graph. Its exceptions are raised by the call.
 
     Raises:
         TypeError: it cannot be called.
@@ -107,13 +107,12 @@ def set_allocator(allocator: Allocator | None) -> None:
 
 
 def set_profile_allocator(allocator: Allocator | None) -> None:
-    """The same for the profile scratch of `Launcher`, whose contents a profiler reads after the launch.
+    """Set the allocator of `Launcher`'s profile scratch, which a profiler reads after the launch.
 
-    Kernels of compiled functions have none: those with a profiler of `weft.profiler` record into the memory that
-    the capture brings.
+    Compiled functions have no profile scratch: `weft.profiler` records into the memory of its capture.
 
     Args:
-        allocator: as of `set_allocator`.
+        allocator: as for `set_allocator`.
 
     Raises:
         TypeError: it cannot be called.
@@ -126,14 +125,14 @@ def set_profile_allocator(allocator: Allocator | None) -> None:
 
 
 def _source(kind: int, size: int, alignment: int, stream: int) -> object:
-    """What this context's allocator gives to a launch; None: it has none, so the pool."""
+    """This context's source of scratch for a launch; None stands for the pool."""
     allocator = (_allocator, _profile_allocator)[kind].get()
     if allocator is None:
         return None
     memory = allocator(size, alignment, stream)
     if memory is None:
         raise TypeError(
-            f"the allocator gave None for {size} bytes of scratch, "
+            f"the allocator returned None for {size} bytes of scratch, "
             "expected an address or an object with data_ptr()"
         )
     return memory

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a caller gives to the bridge: sizes, addresses, ordinals.
+"""Numbers given to the bridge: sizes, addresses, ordinals.
 
-In: ints of Python, NumPy, or any class with `__index__`. Out: Python's own, within what is allowed; an error
-names the parameter and what was received.
+In: ints of Python, NumPy, or any class with `__index__`. Out: Python ints in range; errors name the parameter and the
+received value.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from weft.errors import brief
 
-MOST: Final = 2**63 - 1  # what an int of 64 bits holds
+MOST: Final = 2**63 - 1  # of a 64-bit int
 
 
 def as_int(value: Any, name: str, least: int = -MOST - 1, most: int = MOST) -> int:
     """An int, checked.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not one.
         ValueError: it is out of range.
 
     Example:
@@ -36,10 +36,10 @@ def as_int(value: Any, name: str, least: int = -MOST - 1, most: int = MOST) -> i
 
 
 def as_ints(values: Any, name: str) -> tuple[int, ...]:
-    """A sequence of ints, checked; their range is for the reader.
+    """A sequence of ints, checked but for their range.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not one.
 
     Example:
         >>> as_ints([64, 64], "shape")

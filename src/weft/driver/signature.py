@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel signatures for `launch`: which arguments are passed, and as what.
+"""Kernel signatures for `launch`: which arguments are passed, and how.
 
-In: type names, such as ``("*fp32", "i32", "constexpr", ("i32", "fp16"))``. Out: annotations that say what is
-dropped or flattened, and metadata that chooses an extractor per parameter.
+In: type names, such as ``("*fp32", "i32", "constexpr", ("i32", "fp16"))``. Out: annotations of what is dropped or
+flattened, and metadata that chooses each parameter's extractor.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ARG_KERNEL: Final = 1
 
 
 class ParsedSignature(NamedTuple):
-    """What `launch` must know of a kernel's parameters.
+    """What `launch` knows about a kernel's parameters.
 
     Attributes:
         annotations: for each argument `ARG_CONSTEXPR`, which drops it, `ARG_KERNEL`, which passes it, or a tuple of
             these, which flattens a tuple.
-        metadata: four bytes for each parameter that is passed.
+        metadata: four bytes for each passed parameter.
     """
 
     annotations: tuple[Annotation, ...]
@@ -39,12 +39,12 @@ class ParsedSignature(NamedTuple):
 
 
 def parse_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> ParsedSignature:
-    """What `launch` must know of a kernel's parameters, from their types.
+    """Parse a kernel's signature for `launch`.
 
     Types: ``*<element>`` (a pointer), ``i1 i8 i16 i32 i64 u1 u8 u16 u32 u64``, ``fp16 bf16 fp32 fp64``,
     ``fp8e4m3`` (``fp8e4nv``) and ``fp8e5m2`` (``fp8e5``), weft's own names of these, ``nvTmaDesc``,
-    ``struct[<bytes>:<alignment>]`` for anything with the buffer protocol that is passed by value, and ``constexpr``
-    for what is not passed.
+    ``struct[<bytes>:<alignment>]`` for buffer-protocol objects passed by value, and ``constexpr`` for arguments that
+    are not passed.
 
     Args:
         signature: type names in the arguments' order, or a mapping from names to them. A tuple stands for

@@ -27,7 +27,7 @@ def stream_handle(stream: object) -> int:
 
 
 def stream_device(stream: object) -> int | None:
-    """The ordinal of the device a stream belongs to; None for the default streams 0, 1 and 2.
+    """The ordinal of a stream's device; None for the default streams 0, 1 and 2.
 
     Raises:
         weft.CudaError: the stream does not exist, or there is no usable driver.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TMA descriptors: a tensor in global memory and the box that the copy engine moves at once.
 
-In: an address, shape and strides as Python and C order them (slowest first). Out: a descriptor that kernels
-receive by value, encoded again only when something changed.
+In: an address, shape and strides as Python and C order them (slowest first). Out: a descriptor that kernels receive by
+value, re-encoded only when something changed.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 
 
 class TensorMap(_native.TensorMap):
-    """A TMA descriptor, and what it was made from. Give it to a launch as ``nvTmaDesc``.
+    """A TMA descriptor and its parameters. Pass it to a launch as ``nvTmaDesc``.
 
     Attributes:
         element: the element type's name, a key of `ELEMENTS`; empty before it is filled.
         shape: sizes, slowest dimension first.
         strides: elements between neighbors in each dimension, the last one 1.
-        box: sizes of what one copy moves (tiled); empty for im2col.
+        box: sizes of one copy (tiled); empty for im2col.
         global_address: the tensor's address in device memory; the memory is the caller's.
 
     Example:
@@ -119,7 +119,7 @@ def _check_within(name: str, values: Sequence[int], least: int, most: int) -> No
 def _check_tensor(
     address: int, shape: Numbers, strides: Numbers, element_bytes: int, interleave: str, least: int
 ) -> Numbers:
-    """Check what both kinds share; the byte strides of all dimensions but the last."""
+    """Check the parameters common to both kinds; return the byte strides of all dimensions but the last."""
     rank = len(shape)
     if not least <= rank <= 5:
         raise ValueError(f"shape {shape} has rank {rank}, expected {least} to 5")
@@ -152,7 +152,7 @@ def _check_tensor(
 
 
 def _check_inner(inner: int, element_bytes: int, swizzle: str, interleave: str) -> None:
-    """The bytes of the innermost dimension that are copied at once."""
+    """The bytes of the innermost dimension that one copy moves."""
     inner_bytes = inner * element_bytes
     if interleave == "none" and inner_bytes % 16 != 0:
         raise ValueError(
@@ -215,24 +215,24 @@ def fill_tma_descriptor_tiled(
     l2_promotion: str = "128B",
     fill: str = "zero",
 ) -> TensorMap:
-    """Encode a tiled descriptor; does nothing when all of it is encoded already.
+    """Encode a tiled descriptor, unless it is encoded with the same parameters.
 
     Args:
-        descriptor: a `TensorMap`, new or used before.
+        descriptor: a `TensorMap`, new or used.
         address: the tensor's device address, 16-byte aligned; borrowed.
         element: a key of `ELEMENTS`.
         shape: 1 to 5 sizes, slowest first.
         strides: elements between neighbors, the last one 1; each multiple of 16 bytes.
-        box: sizes of what one copy moves, 1 to 256 each.
+        box: sizes of one copy, 1 to 256 each.
         element_strides: step within the box, 1 to 8 each; None is all ones.
-        interleave, swizzle, l2_promotion, fill: keys of the tables above. Out of bounds reads give zeros or
-            NaNs, by `fill`.
+        interleave, swizzle, l2_promotion, fill: keys of the tables above. `fill` makes out-of-bounds reads zeros or
+            NaNs.
 
     Returns:
         The descriptor.
 
     Raises:
-        ValueError: a number is out of range; the message has both.
+        ValueError: a number is out of range; the message has it and the limit.
         TypeError: an argument is of another kind.
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """
@@ -274,10 +274,10 @@ def fill_tma_descriptor_im2col(
     l2_promotion: str = "128B",
     fill: str = "zero",
 ) -> TensorMap:
-    """Encode an im2col descriptor of an N[D[H]]WC tensor; does nothing when all of it is encoded already.
+    """Encode an im2col descriptor of an N[D[H]]WC tensor, unless it is encoded with the same parameters.
 
     Args:
-        descriptor: a `TensorMap`, new or used before.
+        descriptor: a `TensorMap`, new or used.
         address: the tensor's device address, 16-byte aligned; borrowed.
         element: a key of `ELEMENTS`.
         shape: 3 to 5 sizes: N, then one to three spatial ones, then C.
@@ -292,7 +292,7 @@ def fill_tma_descriptor_im2col(
         The descriptor.
 
     Raises:
-        ValueError: a number is out of range; the message has both.
+        ValueError: a number is out of range; the message has it and the limit.
         TypeError: an argument is of another kind.
         weft.CudaError: there is no usable driver, or it refuses the numbers.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TVM-FFI ABI seen from Python: functions, objects, tensors, errors, each with one owner.
 
-In: handles and Python values. Out: the same values on the other side of the ABI. Names are imported when they are
-first asked for. The work is done by `weft._native`.
+In: handles and Python values. Out: the same values on the other side of the ABI. Names are imported on first use.
+`weft._native` does the work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def __getattr__(name: str) -> object:
-    """Imports what `name` needs, once: afterwards it is an ordinary attribute of this module."""
+    """Imports what `name` needs, once; then it is an ordinary attribute of this module."""
     if name == "__all__":
         return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
@@ -51,10 +51,10 @@ def __getattr__(name: str) -> object:
         if not _sys.is_finalizing():
             raise
         raise ImportError(
-            f"weft.ffi.{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"weft.ffi.{name} is first used while the interpreter shuts down; "
             f"write `from weft.ffi import {name}` at the top of the module"
         ) from error
-    # All that the module has: a finalizer at the interpreter's end needs `unload` where the program used `load`.
+    # The whole module: a finalizer at shutdown needs `unload` where the program used `load`.
     globals().update((each, getattr(found, each)) for each in _PUBLIC[module])
     return globals()[name]
 

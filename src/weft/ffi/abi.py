@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TVM-FFI ABI as numbers: type indices, where the fields of its structures are, the C functions used.
+"""The TVM-FFI ABI as numbers: type indices, field offsets of its structures, the C functions used.
 
-Out: plain tables, which a test compares with the header that apache-tvm-ffi ships. The extension includes
-that header itself; these are for Python code that reads memory of the ABI.
+Out: plain tables for Python code that reads ABI memory; a test compares them with apache-tvm-ffi's header, which the
+extension includes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class TypeIndex:
-    """What the `type_index` of a value or object says (enum TVMFFITypeIndex).
+    """The `type_index` of a value or object (enum TVMFFITypeIndex).
 
     Example:
         >>> from weft.ffi import Any
@@ -34,7 +34,7 @@ class TypeIndex:
     SMALL_STRING: Final = 11  # of at most seven bytes
     SMALL_BYTES: Final = 12
     UNCHANGED: Final = 13
-    FIRST_OBJECT: Final = 64  # from here on, a value is a counted reference
+    FIRST_OBJECT: Final = 64  # from here on, values are counted references
     OBJECT: Final = 64
     STRING: Final = 65
     BYTES: Final = 66
@@ -50,7 +50,7 @@ class TypeIndex:
     DICT: Final = 76
     VISIT_INTERRUPT: Final = 77
     BIG_INT: Final = 78
-    FIRST_DYNAMIC: Final = 128  # from here on, indices are given at run time
+    FIRST_DYNAMIC: Final = 128  # from here on, indices are assigned at run time
 
 
 TYPE_INDEX_NAMES: Final = {
@@ -87,7 +87,7 @@ TYPE_INDEX_NAMES: Final = {
     "BIG_INT": "kTVMFFIBigInt",
     "FIRST_DYNAMIC": "kTVMFFIDynObjectBegin",
 }
-"""Our name of each type index → the header's."""
+"""weft's name of each type index → the header's."""
 
 STRUCTURES: Final = {
     "TVMFFIAny": (16, {"type_index": 0, "zero_padding": 4, "small_str_len": 4, "v_int64": 8}),
@@ -128,10 +128,10 @@ STRUCTURES: Final = {
         {"version": 0, "manager_ctx": 8, "deleter": 16, "flags": 24, "dl_tensor": 32},
     ),
 }
-"""Structure → (bytes, field → offset). What follows an object's header of 24 bytes is its cell."""
+"""Structure → (bytes, field → offset). An object's cell follows its header of 24 bytes."""
 
 SAFE_CALL: Final = "int (void*, const TVMFFIAny*, int32_t, TVMFFIAny*)"
-"""The one signature of functions: handle, arguments, their number, result. 0, or -1 with an error set."""
+"""The signature of every function: handle, arguments, their number, result. Returns 0, or -1 with an error set."""
 
 FUNCTIONS: Final = {
     "TVMFFIObjectIncRef": "int (void*)",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers of the ABI as Python's own kinds: `Array` and `Map` cannot be changed, `List` and `Dict` can.
+"""Containers of the ABI as Python containers: `Array` and `Map` are immutable, `List` and `Dict` mutable.
 
-In: sequences and mappings of any values. Out: objects that other languages share. Calls take tuples, lists and dicts
-as they are; these classes are for containers that must stay objects.
+In: sequences and mappings of any values. Out: objects that other languages share. Calls accept tuples, lists and dicts
+directly; use these classes to keep a container an object.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _equals(left: Sequence[Any], right: object) -> bool:
 
 
 def _repr(container: Object, kind: str, contents: Callable[[], object]) -> str:
-    """The text of a container, which may hold itself, under another wrapper of the same object."""
+    """The repr of a container, which may contain itself through another wrapper of the same object."""
     if container.is_moved:
         return Object.__repr__(container)
     being_written: set[int] = vars(_in_repr).setdefault("addresses", set())
@@ -62,7 +62,7 @@ def _repr(container: Object, kind: str, contents: Callable[[], object]) -> str:
 
 
 class Array(Object, Sequence[Any]):
-    """A sequence that cannot be changed. Results arrive as tuples unless the function's `objects` says otherwise.
+    """An immutable sequence. Results arrive as tuples unless the function's `objects` says otherwise.
 
     Example:
         >>> array = Array([1, "two", (3, 4)])
@@ -94,7 +94,7 @@ class Array(Object, Sequence[Any]):
 
 
 class List(Object, MutableSequence[Any]):
-    """A sequence that all its holders see change, in any language.
+    """A mutable sequence, shared with its holders in any language.
 
     Example:
         >>> numbers = List([1, 2])
@@ -157,8 +157,8 @@ def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[obje
 def _stored_key(mapping: Map | Dict, key: object, kind: str) -> object:
     """The key under which a value is stored.
 
-    Texts, bytes and numbers are equal by value on both sides. Of other keys the library compares handles, so
-    a tuple is looked for among the keys as Python compares it.
+    Strings, bytes and numbers are equal by value on both sides. The library compares other keys by handle, so a tuple
+    is compared with the keys in Python.
     """
     if standard_function(f"ffi.{kind}Count")(mapping, key):
         return key
@@ -182,7 +182,7 @@ def _as_dict(mapping: Map | Dict) -> dict[Any, Any]:
 
 
 class Map(Object, Mapping[Any, Any]):
-    """A mapping that cannot be changed. Results arrive as dicts unless the function's `objects` says otherwise.
+    """An immutable mapping. Results arrive as dicts unless the function's `objects` says otherwise.
 
     Example:
         >>> options = Map({"depth": 3})
@@ -220,7 +220,7 @@ class Map(Object, Mapping[Any, Any]):
 
 
 class Dict(Object, MutableMapping[Any, Any]):
-    """A mapping that all its holders see change, in any language.
+    """A mutable mapping, shared with its holders in any language.
 
     Example:
         >>> counts = Dict({"a": 1})
@@ -256,7 +256,7 @@ class Dict(Object, MutableMapping[Any, Any]):
         standard_function("ffi.DictClear")(self)
 
     def __iter__(self) -> Iterator[Any]:
-        # Over the keys that are there now: a change on the way must not lead into freed memory.
+        # Over a snapshot of the keys: a change meanwhile must not lead into freed memory.
         return (key for key, _ in _native.mapping_items(self, None))
 
     def __eq__(self, other: object) -> bool:

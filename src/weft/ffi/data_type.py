@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types as values of the ABI: any DLPack triple, also those that no kernel of weft computes with.
+"""Element types as values of the ABI: any DLPack triple, whether or not kernels support it.
 
 In: a name, a triple, or a dtype of weft, NumPy, torch or tvm_ffi. Out: a triple.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DataType(Numbers):
-    """An element type: (DLDataTypeCode, bits, lanes). It equals the tuple of these numbers.
+    """An element type: (DLDataTypeCode, bits, lanes). Equal to the tuple of these numbers.
 
     Args:
         dtype: a name (``"float32"``, ``"int8x4"``, ``"float8_e4m3fn"``), the DLPack code, or a dtype.
@@ -26,7 +26,7 @@ class DataType(Numbers):
 
     Raises:
         ValueError: if libtvm_ffi knows no such name, or a number does not fit the ABI's eight or sixteen bits.
-        TypeError: if `dtype` is nothing of the above.
+        TypeError: if `dtype` is none of the above.
 
     Example:
         >>> DataType("bfloat16") == (4, 16, 1), DataType(2, 32).name, DataType("float32").weft
@@ -50,7 +50,7 @@ class DataType(Numbers):
                     )
             numbers = (int(dtype), bits, lanes)
         elif bits is not None or lanes != 1:
-            raise TypeError("DataType: bits and lanes go with a DLPack code")
+            raise TypeError("DataType: bits and lanes need a DLPack code")
         else:
             numbers = _native.data_type_triple(dtype)
         made = super().__new__(cls)

@@ -12,7 +12,7 @@ from weft import _native
 from weft.ffi.numbers import Numbers, set_numbers
 from weft.types.device import device_name
 
-# Names of DLDeviceType that are accepted, with those of weft.types.device.
+# Accepted names of DLDeviceType, beside those of weft.types.device.
 _TYPES: Final = {
     "cpu": 1,
     "cuda": 2,
@@ -36,15 +36,15 @@ _TYPES: Final = {
 
 
 class Device(Numbers):
-    """A device: (DLDeviceType, index). It equals the tuple of these numbers.
+    """A device: (DLDeviceType, index). Equal to the tuple of these numbers.
 
     Args:
         device: a name with or without an index, a DLDeviceType, or a device of torch or tvm_ffi.
-        index: the ordinal; 0 where neither says one.
+        index: the ordinal; 0 if neither gives one.
 
     Raises:
         ValueError: if no device has that name, or the index is negative or given twice.
-        TypeError: if `device` is nothing of the above, or `index` no int.
+        TypeError: if `device` is none of the above, or `index` not an int.
 
     Example:
         >>> Device("cuda:1"), Device("metal") == (8, 0), Device(2, 1).name
@@ -61,7 +61,7 @@ class Device(Numbers):
             if name not in _TYPES or (colon and not ordinal.isdecimal()):
                 known = ", ".join(_TYPES)
                 raise ValueError(
-                    f"no device {device!r}; expected one of {known}, with or without :index"
+                    f"unknown device {device!r}; expected one of {known}, with or without :index"
                 )
             if colon and index is not None:
                 raise ValueError(f"the index of {device!r} is given twice")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the ABI and exceptions of Python, in both directions.
 
-In: an exception, or an error that foreign code raised. Out: the other. An exception that went through foreign code
-comes back as the same object.
+In: an exception, or an error that foreign code raised. Out: the other. An exception that crosses foreign code comes
+back as the same object.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Error(Object):
-    """An FFI error: what it is, what it says, and where it came from.
+    """An FFI error: kind, message and backtrace.
 
-    The backtrace is decoded when it is asked for. An error that foreign code raises arrives as a Python
-    exception, whose `Error` `error_of` gives.
+    The backtrace is decoded on request. An error raised by foreign code arrives as a Python exception; `error_of`
+    returns its `Error`.
 
     Example:
         >>> error = to_error(ValueError("too long"))
@@ -43,7 +43,7 @@ class Error(Object):
 
     @property
     def backtrace(self) -> str:
-        """The frames that it passed, the most recent first; empty where none were recorded."""
+        """The frames it passed through, the most recent first; empty if none were recorded."""
         return _native.error_text(self, 2)
 
     @property
@@ -53,11 +53,11 @@ class Error(Object):
 
     @property
     def context(self) -> Any:
-        """What the raiser attached: for an error that Python raised, the exception itself."""
+        """What the raiser attached: the exception itself for an error from Python."""
         return _native.error_detail(self, True)
 
     def exception(self) -> BaseException:
-        """The Python exception: the original where there is one, else of the class of its kind."""
+        """The Python exception: the original if there is one, else a new one of the class for its kind."""
         return _native.exception_of_error(self)
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ def to_error(exception: BaseException) -> Error:
 
 
 def error_of(exception: BaseException) -> Error | None:
-    """The FFI error that an exception was made of, or None where foreign code had nothing to add to it.
+    """The FFI error that an exception was made from; None if foreign code added nothing.
 
     Example:
         >>> error_of(ValueError("raised by Python")) is None
@@ -94,10 +94,9 @@ _Class = TypeVar("_Class", bound=type[BaseException])
 
 
 def register_error(kind: str) -> Callable[[_Class], _Class]:
-    """Makes an exception class the one that errors of a kind are raised as, and that has this kind elsewhere.
+    """Registers an exception class for a kind of error, in both directions.
 
-    Errors of unknown kinds are raised as RuntimeError; exceptions of other classes have the kind of their
-    nearest registered base.
+    Errors of unknown kinds raise RuntimeError; other exceptions take the kind of their nearest registered base.
 
     Example:
         >>> @register_error("CalibrationError")

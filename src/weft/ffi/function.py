@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the ABI: calling them, and being called.
+"""Functions of the ABI: callable, and called back.
 
-In: addresses of C functions, Python callables. Out: one callable type, which other languages take as a TVMFFIFunction.
-Calls never come through this file.
+In: addresses of C functions, Python callables. Out: one callable type, a TVMFFIFunction to other languages. Calls never
+run code of this file.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Function: Final = _native.Function
 """A function of the ABI: compiled by weft, foreign, or a wrapped Python callable.
 
 Attributes:
-    release_gil: whether a call gives up the GIL. Foreign functions do unless `WEFT_HOLD_GIL` is set, since
-        they may block or wait for a thread that needs it; functions compiled by weft and wrapped callables
-        do not. Set it to False for a short foreign function: a call is then some 25 ns faster.
-    writes: whether it may write into the arrays it is given; read-only ones are then refused, at any depth.
-        Foreign functions may, until it is set to False: the caller's word that this one only reads.
-        Functions compiled by weft know which arguments they write, and Python gets arrays as they are.
-    tensor_type: the class of the tensors it returns, such as ``numpy.ndarray``; None: that of the first
-        tensor argument, and `weft.ffi.Tensor` where there is none.
+    release_gil: whether a call releases the GIL. Foreign functions do unless `WEFT_HOLD_GIL` is set, since they may
+        block or wait for a thread that needs it; compiled functions and wrapped callables do not. False makes calls of
+        a short foreign function about 25 ns faster.
+    writes: whether it may write into its array arguments; read-only ones are then refused, at any depth. True for
+        foreign functions; set it to False for one that only reads. Compiled functions know which arguments they write,
+        and Python callables receive arrays as they are.
+    tensor_type: the class of returned tensors, such as ``numpy.ndarray``; None: that of the first tensor argument, else
+        `weft.ffi.Tensor`.
     objects: ``"values"`` returns arrays and maps as tuples and dicts, ``"objects"`` all containers as
         classes of weft.ffi, ``"tvm_ffi"`` objects as classes of that package, which must be imported.
-    __name__: what errors call it; of a function with a signature it is that one's.
+    __name__: its name in errors, from the signature if there is one.
 
 Example:
     >>> shape = get_global("ffi.Shape")
@@ -47,19 +47,18 @@ def wrap_function(
 ) -> _native.Function:
     """A function of the ABI that calls a Python callable, from any language and any thread.
 
-    What the callable raises becomes an FFI error; where that comes back to Python, it is the same
-    exception again. The function may be released by any thread, also after the interpreter has ended;
-    called after that, it fails with an error.
+    Exceptions become FFI errors, and the same exceptions again when they reach Python. Any thread may release the
+    function, even after the interpreter has ended; calling it then is an error.
 
     Args:
         callable: called with the arguments as Python values. Tensors arrive as the caller's own array if
             the call came from weft, else as the array type of the call's first tensor.
-        tensor_type: the class that tensors arrive as instead.
+        tensor_type: the class to pass tensors as instead.
         objects: how objects arrive; see `Function`.
-        views: arguments arrive as `AnyView`s, unconverted, which end when the callable returns.
+        views: arguments arrive as unconverted `AnyView`s, valid until the callable returns.
 
     Raises:
-        TypeError: if `callable` is not callable or `tensor_type` no class of arrays.
+        TypeError: if `callable` is not callable or `tensor_type` is not an array class.
         ValueError: if `objects` is not one of the three words.
 
     Example:
@@ -77,8 +76,8 @@ def function_at(
 
     Args:
         safe_call: its address.
-        handle: what it is called with first.
-        keep: kept alive as long as the function, or any object made of it, is: who owns the code.
+        handle: its first argument.
+        keep: the owner of the code, kept alive as long as the function or any object made from it.
 
     Raises:
         ValueError: if the address is null.
@@ -101,18 +100,18 @@ def name_parameters(
     defaults: Mapping[str, object] | None = None,
     keyword_only: int = 0,
 ) -> _native.Function:
-    """The same function with names for its parameters, so that it takes keywords and defaults.
+    """The same function with named parameters, so that it takes keywords and defaults.
 
     Args:
-        function: a function of the ABI, which itself knows no names.
-        name: what errors call it.
+        function: a function of the ABI, which has no names itself.
+        name: its name in errors.
         parameters: one name for each argument, in order.
         defaults: by parameter.
-        keyword_only: how many of the last parameters are given by keyword only.
+        keyword_only: how many of the last parameters are keyword-only.
 
     Raises:
-        ValueError: if two parameters have one name, a default names no parameter, or more are keyword-only
-            than there are.
+        ValueError: if two parameters share a name, a default names no parameter, or `keyword_only` exceeds their
+            number.
 
     Example:
         >>> power = wrap_function(lambda base, exponent: base**exponent)
@@ -124,7 +123,7 @@ def name_parameters(
     for index, parameter in enumerate(names):
         if parameter in names[:index]:
             raise ValueError(
-                f"name_parameters: expected different names, received {parameter!r} twice"
+                f"name_parameters: expected distinct names, received {parameter!r} twice"
             )
     plan = _native.CallPlan(
         name,

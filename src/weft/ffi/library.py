@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows where libtvm_ffi is, without importing the `tvm_ffi` package.
+"""Finds libtvm_ffi without importing the `tvm_ffi` package.
 
 Out: the library's path, and the library opened inside `weft._native`.
 """
@@ -41,10 +41,10 @@ def find_ffi_library() -> str:
 
 
 def open_ffi_library() -> None:
-    """Opens libtvm_ffi in this process; does nothing when it is open. It is never closed.
+    """Opens libtvm_ffi in this process, once; it is never closed.
 
     Raises:
-        ImportError: the library is missing, or is not the ABI weft was built for.
+        ImportError: the library is missing, or has another ABI than weft was built for.
 
     Example:
         >>> open_ffi_library()
@@ -58,11 +58,11 @@ def open_ffi_library() -> None:
 def release_callbacks() -> int:
     """Releases the Python callables that foreign code, containers and the table of global functions still hold.
 
-    It runs by itself when the interpreter ends. Such a callable keeps the variables of its module alive, whose
-    finalizers would never run, and an open file's text would be lost. Call it to make an end earlier: whoever calls
-    one of these callables afterwards gets a RuntimeError. A callable that only Python holds is not touched: the garbage
-    collector sees it. First all devices that were used are waited for and garbage is collected, in which finalizers may
-    still call everything; at the end once more.
+    It runs by itself when the interpreter shuts down: such a callable keeps its module's variables alive, so that their
+    finalizers would never run and an open file's text would be lost. Call it to end earlier: calling one of these
+    callables then raises a RuntimeError. Callables that only Python holds are left to the garbage collector. Before and
+    after, it waits for all used devices and collects garbage; finalizers in the first collection may still call
+    everything.
 
     Returns:
         How many were released.

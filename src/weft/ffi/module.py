@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared libraries with functions of the ABI: loaded, asked for functions, kept.
+"""Shared libraries with functions of the ABI.
 
 In: a path. Out: a module; its functions are attributes.
 """
@@ -16,7 +16,7 @@ from weft.ffi.registry import standard_function
 
 
 class Module(Object):
-    """A loaded library. A function that it exports as ``__tvm_ffi_<name>`` is ``module.<name>``.
+    """A loaded library. Its export ``__tvm_ffi_<name>`` is ``module.<name>``.
 
     A function keeps its module loaded. Objects that the library made do not: see `load_module`.
 
@@ -37,7 +37,7 @@ class Module(Object):
 
         Args:
             name: without the prefix ``__tvm_ffi_``.
-            imports: looks in imported modules, too.
+            imports: also look in imported modules.
 
         Raises:
             KeyError: if the module has no such function.
@@ -53,12 +53,12 @@ class Module(Object):
         return standard_function("ffi.ModuleImplementsFunction")(self, name, imports)
 
     def function_metadata(self, name: str, *, imports: bool = False) -> dict[str, Any]:
-        """What the library says of a function: `type_schema` is its signature. Empty for most."""
+        """The library's metadata of a function: `type_schema` is its signature. Empty for most."""
         text = standard_function("ffi.ModuleGetFunctionMetadata")(self, name, imports)
         return json.loads(text) if text else {}
 
     def function_doc(self, name: str, *, imports: bool = False) -> str:
-        """The text that the library documents a function with, or an empty one."""
+        """The library's documentation of a function, possibly empty."""
         return standard_function("ffi.ModuleGetFunctionDoc")(self, name, imports) or ""
 
     @property
@@ -72,7 +72,7 @@ class Module(Object):
         return tuple(super().__getattr__("imports_"))
 
     def import_module(self, module: Module) -> None:
-        """Adds a module to those that functions are also looked up in."""
+        """Adds a module in which functions are also looked up."""
         standard_function("ffi.ModuleImportModule")(self, module)
 
     def clear_imports(self) -> None:
@@ -89,7 +89,7 @@ class Module(Object):
         standard_function("ffi.ModuleWriteToFile")(self, fspath(path), format)
 
     def inspect_source(self, format: str = "") -> str:
-        """The source that the module was made of, for kinds that keep it."""
+        """The module's source, for kinds that keep it."""
         return standard_function("ffi.ModuleInspectSource")(self, format)
 
     def __getattr__(self, name: str) -> Any:
@@ -112,12 +112,11 @@ def load_module(path: str | PathLike[str], *, keep_loaded: bool = True) -> Modul
 
     Args:
         path: of the library.
-        keep_loaded: keeps it for the life of the process. With False it is unloaded once the module and
-            all its functions are gone, and every object that it made must be gone before: such an object's
-            deleter is code of the library.
+        keep_loaded: keep it for the life of the process. With False it is unloaded once the module and all its
+            functions are gone; all objects it made must be gone by then, since their deleters are the library's code.
 
     Raises:
-        RuntimeError: if the library cannot be loaded; the message is the loader's.
+        RuntimeError: if the library cannot be loaded; the loader's message.
         FileNotFoundError: if there is no such file.
 
     Example:
@@ -141,7 +140,7 @@ def load_module(path: str | PathLike[str], *, keep_loaded: bool = True) -> Modul
 
 
 def system_library(prefix: str = "") -> Module:
-    """The functions that were linked into the program and registered with the library, by prefix.
+    """The functions linked into the program and registered with libtvm_ffi, by prefix.
 
     Example:
         >>> system_library().has_function("a_function_that_nobody_linked")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of the ABI that are a few small numbers.
 
-They look like the tuple of these but are not one: other bindings take tuples for arrays, and ask other classes what
-they stand for. In: ints. Out: the base of `Device` and `DataType`.
+They resemble tuples but are not: other bindings would take a tuple for an array. In: ints. Out: the base of `Device`
+and `DataType`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Numbers:
-    """Fixed numbers, which equal the tuple of these, hash as it does, and unpack."""
+    """Fixed numbers that compare, hash and unpack like a tuple."""
 
     __slots__ = ("_numbers",)
     _numbers: tuple[int, ...]
@@ -51,5 +51,5 @@ class Numbers:
 
 
 def set_numbers(made: Numbers, numbers: tuple[int, ...]) -> None:
-    """Fills a value that is being made."""
+    """Fills a new value."""
     object.__setattr__(made, "_numbers", numbers)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of the ABI: a handle with one reference, given back when the wrapper goes.
+"""Objects of the ABI: a handle with one reference, released with the wrapper.
 
-In: an address and whose reference it is. Out: a wrapper whose attributes are the fields and methods that its type has
-registered, in the class of its type; descriptions of types; new objects.
+In: an address and whose reference it is. Out: a wrapper of its type's class, with the type's registered fields and
+methods as attributes; descriptions of types; new objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.ffi.abi import TypeIndex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The classes of the standard types. Every other type has the class of its nearest ancestor.
+# The classes of the standard types. Other types use that of their nearest ancestor.
 STANDARD_CLASSES: Final = {
     TypeIndex.OBJECT: ("weft.ffi.object", "Object"),
     TypeIndex.ERROR: ("weft.ffi.error", "Error"),
@@ -36,7 +36,7 @@ _STATIC_METHOD: Final = 1 << 2
 
 
 def standard_class(type_index: int) -> type[_native.Object] | None:
-    """The class of a standard type, or None. Asked by the extension when it first meets a type."""
+    """The class of a standard type, or None. The extension calls it when it first meets a type."""
     if type_index not in STANDARD_CLASSES:
         return None
     from importlib import import_module
@@ -46,17 +46,17 @@ def standard_class(type_index: int) -> type[_native.Object] | None:
 
 
 class Object(_native.Object):
-    """Owns one reference to an FFI object, and gives it back when it goes, on whatever thread.
+    """Owns one reference to an FFI object and releases it, on whichever thread.
 
     Args:
         handle: the object's address.
-        borrowed: True adds a reference: the caller keeps its own. False takes over the caller's. There
-            is no default, because a wrong guess frees memory that is in use, or never frees it.
+        borrowed: True adds a reference: the caller keeps its own. False takes over the caller's. There is no default: a
+            wrong guess frees memory in use, or leaks it.
 
-    Two wrappers of one object are equal. Fields and methods that the type has registered are attributes.
+    Wrappers of the same object are equal. The type's registered fields and methods are attributes.
 
     Raises:
-        ValueError: if the handle is null, or on any use after `release()` gave the reference away.
+        ValueError: if the handle is null, or on any use after `release()`.
 
     Example:
         >>> import weft.ffi
@@ -69,15 +69,15 @@ class Object(_native.Object):
     __slots__ = ()
 
     def move(self) -> _native.Moved:
-        """The object for a callee that may take it over: ``function(array.move())``.
+        """Lets a callee take over the object: ``function(array.move())``.
 
-        A callee that takes its parameter as a rvalue gets the reference, and can change an array in place
-        that nobody else holds; this wrapper is empty then. Otherwise it keeps what it had.
+        A callee with an rvalue parameter receives the reference, and can change an unshared array in place; this
+        wrapper is then empty. Otherwise the wrapper keeps its reference.
         """
         return _native.Moved(self)
 
     def is_instance(self, type_key: str) -> bool:
-        """Whether the object's type is that type or derives from it.
+        """Whether the object's type is this type or derives from it.
 
         Raises:
             TypeError: if `type_key` is not a string.
@@ -104,13 +104,13 @@ _Class = TypeVar("_Class", bound=type[Object])
 
 
 def register_object(type_key: str) -> Callable[[_Class], _Class]:
-    """Makes a class the one that objects of a registered type, and of types derived from it, arrive as.
+    """Registers a class for the objects of a registered type and of types derived from it.
 
     Calling the class constructs an object, unless the class has a `__new__` of its own.
 
     Raises:
         ValueError: if no type has that key.
-        TypeError: if the class does not derive from `Object`.
+        TypeError: if the class is not derived from `Object`.
 
     Example:
         >>> @register_object("ffi.Module")
@@ -147,7 +147,7 @@ def _constructor(type_key: str) -> Any:
 
 
 class Field:
-    """A field of a type: where it is, and how it may be used."""
+    """A field of a type: its place and its use."""
 
     __slots__ = ("doc", "flags", "metadata", "name", "number", "offset", "size", "type_index")
 
@@ -163,12 +163,12 @@ class Field:
 
     @property
     def is_writable(self) -> bool:
-        """Whether it can be set."""
+        """Whether it is writable."""
         return bool(self.flags & _WRITABLE)
 
     @property
     def has_default(self) -> bool:
-        """Whether the constructor can do without it."""
+        """Whether the constructor may omit it."""
         return bool(self.flags & _HAS_DEFAULT)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class Method:
 
 
 class TypeInfo:
-    """A type of the ABI, as it is registered now; `type_info` gives it.
+    """A type of the ABI as registered now; see `type_info`.
 
     Attributes:
         index: its type index in this process.
@@ -205,7 +205,7 @@ class TypeInfo:
         ancestors: the type indices of its bases, the root first.
         fields: its own, each with `name`, `doc`, `is_writable` and `has_default`.
         methods: its own, each with `name`, `doc` and `is_static`.
-        doc: its text.
+        doc: its documentation.
         size: bytes of an object.
 
     Example:
@@ -233,12 +233,12 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
     """The description of a type.
 
     Args:
-        type: its key, an index that an object had, or an object of it.
+        type: its key, its index, or an object of it.
 
     Raises:
         KeyError: if no type has that key.
         ValueError: if no type has that index.
-        TypeError: if it is nothing of the above.
+        TypeError: if it is none of the above.
 
     Example:
         >>> type_info("ffi.Array").index
@@ -255,16 +255,16 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
 
 
 def create_object(type_key: str, *arguments: object, **fields: object) -> Object:
-    """A new object of a registered type, by the constructor that it registered.
+    """A new object of a registered type, made by the type's constructor.
 
     Args:
         type_key: of the type.
-        arguments: what the constructor takes, in order.
+        arguments: of the constructor, in order.
         fields: by name, for types whose constructor takes names.
 
     Raises:
         KeyError: if no type has that key.
-        TypeError: if the type has no constructor, or it takes other arguments.
+        TypeError: if the type has no constructor, or the arguments do not fit it.
 
     Example:
         >>> from weft.ffi import load_module
@@ -297,18 +297,18 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
 
 @cache
 def _find_member(type_index: int, name: str) -> Field | Method:
-    # Only what is found is remembered: a library that is loaded later may register more.
+    # Only successes are remembered: a library loaded later may register more.
     owners = type_and_ancestors(type_index)
     for owner in owners:
         for member in (*owner.fields, *owner.methods):
             if member.name == name:
                 return member
-    key = repr(owners[0].key) if owners else f"index {type_index}, which nobody has registered,"
+    key = repr(owners[0].key) if owners else f"unregistered index {type_index}"
     raise AttributeError(f"FFI object of type {key} has no attribute {name!r}")
 
 
 def type_and_ancestors(type_index: int) -> list[TypeInfo]:
-    """The type and its ancestors, the nearest first; none of a type that nobody has registered."""
+    """The type and its ancestors, the nearest first; empty for an unregistered type."""
     try:
         info = type_info(type_index)
     except ValueError:
@@ -317,7 +317,7 @@ def type_and_ancestors(type_index: int) -> list[TypeInfo]:
 
 
 def member_names(type_index: int) -> list[str]:
-    """The names of all fields and methods, those of ancestors too."""
+    """The names of all fields and methods, inherited ones included."""
     owners = type_and_ancestors(type_index)
     return [member.name for owner in owners for member in (*owner.fields, *owner.methods)]
 
@@ -335,7 +335,7 @@ def get_member(object: _native.Object, name: str) -> Any:
 
 
 def set_field(object: _native.Object, name: str, value: object) -> bool:
-    """Sets a field; False where the type has none of that name.
+    """Sets a field; False if the type has no such field.
 
     Raises:
         AttributeError: if the field is read-only.

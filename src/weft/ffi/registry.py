@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Global functions by name: one table with C++ programs and the tvm_ffi package.
+"""Global functions by name, in one table shared with C++ programs and the tvm_ffi package.
 
 In: names, callables. Out: functions.
 """
@@ -21,7 +21,7 @@ def get_global(name: str) -> _native.Function:
     """The global function of that name.
 
     Raises:
-        KeyError: if there is none; the message lists names that are alike.
+        KeyError: if there is none; the message lists similar names.
 
     Example:
         >>> get_global("ffi.Shape")(2, 3)
@@ -33,19 +33,19 @@ def get_global(name: str) -> _native.Function:
     from difflib import get_close_matches
 
     near = get_close_matches(name, list_global(), n=3)
-    hint = f"; there are {', '.join(near)}" if near else ""
-    raise KeyError(f"no global function {name!r}{hint}")
+    hint = f"; similar names: {', '.join(near)}" if near else ""
+    raise KeyError(f"there is no global function {name!r}{hint}")
 
 
 def register_global(
     name: str, function: Callable[..., Any] | None = None, *, override: bool = False
 ) -> Any:
-    """Registers a callable under a name, for every user of the library; also as a decorator.
+    """Registers a callable under a name for every user of the library; also a decorator.
 
     Args:
         name: by convention with a prefix, ``"package.function"``.
-        function: a Python callable, which is wrapped, or a function of the ABI. None: decorate.
-        override: replaces a function of that name.
+        function: a Python callable, which is wrapped, or a function of the ABI. None makes a decorator.
+        override: replace a function of that name.
 
     Returns:
         The registered function, or the decorator, which returns the callable unchanged.
@@ -67,7 +67,7 @@ def register_global(
         return decorate
     made = function if isinstance(function, _native.Function) else wrap_function(function)
     if not override and _native.get_global(name) is not None:
-        raise ValueError(f"there is a global function {name!r}; override=True replaces it")
+        raise ValueError(f"global function {name!r} exists already; override=True replaces it")
     _native.set_global(name, made, override)
     return made
 
@@ -84,10 +84,10 @@ def list_global() -> list[str]:
 
 
 def remove_global(name: str) -> None:
-    """Removes a global function; whoever holds it keeps it.
+    """Removes a global function; existing references stay valid.
 
     Raises:
-        KeyError: if there is not one of that name.
+        KeyError: if there is none of that name.
 
     Example:
         >>> _ = register_global("example.temporary", lambda: 1, override=True)
@@ -96,14 +96,14 @@ def remove_global(name: str) -> None:
         False
     """
     if not standard_function("ffi.FunctionRemoveGlobal")(name):
-        raise KeyError(f"no global function {name!r}")
+        raise KeyError(f"there is no global function {name!r}")
 
 
 def global_metadata(name: str) -> dict[str, Any]:
-    """What was registered with a global function: `type_schema` is its signature. Empty for most.
+    """The metadata of a global function: `type_schema` is its signature. Empty for most.
 
     Raises:
-        KeyError: if there is not one of that name.
+        KeyError: if there is none of that name.
 
     Example:
         >>> global_metadata("ffi.Shape")
@@ -116,7 +116,7 @@ def global_metadata(name: str) -> dict[str, Any]:
 
 @cache
 def standard_function(name: str, objects: str = "values") -> _native.Function:
-    """A function that libtvm_ffi registers itself; short, so the GIL is held."""
+    """One of libtvm_ffi's own functions; short, so the GIL is held."""
     found = get_global(name)
     found.release_gil = False
     found.objects = objects

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes: tuples of dims that cross the ABI as `ffi.Shape` and not as an array of ints.
+"""Shapes: tuples of dims that cross the ABI as `ffi.Shape`, not as an array of ints.
 
 In: dims. Out: a tuple.
 """
@@ -24,7 +24,7 @@ def _dim(dim: SupportsIndex) -> int:
 
 
 class Shape(tuple[int, ...]):
-    """Dims of a tensor. It equals the tuple of the same dims.
+    """Dims of a tensor. Equal to the tuple of the same dims.
 
     Raises:
         TypeError: if a dim is not an integer.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream that calls run on where nothing else says one, per device and thread.
+"""The stream of calls that have no other, per device and thread.
 
 In: a stream of any library. Out: calls made inside the block run on it.
 """
@@ -32,10 +32,10 @@ def current_stream(device: object) -> int:
 
 @contextmanager
 def use_stream(stream: object, device: object = "cuda:0") -> Generator[None]:
-    """Makes a stream the environment's for a device in this thread, and puts the former one back.
+    """Makes a stream the environment's for a device in this thread, for the time of a `with` block.
 
-    A call runs on its stream argument if it has one, else on the current stream of its first tensor's library
-    (torch tells it), else on this one.
+    A call runs on its stream argument, else on the current stream of its first tensor's library (torch has one), else
+    on this one.
 
     Args:
         stream: an address, None for the default stream, or a stream of torch, CuPy or another library.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts and bytes that are encoded once and passed many times.
+"""Strings and bytes encoded once and passed many times.
 
-In: str and bytes; every call takes those as they are. Out: values that need no encoding; up to seven bytes are held in
-the value itself, more in an object.
+In: str and bytes, which calls also accept directly. Out: values that need no encoding; up to seven bytes are stored
+inline, more in an object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weft.ffi.abi import TypeIndex
 
 
 class String(_native.OwnedAny):
-    """A text in FFI form.
+    """A string in FFI form.
 
     Example:
         >>> String("short").is_inline, String("longer than that").is_inline, str(String("text"))
@@ -28,7 +28,7 @@ class String(_native.OwnedAny):
 
     @property
     def is_inline(self) -> bool:
-        """Whether the value holds the text itself, without an object."""
+        """Whether the string is stored inline, without an object."""
         return self.type_index == TypeIndex.SMALL_STRING
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Bytes(_native.OwnedAny):
 
     @property
     def is_inline(self) -> bool:
-        """Whether the value holds the bytes themselves, without an object."""
+        """Whether the bytes are stored inline, without an object."""
         return self.type_index == TypeIndex.SMALL_BYTES
 
     def __bytes__(self) -> bytes:

@@ -30,9 +30,9 @@ _ML_DTYPES: Final = {
 
 
 class Tensor(_native.Tensor, Object):
-    """An FFI tensor, owned: it keeps its memory alive. Any array library takes it through DLPack.
+    """An owned FFI tensor, which keeps its memory alive. Any array library accepts it through DLPack.
 
-    `weft.ffi.from_dlpack` makes one of an array without a copy.
+    `weft.ffi.from_dlpack` makes one from an array without a copy.
 
     Example:
         >>> import numpy as np, weft.ffi
@@ -48,7 +48,7 @@ class Tensor(_native.Tensor, Object):
         """An array of another library over the same memory: ``tensor.to(numpy.ndarray)``.
 
         Raises:
-            TypeError: if the class is not one of an array library.
+            TypeError: if the class is not an array class.
         """
         return to_array(self, array_type)
 
@@ -56,8 +56,8 @@ class Tensor(_native.Tensor, Object):
 TensorView: Final = _native.TensorView
 """An array as a DLTensor*, for functions that take no tensor objects: ``function(TensorView(array))``.
 
-Callbacks are given views of tensors that are only lent to them. Such a view ends when the callback
-returns: using it afterwards raises, and so does the callback if an array made of it is still there.
+Callbacks receive views of tensors that are only lent to them. Such a view ends when the callback returns: using it
+later raises, and so does the callback if an array made from it is still alive.
 
 Example:
     >>> array = np.zeros((2, 3), np.float32)
@@ -74,18 +74,18 @@ def from_dlpack(value: object, *, writable: bool = False) -> Tensor:
 
     Args:
         value: an array of any library (also read-only, strided, or of a type that NumPy lacks), a tensor
-            of tvm_ffi, a buffer, or a DLPack capsule, which is used up.
-        writable: the memory may be written, by your word, although the library of the array never does:
-            JAX's arrays are read-only otherwise. A write shows in every array that shares the memory,
-            and in what the library computed from it and holds on to.
+            of tvm_ffi, a buffer, or a DLPack capsule, which is consumed.
+        writable: your promise that the memory may be written although the array's library never does; without it JAX's
+            arrays are read-only. Writes show in every array that shares the memory, and in the library's own cached
+            results.
 
     Returns:
         A `Tensor` that keeps the memory alive and remembers whether it is read-only.
 
     Raises:
         BufferError: if `writable` and the memory itself is read-only.
-        TypeError: if it is not a tensor, or one that has no memory of its own.
-        ValueError: if its memory is not what it seems: a conjugate view, swapped bytes.
+        TypeError: if it is not a tensor, or has no memory of its own.
+        ValueError: if its memory needs interpretation: a conjugate view, swapped bytes.
 
     Example:
         >>> import numpy as np
@@ -101,11 +101,11 @@ def to_dlpack(value: object, *, versioned: bool = True) -> object:
     """A DLPack capsule over the memory of any tensor, for consumers that take capsules.
 
     Args:
-        value: what `from_dlpack` takes.
-        versioned: the form of DLPack 1.0, which can say that memory is read-only; False gives the older.
+        value: as for `from_dlpack`.
+        versioned: DLPack 1.0, which can mark memory read-only; False gives the older form.
 
     Raises:
-        BufferError: if the memory is read-only and the older form is asked for.
+        BufferError: if the memory is read-only and the older form is requested.
 
     Example:
         >>> import numpy as np
@@ -119,11 +119,11 @@ def to_array(value: object, array_type: type) -> Any:
     """An array of a library's class over the memory of any tensor, without a copy.
 
     Args:
-        value: what `from_dlpack` takes.
+        value: as for `from_dlpack`.
         array_type: ``numpy.ndarray``, ``torch.Tensor``, ``cupy.ndarray``, ``jax.Array``, `Tensor`, ...
 
     Raises:
-        TypeError: if it is not a class of arrays, or the library cannot hold the tensor.
+        TypeError: if it is not an array class, or the library cannot hold the tensor.
 
     Example:
         >>> import numpy as np, weft.ffi
@@ -138,7 +138,7 @@ def to_array(value: object, array_type: type) -> Any:
 
 
 def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
-    """A NumPy array of a type that ml_dtypes adds, or the source itself where NumPy has no such type.
+    """A NumPy array of an ml_dtypes type, or the source itself if NumPy has no such type.
 
     Called by the extension for tensors that `numpy.from_dlpack` does not know.
     """
@@ -150,7 +150,7 @@ def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
         ml_dtypes = import_module("ml_dtypes")
     except ImportError:
         return source
-    numpy: Any = sys.modules["numpy"]  # whoever asks for an array of NumPy has imported it
+    numpy: Any = sys.modules["numpy"]  # a caller that wants a NumPy array has imported it
     return numpy.from_dlpack(_Reinterpreted(source, storage)).view(getattr(ml_dtypes, name))
 
 

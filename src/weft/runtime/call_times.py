@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the first call of a compiled function took, which no compilation can know: kernels are loaded by it.
+"""The time of a compiled function's first call, which loads its kernels.
 
-In: a code image, and the seconds of the first call that succeeded. Out: a table on the standard error stream,
-in the form of the compiler's own.
+In: a code image, and the seconds of the first successful call. Out: a table on standard error, in the form of the
+compiler's own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def times_table(heading: str, rows: Sequence[tuple[str, float]]) -> str:
 
 
 class CallTimes:
-    """Prints what loading and the first launch of one function took; only ``--time`` and WEFT_TIME make one.
+    """Prints the times of loading and of a function's first launch; made for ``--time`` and WEFT_TIME only.
 
     Args:
         name: the function's.
-        image: its code, which knows how long it took to load on each device.
+        image: its code, which knows its loading time on each device.
     """
 
     __slots__ = ("_image", "_name", "_told")
@@ -46,18 +46,18 @@ class CallTimes:
         self._told: set[int] = set(image.load_times)
 
     def _loads(self) -> list[tuple[str, float]]:
-        """Devices that the code has been loaded on since this was last asked."""
+        """Devices that the code was loaded on since the last call."""
         new = {d: s for d, s in self._image.load_times.items() if d not in self._told}
         self._told |= new.keys()
         return [(f"load on cuda:{device}", seconds * 1e3) for device, seconds in new.items()]
 
     def preloaded(self) -> None:
-        """Prints what a load ahead of the first call took, if there was one to make."""
+        """Prints the time of a preload, if it loaded anything."""
         if loads := self._loads():
             print(times_table(f"{self._name}: preload", loads), file=sys.stderr)
 
     def called(self, seconds: float) -> None:
-        """Prints the parts of the first call: the launch is what is left when loading is done."""
+        """Prints the parts of the first call: the launch is the time not spent loading."""
         loads = self._loads()
         launch = seconds * 1e3 - sum(milliseconds for _, milliseconds in loads)
         rows = [*loads, ("first launch", launch)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object code becomes callable: linked into this process, with its state.
+"""Makes object code callable: linked into this process, with its state.
 
-In: an `ObjectCode`, a loader of objects (LLJIT at first), a load policy. Out: a `_native.CodeImage`, which owns code,
+In: an `ObjectCode`, an object loader (LLJIT for now), a load policy. Out: a `_native.CodeImage`, which owns code,
 state and libraries, and lives as long as any function made of it.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from weft.runtime.object_code import ObjectCode
 
 STATE_SYMBOL: Final = "weft_state"
-"""The variable of an object that holds its state; the image fills it when it is made."""
+"""The object's variable for its state; the new image fills it."""
 
 ENTRY_PREFIX: Final = "__tvm_ffi_"
 
 
 class LoadedCode(Protocol):
-    """Code in memory, there as long as this object is.
+    """Code in memory, for the life of this object.
 
     Attributes:
         addresses: symbol → address.
@@ -44,7 +44,7 @@ def link(
 
     Args:
         code: what was compiled.
-        load_object: takes an object's bytes and the symbols that are wanted, returns a `LoadedCode`.
+        load_object: from an object's bytes and the wanted symbols to a `LoadedCode`.
         load_policy: of an `Executor`.
 
     Raises:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `compile` returns: a native callable, and everything that can be asked of it.
+"""The result of `compile`: a native callable and its attributes.
 
-In: a code image, a signature, an executor, what inspection needs. Out: a `_native.Function` whose attributes
-are those of `CompiledDetails`. Calls never come through this file.
+In: a code image, a signature, an executor, what inspection needs. Out: a `_native.Function` with the attributes of
+`CompiledDetails`. Calls never run code of this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class InspectionProtocol(Protocol):
-    """What the compiler hands in so that texts can be asked for; see weft.compiler.artifacts."""
+    """The compiler's access to a function's texts; see weft.compiler.artifacts."""
 
     def text(self, stage: str) -> str | None:
         """A stage's text."""
@@ -43,7 +43,7 @@ class InspectionProtocol(Protocol):
 class Engine:
     """The linked code: ``fn.engine.lookup("__tvm_ffi_add_one")`` gives an address for C.
 
-    The address is good as long as the function, or anything made from it, lives.
+    The address is valid as long as the function, or anything made from it, lives.
     """
 
     __slots__ = ("_image",)
@@ -55,11 +55,11 @@ class Engine:
         """The address of an exported symbol.
 
         Raises:
-            KeyError: if the image exports no such symbol; the message lists what it does.
+            KeyError: if the image exports no such symbol; the message lists its exports.
             TypeError: if it is not a string.
         """
         if not isinstance(symbol, str):
-            raise TypeError(f"lookup() takes the name of a symbol, received {brief(symbol)}")
+            raise TypeError(f"lookup() takes a symbol's name, received {brief(symbol)}")
         return self._image.lookup(symbol)
 
 
@@ -69,17 +69,17 @@ _INTERNAL: Final = frozenset(
 
 
 class CompiledDetails:
-    """The attributes of a compiled function. They work without any ``--keep`` option.
+    """The attributes of a compiled function, available without any ``--keep`` option.
 
     Attributes:
         name: the host function's name.
-        signature: what was compiled for; `weft.compile` takes it as its only argument.
+        signature: of the compiled function; accepted by `weft.compile` as its only argument.
         plan: how calls marshal their arguments.
         executor: how kernels are loaded; its `name` is one of those of ``--executor``.
         image: the native code image; holds code, state and libraries.
-        captured: globals and closure constants that were compiled in.
-        remarks: how each kernel was compiled, and what the assembler warned of.
-        times: prints what loading and the first launch took, or None.
+        captured: compiled-in globals and closure constants.
+        remarks: how each kernel was compiled, and the assembler's warnings.
+        times: prints the times of loading and of the first launch, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
         documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
     """
@@ -126,13 +126,13 @@ class CompiledDetails:
         self._inspection = inspection
 
     def __dir__(self) -> list[str]:
-        """The attributes that users of the function have; what the package keeps here beside them is not shown."""
+        """The public attributes; the package's own are left out."""
         names = super().__dir__()
         return [name for name in names if not name.startswith("_") and name not in _INTERNAL]
 
     @property
     def __signature__(self) -> Any:
-        """What `inspect.signature` gives: what a call passes, each with its kind and its default.
+        """For `inspect.signature`: what a call passes, each with kind and default.
 
         Example:
             >>> import inspect
@@ -193,8 +193,8 @@ class CompiledDetails:
     def stages(self) -> Mapping[str, str]:
         """The module after each pass, by the pass's name and in order, beginning with ``"trace"``.
 
-        ``fn.ir_module`` is the last, as post-compile hooks left it. The texts are made when they are asked for, from
-        that of the trace.
+        ``fn.ir_module`` is the last, as post-compile hooks left it. The texts are made on request from that of the
+        trace.
 
         Example:
             >>> list(fn.stages)[:2], list(fn.stages)[-1]
@@ -206,7 +206,7 @@ class CompiledDetails:
 
     @property
     def llvm_ir(self) -> str | None:
-        """The LLVM text of the kernels, and of the host function where they are one module.
+        """The LLVM text of the kernels, and of the host function if they share a module.
 
         Example:
             >>> 'define' in fn.llvm_ir
@@ -226,7 +226,7 @@ class CompiledDetails:
 
     @property
     def ptx(self) -> str | None:
-        """The PTX text, or None on a target that has none.
+        """The PTX text, or None on a target without PTX.
 
         Example:
             >>> fn.ptx is None, '.visible .entry add_kernel' in gpu.ptx
@@ -236,10 +236,10 @@ class CompiledDetails:
 
     @property
     def cubin(self) -> bytes | None:
-        """The cubin, or None on a target that has none.
+        """The cubin, or None on a target without cubins.
 
         Raises:
-            ToolchainError: if no assembler for the architecture is installed: there is only PTX.
+            ToolchainError: if no assembler for the architecture is installed.
 
         Example:
             >>> gpu.cubin[1:4]
@@ -249,10 +249,10 @@ class CompiledDetails:
 
     @property
     def sass(self) -> str | None:
-        """The disassembled cubin, or None on a target that has none.
+        """The disassembled cubin, or None on a target without cubins.
 
         Raises:
-            ToolchainError: if nvdisasm is not installed, or no assembler for the architecture is.
+            ToolchainError: if nvdisasm, or an assembler for the architecture, is not installed.
 
         Example:
             >>> 'EXIT' in gpu.sass
@@ -262,7 +262,7 @@ class CompiledDetails:
 
     @property
     def device(self) -> int | None:
-        """The device that ``.to(device)`` bound the function to, or None: it follows its arguments.
+        """The device that ``.to(device)`` bound the function to; None: it follows its arguments.
 
         Example:
             >>> fn.device, fn.to(0).device
@@ -275,11 +275,11 @@ class CompiledDetails:
         """The same code, bound to one device: tensors on other devices are refused.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object; it must be given.
+            device: an ordinal, ``"cuda:1"``, or a device object; required.
 
         Raises:
             TypeError: it names no device.
-            ValueError: it names a device that is not CUDA's, or is negative.
+            ValueError: it names a non-CUDA device, or is negative.
 
         Example:
             >>> fn.to(0)(a, b)
@@ -288,14 +288,13 @@ class CompiledDetails:
 
     @one_frame("preload")
     def preload(self, device: object = None) -> Mapping[str, int]:
-        """Load the kernels on a device now, so that no call has to: a call under graph capture cannot.
+        """Load the kernels on a device now, so that calls need not: under graph capture they cannot.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object; it must be given.
+            device: an ordinal, ``"cuda:1"``, or a device object; required.
 
         Returns:
-            Kernel name → CUkernel or CUfunction handle, by the executor; empty on the CPU. The function owns
-            them.
+            Kernel name → CUkernel or CUfunction handle, by executor; empty on the CPU. The function owns them.
 
         Raises:
             weft.CudaError: there is no usable driver, or it refuses the code.
@@ -323,7 +322,7 @@ class CompiledDetails:
         """
         from importlib import import_module
 
-        import_module("tvm_ffi")  # by name: running a function does not need the package
+        import_module("tvm_ffi")  # by name: running a function does not require the package
         return make_compiled_function(self).__tvm_ffi_object__()
 
     def _bound_to(self, image: _native.CodeImage) -> CompiledDetails:
@@ -350,7 +349,7 @@ def _ordinal(method: str, device: object) -> int:
 
 
 def make_compiled_function(details: CompiledDetails) -> _native.Function:
-    """The callable for these details. It holds them, and they hold the image."""
+    """The callable for these details; it owns them, and they own the image."""
     image = details.image
     function = _native.Function.from_address(
         image.lookup(ENTRY_PREFIX + details.name), image.state, image, details.plan, details

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executors: how kernels are loaded, one load policy each over the same code image.
 
-In: what the options say. Out: an executor, and the reason for the log.
+In: options. Out: an executor, and the reason for the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Executor(NamedTuple):
     """A load policy over a code image.
 
     Attributes:
-        name: what ``fn.executor.name`` and the log say.
+        name: shown by ``fn.executor.name`` and the log.
         load_policy: enum weft_load_policy of runtime_table.h.
     """
 
@@ -35,7 +35,7 @@ EXECUTORS: Final = {executor.name: executor for executor in (_CONTEXT, _LIBRARY,
 
 
 def choose_executor(wanted: str | None, enable_tvm_ffi: bool) -> tuple[Executor, str]:
-    """The executor for these options, and why it is that one.
+    """The executor for these options, and the reason.
 
     Args:
         wanted: a name of `EXECUTORS`, or None.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation yields, as plain data that a cache can store.
+"""The result of a compilation, as plain data that a cache can store.
 
-In: bytes of the host object and of the device code, what is known of each kernel. Out: `ObjectCode`.
-Nothing here refers to the process that made it.
+In: bytes of the host object and of the device code, facts about each kernel. Out: `ObjectCode`, independent of the
+process that made it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 
 
 class KernelInfo:
-    """One kernel: what it takes and what it needs. Zero where the target does not tell.
+    """One kernel's parameters and resources; zero if the target does not report them.
 
     Attributes:
-        name: as the object code calls it.
+        name: in the object code.
         parameter_sizes: bytes of each parameter, in order.
         parameter_bytes: bytes of the parameter buffer, with padding.
-        max_threads: most threads of a block.
+        max_threads: per block.
         registers: per thread, 32 bits each.
         spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
         stack_bytes: local memory per thread.
-        shared_memory_bytes: of the kernel's own shared arrays, per block; launches add it to what they ask for.
-        constant_bytes: constant memory, parameters included; nvJitLink tells, ptxas does not.
+        shared_memory_bytes: of the kernel's own shared arrays, per block; launches add their request to it.
+        constant_bytes: constant memory, parameters included; reported by nvJitLink, not by ptxas.
         barriers: named barriers per block.
         global_scratch_bytes: of `weft.global_scratch`, per block; each launch allocates it for its grid.
     """
@@ -86,10 +86,10 @@ class KernelInfo:
 
 
 class Remark:
-    """What a backend says of a kernel: how it was compiled, or what the assembler warned of.
+    """A backend's remark on a kernel: how it was compiled, or an assembler warning.
 
     Attributes:
-        kernel: the kernel that it is about, or an empty string.
+        kernel: its name, or an empty string.
         message: one sentence.
         code: the assembler's, such as ``"C7510"``, or an empty string.
         file, line: where in the user's source, or an empty string and 0.
@@ -121,11 +121,11 @@ class ObjectCode:
     Attributes:
         host_object: a relocatable object that defines the entry symbols and `weft_state`.
         device_code: a cubin, PTX that ends with a zero byte, or empty on the CPU.
-        kernels: in the order in which the host code numbers them.
-        entry_symbols: what the object exports: `__tvm_ffi_<name>` first.
+        kernels: in the host code's numbering.
+        entry_symbols: the object's exports, `__tvm_ffi_<name>` first.
         target: the backend's name.
         architecture: of the device code, such as ``"sm_90a"``; empty on the CPU.
-        remarks: what the backend says of the kernels.
+        remarks: the backend's, on the kernels.
     """
 
     __slots__ = (  # noqa: RUF023  the order of __init__

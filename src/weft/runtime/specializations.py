@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled functions of one ``@weft.jit`` function, found again by the types of the arguments.
 
-In: a call's arguments. Out: the result of the function compiled for these types; compiling is somebody else's,
-handed in as a callable. No argument's value is in the key, except a ``Constexpr``'s.
+In: a call's arguments. Out: the result of the function compiled for these types; the compiler is passed in as a
+callable. Of argument values only ``Constexpr``s are in the key.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Captured(Protocol):
     """A global or closure constant that a compilation read."""
 
     def is_current(self) -> bool:
-        """Whether the name still means what it meant."""
+        """Whether the name still has the same value."""
         ...
 
 
 class Compiled(Protocol):
-    """What compiling yields, as far as this file needs it."""
+    """A compiled function, as far as this file needs it."""
 
     captured: Sequence[Captured]
     constant_positions: tuple[int, ...]
@@ -45,7 +45,7 @@ class Compiled(Protocol):
 
 
 class _CompilingHere(threading.local):
-    """What the running thread compiles, from the outside in."""
+    """What the running thread is compiling, outermost first."""
 
     turns: tuple[_CompileLock, ...] = ()
 
@@ -54,40 +54,39 @@ _HERE: Final = _CompilingHere()
 
 
 class _CompileLock:
-    """Whose turn it is to compile one thing: one thread's at a time, so that it is compiled once.
+    """The lock for compiling one thing: one thread at a time, so that it is compiled once.
 
-    A thread that compiles something already does not wait for its turn, and compiles this once more. It may have come
-    from a property that is read at compile time, and the thread whose turn it is may wait for it in just such a way.
-    For the same reason a thread has several turns of one thing: a signal's handler, a finalizer or a property may
-    call the very function that is being compiled.
+    A thread that is already compiling something does not wait, and compiles this once more: it may come from a property
+    read at compile time, and the lock's holder may be waiting for it in the same way. For the same reason a thread may
+    hold the lock several times: a signal handler, a finalizer or a property may call the very function being compiled.
 
     Args:
-        name: the function's, for the error of one that needs itself to be compiled.
+        name: the function's, for the error when it needs itself to be compiled.
     """
 
     __slots__ = ("_locks", "_name")
 
     def __init__(self, name: str) -> None:
-        # By process: a fork keeps what another thread had locked, and not the thread.
+        # Per process: a fork keeps another thread's lock, but not the thread.
         self._locks: dict[int, threading.Lock] = {}
         self._name = name
 
     def take(self, compile_it: Callable[[], _Compiled]) -> _Compiled:
-        """Calls it when its turn has come.
+        """Calls it with the lock held.
 
         Raises:
-            UnavailableError: if this thread is in it too deep.
+            UnavailableError: if this thread holds it too often.
         """
         outer = _HERE.turns
         if outer.count(self) == _MOST_TURNS:
             raise UnavailableError(
                 "COMPILING_NEEDS_ITSELF",
-                f"{self._name} was called by what its own compilation runs",
-                hint="a property, a helper or a hook that runs while a function is compiled cannot call it",
+                f"{self._name} was called by code that its own compilation runs",
+                hint="properties, helpers and hooks that run while a function is compiled cannot call it",
             )
         if outer:
             return self._count(outer, compile_it)
-        # A lock's own `with` leaves no moment in which a signal's exception finds it taken and not yet guarded.
+        # With a lock's own `with`, no signal's exception can find it taken but unguarded.
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             return self._count(outer, compile_it)
 
@@ -102,7 +101,7 @@ class _CompileLock:
 
 
 class _Specialization:
-    """One key's compiled function, and the turn of whoever compiles it."""
+    """One key's compiled function, and the lock for compiling it."""
 
     __slots__ = ("compiled", "turn")
 
@@ -135,7 +134,7 @@ class Specializations:
     ) -> None:
         code = function.__code__
         if code.co_flags & _STARRED:
-            compile_for(())  # refuses it, and names the parameter and its line
+            compile_for(())  # raises an error with the parameter and its line
         self._name = function.__name__
         self._count = code.co_argcount + code.co_kwonlyargcount
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
@@ -143,16 +142,16 @@ class Specializations:
         self._compile = compile_for
         self._first_turn = _CompileLock(self._name)
         self._by_key: dict[Hashable, _Specialization] = {}
-        # Positions of the Constexpr parameters. The annotations decide, which only compiling reads.
+        # Positions of the Constexpr parameters, known after compiling has read the annotations.
         self._constants: tuple[int, ...] | None = None
 
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Runs the function compiled for these arguments' types; compiles it if there is none.
+        """Runs the function compiled for these arguments' types; compiles it if needed.
 
         Raises:
-            TypeError: in Python's words, for a count or keyword that does not fit.
+            TypeError: in Python's words, for a wrong count or keyword.
         """
-        # With keyword-only parameters the right count says nothing: one may have come by position.
+        # With keyword-only parameters a matching count proves nothing: one may be positional.
         if keywords or self._keyword_only or len(arguments) != self._count:
             arguments = self._bind(*arguments, **keywords)
         constants = self._constants
@@ -185,7 +184,7 @@ class Specializations:
         return compiled(*positional, **keywords)
 
     def _first(self, arguments: tuple[Any, ...]) -> tuple[int, ...]:
-        """Compiles for the first call, to learn which parameters are constants."""
+        """Compiles for the first call, which shows the constant parameters."""
         return self._first_turn.take(lambda: self._find_constants(arguments))
 
     def _find_constants(self, arguments: tuple[Any, ...]) -> tuple[int, ...]:
@@ -208,14 +207,14 @@ class Specializations:
         except (TypeError, ValueError, RecursionError) as error:
             if is_of_a_handler(error):
                 raise
-            # The compiler says it better: it knows the parameter's name and what is accepted.
+            # The compiler's error is better: it has the parameter's name and what is accepted.
             self._compile(arguments)
             raise SignatureError(
                 "ARGUMENT_ONLY_EXAMPLE",
                 f"{self._name}: {error}",
-                hint="weft.fake_tensor(...) and its like have no memory; give them to weft.compile",
+                hint="stand-ins such as weft.fake_tensor(...) have no memory; give them to weft.compile",
             ) from None
-        # A tuple holds values of compile-time fields, too.
+        # Tuples also hold values of compile-time fields.
         return key if isinstance(key, bytes) else self._checked(key)
 
     def _checked(self, values: tuple[Any, ...]) -> Hashable:
@@ -224,13 +223,13 @@ class Specializations:
         except TypeError as error:
             raise SignatureError(
                 "CONSTANT_NOT_HASHABLE",
-                f"a Constexpr argument is part of the key of what was compiled: {error}",
+                f"a Constexpr argument must be hashable: {error}",
                 hint="pass a hashable value, such as a tuple instead of a list",
             ) from None
         return values
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
-        # One step of a dictionary each, here and below: the table needs no lock.
+        # Single dictionary operations, here and below, so the table needs no lock.
         entry = self._by_key.setdefault(key, _Specialization(self._name))
         return entry.turn.take(lambda: self._compile_entry(key, entry, arguments))
 
@@ -246,7 +245,7 @@ class Specializations:
         return entry.compiled
 
     def _forget(self, key: Hashable, entry: _Specialization) -> None:
-        """Drops what could not be compiled, and the constants that its key holds."""
+        """Drops what could not be compiled, with the constants in its key."""
         if entry.compiled is None and self._by_key.get(key) is entry:
             self._by_key.pop(key, None)
 
@@ -256,9 +255,9 @@ def _is_current(compiled: Compiled) -> bool:
 
 
 def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """A function with the same parameters and defaults that returns its arguments as a tuple.
+    """A function with the same parameters and defaults, returning its arguments as a tuple.
 
-    Python itself then binds keywords and words the errors, with the function's real name.
+    Python itself then binds keywords and raises errors with the function's real name.
     """
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -279,7 +278,7 @@ def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def identifier(name: str) -> str:
-    """A function's name as a `def` can have it, as Python reads it: a lambda's and a keyword are none."""
+    """A function's name, if `def` can use it: not that of a lambda, nor a keyword."""
     if not name.isidentifier() or keyword.iskeyword(name):
         return "function"
     return name if name.isascii() else unicodedata.normalize("NFKC", name)

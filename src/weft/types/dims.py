@@ -82,7 +82,7 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
 
     Args:
         name: within one function, dimensions of the same name are equal, which each call checks; None makes every
-        mention independent.
+            mention independent.
         divisibility: a number that divides every value; checked at each call.
         width: bits, 32 or 64. A 32-bit dimension is at most 2147483647; checked at each call.
 
