@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.scope import Scope
-from weft.frontend.source.names import NONE
 from weft.frontend.source.text import read_source
 from weft.frontend.state.captured import Captures
 from weft.frontend.state.changes import State
@@ -20,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import FunctionType
 
+    from xdsl.ir import Block
+
     from weft.dialects.builder import Builder
-    from weft.frontend.scope import LeftEarly
-    from weft.frontend.source.names import Exits, Names
+    from weft.frontend.paths import EnclosingLoop, Path
+    from weft.frontend.source.names import Names
     from weft.frontend.source.text import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
@@ -155,7 +156,7 @@ class Session:
         self.captures = Captures()
         self.inline = inline
         self.failed_at: SourceLocation | None = None
-        self.loop_types: dict[Hashable, dict[str, tuple[DType | None, ...]]] = {}
+        self.loop_types: dict[Hashable, dict[tuple[str, bool], tuple[DType | None, ...]]] = {}
         self.texts = texts
         self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
@@ -194,23 +195,6 @@ class Context:
         self.calls: list[tuple[object, int]] = []
 
 
-class EnclosingLoop(Protocol):
-    """What branches inside a loop ask it."""
-
-    @property
-    def exits(self) -> Exits:
-        """How control leaves its body."""
-        ...
-
-    def left_early(self, value: Any) -> LeftEarly:
-        """A variable that has this value only where the loop is left by a break."""
-        ...
-
-    def goes_on(self) -> None:
-        """Where a round begins, or goes on, no break was met."""
-        ...
-
-
 class Frame:
     """One call being traced: the function itself, or a helper at the place where it is inlined.
 
@@ -222,7 +206,6 @@ class Frame:
         name: of the function, for messages.
         caller: where the call stands that is being inlined, or None.
         returns_value: whether the value of `return` is wanted; a kernel has none.
-        exit_names: variables that may be read after a break or continue of the innermost loop.
         loop: the innermost loop that is being traced, or None.
     """
 
@@ -231,7 +214,6 @@ class Frame:
         "caller",
         "comprehension",
         "context",
-        "exit_names",
         "loop",
         "name",
         "returns_value",
@@ -259,7 +241,6 @@ class Frame:
         self.name = name
         self.caller = caller
         self.returns_value = returns_value
-        self.exit_names: Names = NONE
         self.loop: EnclosingLoop | None = None
         self._locations: dict[ast.AST, SourceLocation] = {}
 
@@ -281,6 +262,18 @@ class Frame:
         builder = self.context.builder
         builder.location = self.locate(node)
         return builder
+
+    def trace_in(self, block: Block, path: Path, body: Callable[[], Any]) -> tuple[Any, Path]:
+        """Traces `body` at the end of a region's block, on that path; returns its value and the path it leaves."""
+        scope, context = self.scope, self.context
+        outer = scope.path, context.builder.block
+        scope.path, context.builder.block = path, block
+        context.regions.append(block)
+        try:
+            return body(), scope.path
+        finally:
+            context.regions.pop()
+            scope.path, context.builder.block = outer
 
     def note_failure(self, node: ast.AST) -> None:
         """Remembers the innermost node at which the front end itself failed."""

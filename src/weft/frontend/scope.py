@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, TypeMismatchError
+from weft.frontend.paths import Assigned, Path
 from weft.frontend.structure import contains_staged
 from weft.language import LanguageName, hint_for, resolve
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
+    from weft.frontend.paths import Binding
     from weft.frontend.source.names import Names
     from weft.frontend.source.text import FunctionSource
     from weft.frontend.state.captured import Captures
@@ -26,101 +26,12 @@ _BUILTINS: Final = vars(builtins)
 _ABSENT: Final = object()
 
 
-class Undefined:
-    """What a variable holds that is not assigned on every path that leads here.
-
-    Attributes:
-        reason: the rest of the sentence "'x' ...".
-        hint: what to do about it.
-    """
-
-    __slots__ = ("hint", "reason")
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        self.reason = reason
-        self.hint = hint
-
-    def error(self, name: str) -> NameResolutionError:
-        """The error of using the variable."""
-        return NameResolutionError("NAME_UNDEFINED", f"'{name}' {self.reason}", hint=self.hint)
-
-
-class LeftEarly(Undefined):
-    """What a variable holds that has a value only where a loop was left by `break`, such as what was looked for.
-
-    Behind the loop, and in its `else`, it is known which of the two happened.
-
-    Attributes:
-        value: the value there; elsewhere nobody looks at it.
-        loop: the loop.
-    """
-
-    __slots__ = ("loop", "value")
-
-    def __init__(self, value: Any, loop: object, line: int) -> None:
-        super().__init__(
-            f"is assigned only where the loop in line {line} is left by a break",
-            "assign it before the loop, or in the loop's else",
-        )
-        self.value = value
-        self.loop = loop
-
-
-class WhenDecided(Undefined):
-    """What a variable holds that a condition assigns in a part which is not always evaluated.
-
-    Behind ``if a and (t := f()) > 0:`` it has its value, since the condition holds only where all of it was.
-
-    Attributes:
-        value: the value there; elsewhere nobody looks at it.
-        holds: the truth of the condition that tells that it was evaluated: true for ``and``, false for ``or``.
-        condition: the condition's value; None until it is known.
-    """
-
-    __slots__ = ("condition", "holds", "value")
-
-    def __init__(self, undefined: Undefined, value: Any, *, holds: bool) -> None:
-        super().__init__(undefined.reason, undefined.hint)
-        self.value = value
-        self.holds = holds
-        self.condition: SSAValue | None = None
-
-
-class Conflict:
-    """What a variable holds whose paths brought values that do not go together.
-
-    Attributes:
-        text: the rest of the sentence "'x' ...", with both values and both places.
-        hint: what to do about it.
-    """
-
-    __slots__ = ("hint", "text")
-
-    def __init__(self, text: str, hint: str) -> None:
-        self.text = text
-        self.hint = hint
-
-    def error(self, name: str) -> TypeMismatchError:
-        """The error of using the variable."""
-        return TypeMismatchError("TYPE_JOIN", f"'{name}' {self.text}", hint=self.hint)
-
-
-def return_type_error(function: str, conflict: Conflict) -> TypeMismatchError:
-    """The error for a function whose paths return different types."""
-    return TypeMismatchError(
-        "RETURN_TYPE",
-        f"'{function}' returns different types: its value {conflict.text}",
-        hint=conflict.hint,
-    )
-
-
 class Scope:
     """The variables of one function while it is traced.
 
     Attributes:
-        values: variable → value now. Control flow swaps the dict for each region that it traces.
-        places: variable → where it was last assigned, for messages.
-        covered: variable → its value outside of the comprehensions that are being evaluated and have a
+        path: the path that is being traced. Control flow swaps it for each region.
+        covered: variable → what it holds outside of the comprehensions that are being evaluated and have a
             variable of that name. Functions defined outside of them see that one.
         local_names: every name that the function assigns somewhere, which Python makes local.
         parent: the scope of the function around a nested one, or None.
@@ -129,16 +40,7 @@ class Scope:
         source: the outermost function that these statements belong to, with globals and closure.
     """
 
-    __slots__ = (
-        "_captures",
-        "covered",
-        "is_foreign",
-        "local_names",
-        "parent",
-        "places",
-        "source",
-        "values",
-    )
+    __slots__ = ("_captures", "covered", "is_foreign", "local_names", "parent", "path", "source")
 
     def __init__(
         self,
@@ -148,9 +50,8 @@ class Scope:
         parent: Scope | None = None,
         is_foreign: bool = False,
     ) -> None:
-        self.values: dict[str, Any] = {}
-        self.places: dict[str, SourceLocation] = {}
-        self.covered: dict[str, Any] = {}
+        self.path = Path()
+        self.covered: dict[str, Binding | None] = {}
         self.local_names = local_names
         self.parent = parent
         self.source = source
@@ -159,14 +60,13 @@ class Scope:
 
     def assign(self, name: str, value: object, place: SourceLocation) -> None:
         """Gives a variable its value."""
-        self.values[name] = value
-        self.places[name] = place
+        self.path.variables[name] = Assigned(value, place)
 
     def cover(self, names: Names) -> list[str]:
         """Notes that a comprehension has variables of these names; returns those that no other covers yet."""
         new = [name for name in names if name not in self.covered]
         for name in new:
-            self.covered[name] = self.values.get(name, _ABSENT)
+            self.covered[name] = self.path.variables.get(name)
         return new
 
     def uncover(self, names: list[str]) -> None:
@@ -181,13 +81,13 @@ class Scope:
             NameResolutionError: if it is not assigned here, or not known at all.
             TypeMismatchError: if the paths that lead here brought different types.
         """
-        return self._meaning(name, self.values.get(name, _ABSENT))
+        return self._meaning(name, self.path.variables.get(name))
 
-    def _meaning(self, name: str, value: Any) -> Any:
-        if value is not _ABSENT:
-            if isinstance(value, Undefined | Conflict):
-                raise value.error(name)
-            return value
+    def _meaning(self, name: str, binding: Binding | None) -> Any:
+        if isinstance(binding, Assigned):
+            return binding.value
+        if binding is not None:
+            raise binding.error(name)
         if name in self.local_names:
             raise NameResolutionError(
                 "NAME_UNDEFINED", f"'{name}' is used before it is assigned in this function"
@@ -205,8 +105,8 @@ class Scope:
 
     def lookup_from_nested(self, name: str) -> Any:
         """The value of a name for a function that was defined here, outside of any comprehension."""
-        value = self.covered.get(name, self.values.get(name, _ABSENT))
-        return self._meaning(name, value)
+        binding = self.covered[name] if name in self.covered else self.path.variables.get(name)
+        return self._meaning(name, binding)
 
     def _from_python(self, name: str) -> Any:
         cell = self.source.closure.get(name)

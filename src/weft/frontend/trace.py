@@ -29,7 +29,6 @@ from weft.frontend.functions.inlining import inline, local_names
 from weft.frontend.functions.kernels import KernelTable
 from weft.frontend.functions.parameters import host_parameters
 from weft.frontend.functions.results import Results
-from weft.frontend.source.names import RESULT
 from weft.frontend.statements.statement import Statements
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _trace(
     try:
         tree, restored = results.describe(value)
     except WeftError as error:
-        error.location = error.location or frame.scope.places.get(RESULT, place)
+        error.location = error.location or frame.scope.path.result.place or place
         raise
     builder.emit(ReturnOp(*results.values))
     table.finish(builder.entry)

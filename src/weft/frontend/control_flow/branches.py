@@ -16,8 +16,7 @@ from xdsl.traits import Pure
 
 from weft.dialects.simt.kernel import EXIT, UNIT
 from weft.frontend.control_flow.joins import Join, Mismatch, conflict
-from weft.frontend.scope import Conflict, LeftEarly, Undefined, WhenDecided
-from weft.frontend.source.names import ACTIVE, BROKEN, LIVE, LOOPING, RESULT
+from weft.frontend.paths import Assigned, Conflict, LeftEarly, Undefined, WhenDecided
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -26,50 +25,26 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.frontend.context import Frame
-    from weft.location import SourceLocation
+    from weft.frontend.paths import Binding, Path
 
-_ABSENT: Final = object()
-_FLAGS: Final = (LIVE, LOOPING, ACTIVE)
-_DEAD: Final = Undefined("has no value after this branch")
+_DEAD: Final = Undefined("has no value behind this branch")
 
 
 class _Side:
-    """One of the two regions.
+    """One of the two regions: its operations, and the path as it leaves them."""
 
-    Attributes:
-        block: its operations.
-        values, places: the function's variables as the region leaves them.
-        region: stands for it in the context's list of regions.
-    """
+    __slots__ = ("block", "path")
 
-    __slots__ = ("block", "places", "region", "values")
-
-    def __init__(
-        self,
-        values: dict[str, Any],
-        places: dict[str, SourceLocation],
-        decided: tuple[Scalar, bool],
-    ) -> None:
+    def __init__(self, path: Path) -> None:
         self.block = Block()
-        self.values = dict(values)
-        condition, holds = decided
-        for name, value in values.items():
-            if isinstance(value, WhenDecided) and value.holds is holds:
-                if value.condition is condition.ssa:
-                    self.values[name] = value.value
-        self.places = dict(places)
-        self.region = object()
-
-    def may_break(self) -> bool:
-        """Whether the innermost loop may have been left by a break in this region."""
-        return self.values.get(BROKEN, False)
+        self.path = path
 
 
 class Fork:
     """Control flow that takes the first region where a condition holds, else the second.
 
     Args:
-        frame: the call being traced; its variables are forked and joined.
+        frame: the call being traced; its path is forked and joined.
         condition: a ``bool_``.
     """
 
@@ -79,41 +54,36 @@ class Fork:
         self._frame = frame
         self._condition = condition
         self._location = frame.builder.location
-        scope = frame.scope
+        path = frame.scope.path
         self._sides = (
-            _Side(scope.values, scope.places, (condition, True)),
-            _Side(scope.values, scope.places, (condition, False)),
+            _Side(path.where(condition.ssa, holds=True)),
+            _Side(path.where(condition.ssa, holds=False)),
         )
 
     def trace(self, side: int, body: Callable[[], Any]) -> Any:
-        """Traces `body` at the end of region 0 or 1, with that region's variables."""
-        frame, taken = self._frame, self._sides[side]
-        scope, builder, context = frame.scope, frame.builder, frame.context
-        outer = scope.values, scope.places, builder.block
-        scope.values, scope.places, builder.block = taken.values, taken.places, taken.block
-        context.regions.append(taken.region)
-        try:
-            return body()
-        finally:
-            context.regions.pop()
-            scope.values, scope.places, builder.block = outer
+        """Traces `body` at the end of region 0 or 1, on that region's path."""
+        taken = self._sides[side]
+        value, taken.path = self._frame.trace_in(taken.block, taken.path, body)
+        return value
 
-    def value(self, side: int, name: str) -> Any:
-        """A variable as a region leaves it."""
-        return self._sides[side].values.get(name)
+    def path(self, side: int) -> Path:
+        """The path as a region leaves it."""
+        return self._sides[side].path
 
     def finish(
         self,
         names: Collection[str],
         pair: tuple[Any, Any] | None = None,
         *,
+        live: bool = True,
         evaluated: int | None = None,
     ) -> Any:
-        """Emits the operation and gives each of `names` its joined value; the others are dead.
+        """Emits the operation and makes one path of the two.
 
         Args:
-            names: variables that may be read after the operation.
+            names: variables that may be read behind the operation; the others are dead there.
             pair: what the two regions evaluated to, for an expression.
+            live: whether anything behind it asks if control goes on.
             evaluated: for ``and`` and ``or``: the region with the part that may be skipped. What it is the first
                 to assign has a value where the result says that it was evaluated.
         Returns:
@@ -121,139 +91,163 @@ class Fork:
         Raises:
             Mismatch: if there is none for the pair. A variable that cannot be joined fails when it is used.
         """
-        scope = self._frame.scope
-        before = scope.values
+        path = self._frame.scope.path
         join = Join(self._frame.builder, self._frame.context.state)
         value = None if pair is None else join.add(*pair)
-        joined: dict[str, Any] = {}
-        before[BROKEN] = any(side.may_break() for side in self._sides)
+        path.broken = any(side.path.broken for side in self._sides)
+        joined: dict[str, Binding] = {}
         # An `and` may decide anew what a part of it had decided.
-        for name in self._changed(before, anew=evaluated is not None):
-            joined[name] = self._join(join, name, before) if name in names else _DEAD
-            if evaluated is not None and isinstance(joined[name], Undefined) and pair is not None:
-                joined[name] = self._when_decided(join, joined[name], name, pair, evaluated)
+        for name in self._changed(path, anew=evaluated is not None):
+            found = self._join(join, name, path.variables.get(name)) if name in names else _DEAD
+            if pair is not None and evaluated is not None and isinstance(found, Undefined):
+                found = self._when_decided(join, found, name, pair[evaluated], evaluated)
+            joined[name] = found
+        flags = self._join_flags(join, path, live=live)
+        path.result = self._join_result(join)
         results = self._emit(join)
-        first, second = self._sides
-        for name, found in joined.items():
-            if isinstance(found, LeftEarly) or (
-                isinstance(found, WhenDecided) and found.condition is None
-            ):
-                found.value = join.finish(found.value, results)
-            is_marker = isinstance(found, Undefined | Conflict)
-            before[name] = found if is_marker else join.finish(found, results)
-            place = first.places.get(name) or second.places.get(name)
-            if place is not None:
-                scope.places[name] = place
         value = join.finish(value, results)
+        for found in (*joined.values(), path.result):
+            if isinstance(found, Assigned | LeftEarly | WhenDecided):
+                found.value = join.finish(found.value, results)
         for name, found in joined.items():
-            if isinstance(found, WhenDecided) and found.condition is None:
-                is_bool = isinstance(value, Scalar) and value.dtype.is_bool
-                found.condition = value.ssa if is_bool else None
-                if not is_bool:
-                    before[name] = Undefined(found.reason, found.hint)
+            path.variables[name] = _decided_by(value, found)
+        for name, flag in flags.items():
+            setattr(path, name, join.finish(flag, results))
         return value
 
-    def _when_decided(
-        self, join: Join, undefined: Undefined, name: str, pair: tuple[Any, Any], side: int
-    ) -> Undefined:
-        """A variable that a part of a condition assigns: it has a value where that part was evaluated."""
-        value = self._sides[side].values.get(name, _ABSENT)
-        if isinstance(value, WhenDecided):
-            later = pair[side]
-            is_same = isinstance(later, Scalar) and later.ssa is value.condition
-            value = value.value if is_same and value.holds is (side == 0) else _ABSENT
-        if value is _ABSENT or isinstance(value, Undefined | Conflict):
-            return undefined
-        return WhenDecided(undefined, join.add_beside_nothing(value, side), holds=side == 0)
-
-    def _changed(self, before: dict[str, Any], *, anew: bool) -> list[str]:
+    def _changed(self, path: Path, *, anew: bool) -> list[str]:
         """Variables that a region assigned or deleted, in the order of their assignment."""
-        first, second = (side.values for side in self._sides)
+        first, second = (side.path.variables for side in self._sides)
+        before = path.variables
         return [
             name
             for name in dict.fromkeys((*first, *second, *before))
-            if name != BROKEN
-            and not all(
-                _is_kept(side.get(name, _ABSENT), before.get(name, _ABSENT), anew=anew)
-                for side in (first, second)
+            if not all(
+                _is_kept(side.get(name), before.get(name), anew=anew) for side in (first, second)
             )
         ]
 
-    def _join(self, join: Join, name: str, before: dict[str, Any]) -> Any:
+    def _join(self, join: Join, name: str, before: Binding | None) -> Binding:
         first, second = self._sides
-        one, other = first.values.get(name, _ABSENT), second.values.get(name, _ABSENT)
-        try:
-            if name == RESULT:
-                for value in (one, other):
-                    if isinstance(value, Conflict):
-                        return value
-                return join.add_result(*(_DEAD if v is _ABSENT else v for v in (one, other)))
-            if self._ignores(first, name) and not self._ignores(second, name):
-                return _kept(join, other, before.get(name, _ABSENT), 1)
-            if self._ignores(second, name) and not self._ignores(first, name):
-                return _kept(join, one, before.get(name, _ABSENT), 0)
-            early = self._left_early(join, one, other)
-            if early is not None:
-                return early
-            for value in (one, other):
-                if isinstance(value, LeftEarly | WhenDecided):
-                    # The other region assigned it anew, so what it depended on decides nothing any more.
-                    return Undefined(value.reason, value.hint)
-                if isinstance(value, Undefined | Conflict):
-                    return value
-            if one is _ABSENT or other is _ABSENT:
-                return self._one_sided(name)
-            return join.add(one, other)
-        except Mismatch as mismatch:
-            lines = [side.places.get(name, self._location).line for side in self._sides]
-            return conflict(one, lines[0], other, lines[1], mismatch.hint)
+        one, other = first.path.variables.get(name), second.path.variables.get(name)
+        ignored = self._ignores(first.path, name), self._ignores(second.path, name)
+        if ignored[0] != ignored[1]:
+            return _kept(join, other if ignored[0] else one, before, int(ignored[0]))
+        early = self._left_early(join, one, other)
+        if early is not None:
+            return early
+        for binding in (one, other):
+            if isinstance(binding, LeftEarly | WhenDecided):
+                # The other region assigned it anew, so what it depended on decides nothing any more.
+                return binding.without_value()
+            if isinstance(binding, Undefined | Conflict):
+                return binding
+        if not isinstance(one, Assigned) or not isinstance(other, Assigned):
+            return self._one_sided(name)
+        return self._meet(join, one, other)
 
-    def _left_early(self, join: Join, one: Any, other: Any) -> LeftEarly | None:
+    def _meet(self, join: Join, one: Assigned | LeftEarly, other: Assigned | LeftEarly) -> Binding:
+        """One value for both, or what says that there is none."""
+        place = one.place or other.place
+        try:
+            return Assigned(join.add(one.value, other.value), place)
+        except Mismatch as mismatch:
+            lines = [(binding.place or self._location).line for binding in (one, other)]
+            text = conflict(one.value, lines[0], other.value, lines[1])
+            return Conflict(text, mismatch.hint, place)
+
+    def _join_result(self, join: Join) -> Binding:
+        """What the function returns: a path that has not returned yet brings any value."""
+        one, other = (side.path.result for side in self._sides)
+        for binding in (one, other):
+            if isinstance(binding, Conflict):
+                return binding
+        if isinstance(one, Assigned) and isinstance(other, Assigned):
+            return one if one is other else self._meet(join, one, other)
+        if isinstance(one, Assigned):
+            return Assigned(join.add_beside_nothing(one.value, 0), one.place)
+        if isinstance(other, Assigned):
+            return Assigned(join.add_beside_nothing(other.value, 1), other.place)
+        return one
+
+    def _join_flags(self, join: Join, path: Path, *, live: bool) -> dict[str, Any]:
+        """Which of the path's flags both sides leave as they were, or what they become."""
+        loop = self._frame.loop
+        asked = {
+            "live": live,
+            "looping": loop is not None and loop.exits.leave_loop,
+            "active": loop is not None and loop.exits.returns,
+        }
+        flags: dict[str, Any] = {}
+        for name, is_asked in asked.items():
+            one, other = (getattr(side.path, name) for side in self._sides)
+            if one is not other or one is not getattr(path, name):
+                flags[name] = join.add(one, other) if is_asked else None
+        return flags
+
+    def _when_decided(
+        self, join: Join, undefined: Undefined, name: str, later: Any, side: int
+    ) -> Undefined:
+        """A variable that a part of a condition assigns: it has a value where that part was evaluated."""
+        binding = self._sides[side].path.variables.get(name)
+        if isinstance(binding, WhenDecided):
+            is_same = isinstance(later, Scalar) and later.ssa is binding.condition
+            if not is_same or binding.holds is not (side == 0):
+                return undefined
+        elif not isinstance(binding, Assigned):
+            return undefined
+        value = join.add_beside_nothing(binding.value, side)
+        place = undefined.place or binding.place
+        return WhenDecided(undefined.reason, undefined.hint, place, value, holds=side == 0)
+
+    def _left_early(self, join: Join, one: Binding | None, other: Binding | None) -> Binding | None:
         """A variable that has a value where the innermost loop ends here by a break; None for any other."""
         loop = self._frame.loop
         if loop is None:
             return None
-        found: list[Any] = []
-        for side, value in zip(self._sides, (one, other), strict=True):
-            if isinstance(value, LeftEarly) and value.loop is loop:
-                found.append(value.value)
-            elif value is _ABSENT or isinstance(value, Undefined):
-                if side.may_break():
-                    return None
-                found.append(_ABSENT)
-            elif isinstance(value, Conflict):
+        found: list[Assigned | LeftEarly | None] = []
+        for side, binding in zip(self._sides, (one, other), strict=True):
+            if isinstance(binding, Assigned):
+                found.append(binding)
+            elif isinstance(binding, LeftEarly) and binding.loop is loop:
+                found.append(binding)
+            elif isinstance(binding, Conflict) or side.path.broken:
                 return None
             else:
-                found.append(value)
-        missing = [value is _ABSENT for value in found]
-        if missing == [True, True]:
-            return None
-        if not any(missing):
-            if not any(isinstance(value, LeftEarly) for value in (one, other)):
+                found.append(None)
+        first, second = found
+        if first is not None and second is not None:
+            if isinstance(first, Assigned) and isinstance(second, Assigned):
                 return None
-            return loop.left_early(join.add(*found))
-        side = missing.index(False)
-        given = (one, other)[side]
-        # Where the loop goes on, a value on one side only is none at all.
-        if not isinstance(given, LeftEarly) and self._sides[side].values.get(LOOPING) is not False:
+            met = self._meet(join, first, second)
+            return loop.left_early(met.value, met.place) if isinstance(met, Assigned) else met
+        given = first or second
+        if given is None:
             return None
-        return loop.left_early(join.add_beside_nothing(found[side], side))
+        side = 0 if first is not None else 1
+        # Where the loop goes on, a value on one side only is none at all.
+        if isinstance(given, Assigned) and self._sides[side].path.looping is not False:
+            return None
+        return loop.left_early(join.add_beside_nothing(given.value, side), given.place)
 
-    def _ignores(self, side: _Side, name: str) -> bool:
-        """Whether what a region leaves in a variable is never read, since control does not go on after it."""
-        values = side.values
-        if values.get(LIVE) is not False or name in _FLAGS:
+    def _ignores(self, path: Path, name: str) -> bool:
+        """Whether nobody reads what a region leaves in a variable, since control does not go on behind it."""
+        loop = self._frame.loop
+        if path.live is not False:
             return False
-        return values.get(ACTIVE) is False or name not in self._frame.exit_names
+        return path.active is False or loop is None or name not in loop.head
 
     def _one_sided(self, name: str) -> Undefined:
-        first, second = self._sides
-        given, condition = (first, "holds") if name in first.values else (second, "does not hold")
-        place = given.places.get(name)
+        first, second = (side.path for side in self._sides)
+        given, condition = (
+            (first, "holds") if name in first.variables else (second, "does not hold")
+        )
+        place = given.place(name)
         where = f" in line {place.line}" if place is not None else ""
         return Undefined(
             f"is assigned{where} only where the condition in line {self._location.line} {condition}",
             "assign it in both branches, or before the if",
+            place,
         )
 
     def inline(self, side: int) -> bool:
@@ -289,55 +283,63 @@ class Fork:
 
     def _exits(self, side: _Side) -> bool:
         """Whether the thread is done at the end of a region: a kernel has returned there."""
-        return not self._frame.returns_value and side.values.get(ACTIVE) is False
+        return not self._frame.returns_value and side.path.active is False
 
     def _select(self, one: SSAValue, other: SSAValue) -> SSAValue:
         operation = arith.SelectOp(self._condition.ssa, one, other)
         return self._frame.builder.emit(operation).result
 
 
-def _is_kept(value: Any, before: Any, *, anew: bool) -> bool:
+def _is_kept(after: Binding | None, before: Binding | None, *, anew: bool) -> bool:
     """Whether a region leaves a variable as it was; one that a condition had decided may have been used in it."""
-    is_decided = isinstance(before, WhenDecided) and not anew
-    return value is before or (is_decided and value is before.value)
+    if after is before or not isinstance(after, Assigned):
+        return after is before
+    if isinstance(before, Assigned) or (isinstance(before, WhenDecided) and not anew):
+        return after.value is before.value
+    return False
 
 
-def _kept(join: Join, value: Any, before: Any, side: int) -> Any:
-    """The value of a region after which control goes on, where the other one's does not matter."""
-    if isinstance(value, LeftEarly) and value is not before:
-        early = copy(value)
-        early.value = join.add_beside_nothing(value.value, side)
-        return early
-    if value is _ABSENT or value is before or isinstance(value, Undefined | Conflict):
-        return _DEAD if value is _ABSENT else value
-    return join.add_beside_nothing(value, side)
+def _kept(join: Join, binding: Binding | None, before: Binding | None, side: int) -> Binding:
+    """What a region leaves behind which control goes on, where the other one's does not matter."""
+    if binding is None:
+        return _DEAD
+    if not isinstance(binding, Assigned | LeftEarly) or _is_kept(binding, before, anew=True):
+        return binding
+    made = copy(binding)
+    made.value = join.add_beside_nothing(binding.value, side)
+    return made
 
 
-def guard(frame: Frame, body: Callable[[], Any], names: Collection[str]) -> None:
-    """Traces `body` where control still flows, which a flag says that is only known at run time."""
-    values = frame.scope.values
-    flag: Scalar = values[LIVE]
+def _decided_by(value: Any, binding: Binding) -> Binding:
+    """What a condition decides, now that its value is known."""
+    if not isinstance(binding, WhenDecided) or binding.condition is not None:
+        return binding
+    if not isinstance(value, Scalar) or not value.dtype.is_bool:
+        return binding.without_value()
+    binding.condition = value.ssa
+    return binding
+
+
+def guard(frame: Frame, body: Callable[[], Any], names: Collection[str], *, live: bool) -> None:
+    """Traces `body` where control still flows, which a flag says that is only known at run time.
+
+    Args:
+        frame: the call being traced.
+        body: what follows.
+        names: variables that may be read behind it.
+        live: whether anything behind it asks if control goes on.
+    """
+    flag = frame.scope.path.live
+    assert isinstance(flag, Scalar)
     fork = Fork(frame, flag)
 
     def alive() -> None:
-        values = frame.scope.values
-        for name in _FLAGS:
-            if name in values:
-                values[name] = True
-        if frame.loop is not None:
-            frame.loop.goes_on()
+        frame.scope.path.resume(frame.loop)
         body()
 
-    def ended() -> None:
-        values = frame.scope.values
-        for name in _FLAGS:
-            value = values.get(name)
-            if isinstance(value, Scalar) and value.ssa is flag.ssa:
-                values[name] = False
-
-    fork.trace(1, ended)
+    fork.trace(1, lambda: frame.scope.path.end(flag))
     fork.trace(0, alive)
-    fork.finish(names)
+    fork.finish(names, live=live)
 
 
 def discard(*blocks: Block) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The variables that a loop carries from one round to the next, and their types.
 
-In: names that the body assigns and that are live. Out: what goes into block arguments and yields; the body is
-traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
+In: names that the body assigns and that are live, and flags of the path. Out: what goes into block arguments and
+yields; the body is traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from weft.frontend.control_flow.joins import (
     typed_leaf,
     weak_dtype,
 )
-from weft.frontend.scope import Conflict, LeftEarly, Undefined, return_type_error
-from weft.frontend.source.names import RESULT
+from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
+    from weft.frontend.paths import Binding, EnclosingLoop, Path, Undefined
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
@@ -45,10 +45,11 @@ _HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
 
 
 class _Variable:
-    """One variable that is carried.
+    """One thing that is carried: a variable, or what the path keeps of its own, a flag or the result.
 
     Attributes:
-        name: the variable.
+        name: the variable, or the attribute of `Path`.
+        is_own: whether it is an attribute of `Path`.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that nobody looks at is a blank.
         dtypes: of the leaves; None for one that is the same compile-time value in each round.
@@ -56,63 +57,88 @@ class _Variable:
         is_early: whether it has a value only where the loop is left by a break.
     """
 
-    __slots__ = ("dtypes", "first", "is_early", "name", "place", "shape")
+    __slots__ = ("dtypes", "first", "is_early", "is_own", "name", "place", "shape")
 
-    def __init__(
-        self, name: str, value: Any, place: SourceLocation | None, *, is_early: bool = False
-    ) -> None:
+    def __init__(self, name: str, *, is_own: bool) -> None:
         self.name = name
-        self.is_early = is_early
-        self.place = place
+        self.is_own = is_own
+        self.is_early = False
+        self.place: SourceLocation | None = None
         self.first: list[Any] = []
-        self.shape: Shape | None = flatten(value, self.first)
-        self.dtypes: list[DType | None] = [
-            leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first
-        ]
+        self.shape: Shape | None = None
+        self.dtypes: list[DType | None] = []
 
-    def value(self, arguments: Iterator[SSAValue]) -> Any:
-        """The variable at the start of a round, or after the loop."""
+    def begin(self, value: Any, place: SourceLocation | None) -> None:
+        """What it holds before the loop."""
+        self.place = place
+        self.shape = flatten(value, self.first)
+        self.dtypes = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
+
+    def read(self, path: Path) -> Binding | None:
+        """What it holds on a path."""
+        if not self.is_own:
+            return path.variables.get(self.name)
+        return path.result if self.name == "result" else Assigned(getattr(path, self.name))
+
+    def bind(self, path: Path, loop: EnclosingLoop, arguments: Iterator[SSAValue]) -> None:
+        """Gives it the value of block arguments or results: at the start of a round, or after the loop."""
         leaves = [
             leaf if dtype is None else Scalar(next(arguments), dtype)
             for leaf, dtype in zip(self.first, self.dtypes, strict=True)
         ]
-        return rebuild(self.shape, iter(leaves))
+        value = rebuild(self.shape, iter(leaves))
+        early = self.is_early
+        binding = loop.left_early(value, self.place) if early else Assigned(value, self.place)
+        if not self.is_own:
+            path.variables[self.name] = binding
+        elif self.name == "result":
+            path.result = binding
+        else:
+            setattr(path, self.name, value)
 
 
 class Carried:
-    """The carried variables of one loop.
+    """What one loop carries.
 
     Args:
         frame: the call being traced.
-        node: the loop.
-        names: candidates, in order.
+        loop: the loop.
+        node: its statement.
+        names: variables that may be carried, in order.
+        own: what may be of the path's own: `looping`, `active`, `result`.
         always_runs: whether the body surely runs, so that it may be the first to assign.
     """
 
-    __slots__ = ("_always_runs", "_early", "_frame", "_key", "_unknown", "_variables")
+    __slots__ = ("_always_runs", "_frame", "_key", "_loop", "_unknown", "_variables")
 
     def __init__(
-        self, frame: Frame, node: ast.stmt, names: Sequence[str], *, always_runs: bool
+        self,
+        frame: Frame,
+        loop: EnclosingLoop,
+        node: ast.stmt,
+        names: Sequence[str],
+        own: Sequence[str],
+        *,
+        always_runs: bool,
     ) -> None:
         self._frame = frame
+        self._loop = loop
         self._always_runs = always_runs
-        self._early = frame.loop.left_early if frame.loop is not None else None
-        may_break = frame.loop is not None and frame.loop.exits.breaks
         self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
-        # Variables without a value before the loop; the first round shows what they will be.
-        self._unknown: list[str] = []
-        scope = frame.scope
-        for name in names:
-            value = scope.values.get(name)
-            if name not in scope.values or isinstance(value, Undefined | Conflict):
-                if always_runs or may_break or name == RESULT:
-                    self._unknown.append(name)
-                continue
-            leaves, shape = _leaves(frame.builder, value)
-            frame.context.state.forget(value)  # after the loop it may be another one
-            value = rebuild(shape, iter(leaves))
-            self._variables.append(_Variable(name, value, scope.places.get(name)))
+        # What has no value before the loop; the first round shows what it will be.
+        self._unknown: list[_Variable] = []
+        for name, is_own in [*((name, False) for name in names), *((name, True) for name in own)]:
+            variable = _Variable(name, is_own=is_own)
+            binding = variable.read(frame.scope.path)
+            if isinstance(binding, Assigned):
+                leaves, shape = _leaves(frame.builder, binding.value)
+                # After the loop it may be another one.
+                frame.context.state.forget(binding.value)
+                variable.begin(rebuild(shape, iter(leaves)), binding.place)
+                self._variables.append(variable)
+            elif always_runs or loop.exits.breaks or is_own:
+                self._unknown.append(variable)
         self._recall()
 
     def _recall(self) -> None:
@@ -121,26 +147,22 @@ class Carried:
         A loop in the body of another one is traced again with it; without this, each level would double
         the number of rounds.
         """
-        known = self._frame.context.session.loop_types.get(self._key)
-        for variable in self._variables if known else ():
-            dtypes = known.get(variable.name, ()) if known else ()
+        known = self._frame.context.session.loop_types.get(self._key, {})
+        for variable in self._variables:
+            dtypes = known.get((variable.name, variable.is_own), ())
             if len(dtypes) == len(variable.dtypes):
                 variable.dtypes = list(dtypes)
 
     def remember(self) -> None:
         """Notes the types, which turned out to be stable."""
         if self._key is not None:
-            found = {variable.name: tuple(variable.dtypes) for variable in self._variables}
+            found = {(v.name, v.is_own): tuple(v.dtypes) for v in self._variables}
             self._frame.context.session.loop_types[self._key] = found
 
     @property
     def names(self) -> list[str]:
         """The variables that have a value after the loop."""
-        return [variable.name for variable in self._variables]
-
-    def early_places(self) -> dict[str, SourceLocation]:
-        """Where the variables are assigned that only have a value where the loop is left by a break."""
-        return {v.name: v.place for v in self._variables if v.is_early and v.place is not None}
+        return [variable.name for variable in self._variables if not variable.is_own]
 
     def types(self) -> list[Attribute]:
         """Types of the block arguments."""
@@ -164,98 +186,95 @@ class Carried:
             if dtype is not None
         ]
 
-    def bind(self, values: dict[str, Any], arguments: Sequence[SSAValue]) -> None:
-        """Gives the variables the values of block arguments or results."""
+    def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
+        """Gives a path the values of block arguments or results."""
         remaining = iter(arguments)
         for variable in self._variables:
-            value = variable.value(remaining)
-            if variable.is_early and self._early is not None:
-                value = self._early(value)
-            values[variable.name] = value
+            variable.bind(path, self._loop, remaining)
 
-    def last_values(self, builder: Builder, values: dict[str, Any]) -> list[SSAValue]:
-        """What a round leaves behind, in the variables' types; only once `update` found them stable."""
+    def last_values(self, builder: Builder, path: Path) -> list[SSAValue]:
+        """What a round leaves, in the variables' types; only once `update` found them stable."""
         found: list[SSAValue] = []
         for variable in self._variables:
-            leaves, _ = _leaves(builder, _early_value(values[variable.name]))
+            binding = variable.read(path)
+            assert isinstance(binding, Assigned | LeftEarly)
+            leaves, _ = _leaves(builder, binding.value)
             for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
                 if dtype is not None:
                     found.append(_typed(builder, leaf, dtype))
         return found
 
-    def update(self, values: dict[str, Any], places: dict[str, SourceLocation]) -> bool:
+    def update(self, path: Path) -> bool:
         """Learns from a traced round; returns whether it has to be traced again.
 
         Raises:
             TypeMismatchError: for a variable that changes its type from round to round.
         """
         changed = False
-        for name in list(self._unknown):
-            value = values.get(name)
-            if name == RESULT and isinstance(value, Conflict):
-                raise self._not_joined(name, value, places.get(name))
-            is_early = isinstance(value, LeftEarly)
-            value = _early_value(value)
-            if name in values and not isinstance(value, Undefined | Conflict):
-                builder = self._frame.builder
-                leaves, shape = _leaves(builder, value)
-                blank = rebuild(shape, iter([blank_like(builder, leaf) for leaf in leaves]))
-                is_early = is_early or not (self._always_runs or name == RESULT)
-                place = places.get(name) if is_early else None
-                self._variables.append(_Variable(name, blank, place, is_early=is_early))
-                self._unknown.remove(name)
+        builder = self._frame.builder
+        for variable in list(self._unknown):
+            binding = variable.read(path)
+            if variable.is_own and isinstance(binding, Conflict):
+                raise self._not_joined(variable, binding)
+            if isinstance(binding, Assigned | LeftEarly):
+                leaves, shape = _leaves(builder, binding.value)
+                is_early = not (self._always_runs or variable.is_own)
+                variable.is_early = is_early or isinstance(binding, LeftEarly)
+                blanks = [blank_like(builder, leaf) for leaf in leaves]
+                place = binding.place if variable.is_early else None
+                variable.begin(rebuild(shape, iter(blanks)), place)
+                self._variables.append(variable)
+                self._unknown.remove(variable)
                 changed = True
         for variable in list(self._variables):
-            value = _early_value(values.get(variable.name))
-            if variable.is_early and isinstance(value, Undefined | Conflict):
+            binding = variable.read(path)
+            if isinstance(binding, Assigned | LeftEarly):
+                changed |= self._update(variable, binding)
+            elif variable.is_early:
                 # Another break leaves it without a value, so it has none after the loop.
                 self._variables.remove(variable)
                 changed = True
-                continue
-            if isinstance(value, Undefined | Conflict):
-                raise self._not_joined(variable.name, value, places.get(variable.name))
-            changed |= self._update(variable, value, places.get(variable.name))
+            elif binding is not None:
+                raise self._not_joined(variable, binding)
         return changed
 
-    def _not_joined(
-        self, name: str, value: Undefined | Conflict, place: SourceLocation | None
-    ) -> CompileError:
+    def _not_joined(self, variable: _Variable, binding: Undefined | Conflict) -> CompileError:
         """The error for a variable that has no one value at the end of a round."""
-        error = value.error(name)
-        if name == RESULT and isinstance(value, Conflict):
-            error = return_type_error(self._frame.name, value)
-        error.location = place
+        if variable.is_own and isinstance(binding, Conflict):
+            return binding.result_error(self._frame.name)
+        error = binding.error(variable.name)
+        error.location = binding.place
         return error
 
-    def _update(self, variable: _Variable, value: Any, place: SourceLocation | None) -> bool:
-        leaves, shape = _leaves(self._frame.builder, value)
+    def _update(self, variable: _Variable, binding: Assigned | LeftEarly) -> bool:
+        leaves, shape = _leaves(self._frame.builder, binding.value)
         if shape != variable.shape:
-            raise self._changes(variable, value, place, "a container keeps its type and length")
+            raise self._changes(variable, binding, "a container keeps its type and length")
         changed = False
         for index, leaf in enumerate(leaves):
             before = variable.dtypes[index]
             try:
                 dtype = _leaf_dtype(variable.first[index], before, leaf)
             except Mismatch as mismatch:
-                raise self._changes(variable, value, place, mismatch.hint) from None
+                raise self._changes(variable, binding, mismatch.hint) from None
             if dtype is not before:
                 variable.dtypes[index] = dtype
                 changed = True
         return changed
 
     def _changes(
-        self, variable: _Variable, value: Any, place: SourceLocation | None, hint: str
+        self, variable: _Variable, binding: Assigned | LeftEarly, hint: str
     ) -> TypeMismatchError:
         first = rebuild(variable.shape, iter(variable.first))
         before = f" (line {variable.place.line})" if variable.place is not None else ""
-        after = f" (line {place.line})" if place is not None else ""
-        what = "the returned value" if variable.name == RESULT else f"'{variable.name}'"
+        after = f" (line {binding.place.line})" if binding.place is not None else ""
+        what = "the returned value" if variable.is_own else f"'{variable.name}'"
         return TypeMismatchError(
             "TYPE_LOOP",
-            f"{what} is {describe_side(first)} before the loop{before} and {describe_side(value)} "
-            f"at the end of its body{after}",
+            f"{what} is {describe_side(first)} before the loop{before} and "
+            f"{describe_side(binding.value)} at the end of its body{after}",
             hint=hint,
-            location=place,
+            location=binding.place,
         )
 
     def unstable(self) -> TypeMismatchError:
@@ -264,10 +283,6 @@ class Carried:
         return TypeMismatchError(
             "TYPE_LOOP", f"the types of {names} do not settle in this loop", hint=_HINT
         )
-
-
-def _early_value(value: Any) -> Any:
-    return value.value if isinstance(value, LeftEarly) else value
 
 
 def _leaves(builder: Builder, value: Any) -> tuple[list[Any], Shape | None]:
@@ -279,13 +294,15 @@ def _leaves(builder: Builder, value: Any) -> tuple[list[Any], Shape | None]:
 
 def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
     """The loop, with what its types depend on; None where that cannot be told."""
-    values = frame.scope.values
+    variables = frame.scope.path.variables
     found: list[Hashable] = [node]
     analysis = frame.source.analysis
     # What it assigns counts too: a variable may pass through the loop without being read in it.
-    for name in sorted((analysis.read(node) | analysis.assigned([node])) & values.keys()):
+    for name in sorted((analysis.read(node) | analysis.assigned([node])) & variables.keys()):
+        binding = variables[name]
         leaves: list[Any] = []
-        found += [name, flatten(values[name], leaves)]
+        shape = flatten(getattr(binding, "value", None), leaves)
+        found += [name, type(binding), shape]
         for leaf in leaves:
             if isinstance(leaf, LocalFunction | BoundMethod):
                 return None  # it reads variables of its own

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
-from weft.frontend.scope import Conflict, Undefined
 from weft.frontend.state.constants import kind
 from weft.frontend.structure import flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
@@ -86,14 +85,6 @@ class Join:
         self._state.forget(second)
         joined = [self._leaf(*pair) for pair in zip(first_leaves, second_leaves, strict=True)]
         return rebuild(shape, iter(joined))
-
-    def add_result(self, first: object, second: object) -> Any:
-        """As `add`, for the function's result: a path that has not returned yet brings any value."""
-        if isinstance(first, Undefined):
-            return second if isinstance(second, Undefined) else self.add_beside_nothing(second, 1)
-        if isinstance(second, Undefined):
-            return self.add_beside_nothing(first, 0)
-        return self.add(first, second)
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
         """As `add`, where the region other than `side` yields a value that is never read."""
@@ -235,12 +226,9 @@ def describe_side(value: object) -> str:
     return kind(value)
 
 
-def conflict(
-    first: object, first_line: object, second: object, second_line: object, hint: str
-) -> Conflict:
-    """The marker for a variable whose values do not meet, with both places."""
-    return Conflict(
+def conflict(first: object, first_line: int, second: object, second_line: int) -> str:
+    """What is said of a variable whose values do not meet, with both places."""
+    return (
         f"is {describe_side(first)} (line {first_line}) on one path and "
-        f"{describe_side(second)} (line {second_line}) on the other",
-        hint,
+        f"{describe_side(second)} (line {second_line}) on the other"
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from weft.frontend.context import Evaluator, Frame
+    from weft.frontend.paths import Binding
 
 
 def iterate(frame: Frame, value: Any, node: ast.AST) -> list[Any]:
@@ -79,26 +80,26 @@ class _Inside:
         self.own = own
         self._around: Scope | None = None
         self._covered: list[str] = []
-        self._hidden: dict[str, Any] = {}
-        self._kept: dict[str, Any] = {}
+        self._hidden: dict[str, Binding] = {}
+        self._kept: dict[str, Binding] = {}
 
     def __enter__(self) -> None:
         frame, own = self._frame, self.own
         self._around, frame.comprehension = frame.comprehension, own
         self._covered = frame.scope.cover(own.local_names)
         self._hidden = self._taken()
-        frame.scope.values.update(self._kept)
+        frame.scope.path.variables.update(self._kept)
 
     def __exit__(self, *raised: object) -> None:
         frame = self._frame
         self._kept = self._taken()
-        frame.scope.values.update(self._hidden)
+        frame.scope.path.variables.update(self._hidden)
         frame.scope.uncover(self._covered)
         frame.comprehension = self._around
 
-    def _taken(self) -> dict[str, Any]:
-        values = self._frame.scope.values
-        return {name: values.pop(name) for name in sorted(self.own.local_names) if name in values}
+    def _taken(self) -> dict[str, Binding]:
+        held = self._frame.scope.path.variables
+        return {name: held.pop(name) for name in sorted(self.own.local_names) if name in held}
 
 
 def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
@@ -126,7 +127,7 @@ def _rounds(
     for item in items:
         bind(frame, first.target, item)
         for name in names:
-            own.assign(name, scope.values[name], scope.places[name])
+            own.path.variables[name] = scope.path.variables[name]
         if all(_holds(visitor, condition) for condition in first.ifs):
             if rest:
                 inner = rest[0].iter

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 
     Names = frozenset[str]
 
-# Variables of the front end's own, which no Python name can clash with. They are carried and joined like the
-# user's, so that early exits need no machinery of their own.
-LIVE: Final = "%live"
-"""Whether control still flows in this block: false after a break, continue or return."""
-LOOPING: Final = "%looping"
-"""Whether the innermost loop goes on: false once a break or return was met."""
-ACTIVE: Final = "%active"
-"""Whether the function goes on: false once a return was met."""
-BROKEN: Final = "%broken"
-"""Whether a break was met on some path of this round; always a Python bool, and never joined as a value."""
-RESULT: Final = "%result"
-"""What the function returns."""
-
 NONE: Final[Names] = frozenset()
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)

@@ -16,11 +16,10 @@ from xdsl.ir import Block, Region
 from weft.dialects.printed_names import name_value
 from weft.frontend.context import HOST
 from weft.frontend.control_flow.branches import Fork, discard
-from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
+from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions.items import Items
-from weft.frontend.source.names import ACTIVE, LIVE, LOOPING
 from weft.frontend.statements import ranges
-from weft.frontend.statements.loop import Loop, live_flag
+from weft.frontend.statements.loop import Loop, flags_of
 from weft.language.control import StagedRange, make_range
 from weft.language.values import Scalar
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
+    from weft.frontend.control_flow.carried import Carried
     from weft.frontend.source.names import Names
     from weft.frontend.statements.loop import Tracer
     from weft.frontend.statements.ranges import Course
@@ -86,13 +86,13 @@ def _unroll(loop: Loop, items: Items) -> bool:
         has_round = True
         loop.statements.store(loop.node.target, item)
         loop.round()
-        looping = scope.values[LOOPING]
+        looping = scope.path.looping
         if looping is False:
             return True
         if isinstance(looping, Scalar):
             _guard_rounds(loop, looping, items)
             return True
-    scope.values[LIVE] = True
+    scope.path.live = True
     return has_round
 
 
@@ -102,30 +102,26 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
     fork = Fork(frame, looping)
 
     def going() -> bool:
-        frame.scope.values[LOOPING] = frame.scope.values[LIVE] = True
-        frame.scope.values[ACTIVE] = True
+        frame.scope.path.resume(None)
         items.adopt()
         # Asking for an item may have emitted something although there was none.
         return _unroll(loop, items) or frame.builder.block.last_op is not None
 
     def ended() -> None:
-        values = frame.scope.values
-        values[LIVE] = values[LOOPING] = False
-        active = values[ACTIVE]
-        if isinstance(active, Scalar) and active.ssa is looping.ssa:
-            values[ACTIVE] = False
+        frame.scope.path.end(looping)
+        frame.scope.path.live = False
 
     if not fork.trace(0, going):
         # There was no other round.
-        frame.scope.values[LIVE] = True
+        frame.scope.path.live = True
         return
     fork.trace(1, ended)
-    fork.finish(loop.body_live)
+    fork.finish(loop.head, live=False)
 
 
 def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> None:
     loop.enter()
-    carried = Carried(loop.frame, loop.node, loop.candidates(), always_runs=always_runs)
+    carried = loop.carried(always_runs=always_runs)
     emit = _emit_while_range if loop.exits.leave_loop else _emit_for
     for _ in range(MOST_ROUNDS):
         operation = emit(loop, course, carried)
@@ -143,13 +139,14 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     builder = loop.frame.mark(loop.node)
     block = Block(arg_types=[course.type, *carried.types()])
     counter, *arguments = block.args
-    values, places = loop.trace_in(
-        block, lambda: _round_of(loop, course, carried, counter, arguments)
+    before = loop.frame.scope.path.copy()
+    _, path = loop.frame.trace_in(
+        block, before, lambda: _round_of(loop, course, carried, counter, arguments)
     )
-    if carried.update(values, places):
+    if carried.update(path):
         discard(block)
         return None
-    block.add_op(scf.YieldOp(*carried.last_values(builder, values)))
+    block.add_op(scf.YieldOp(*carried.last_values(builder, path)))
     bounds = course.lower, course.upper, course.step
     firsts = carried.first_values(builder)
     builder = loop.frame.mark(loop.node)
@@ -180,20 +177,22 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
     builder = frame.mark(loop.node)
     with builder.at(before):
         goes_on = course.goes_on(builder, before.args)
-        flag = live_flag(carried, before.args[own:])
+        flag = flags_of(carried, before.args[own:]).looping
         if isinstance(flag, Scalar):
             goes_on = builder.emit(arith.AndIOp(flag.ssa, goes_on)).result
         before.add_op(scf.ConditionOp(goes_on, *before.args))
     counter, arguments = after.args[0], after.args[own:]
-    values, places = loop.trace_in(
-        after, lambda: _round_of(loop, course, carried, counter, arguments)
+    _, path = frame.trace_in(
+        after,
+        frame.scope.path.copy(),
+        lambda: _round_of(loop, course, carried, counter, arguments),
     )
-    if carried.update(values, places):
+    if carried.update(path):
         discard(before, after)
         return None
     builder = frame.mark(loop.node)
     with builder.at(after):
         following = course.following(builder, after.args)
-    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, values)))
+    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, path)))
     firsts = [*course.first(builder), *carried.first_values(builder)]
     return builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

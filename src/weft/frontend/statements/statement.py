@@ -20,11 +20,12 @@ from weft.frontend.expressions import matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
 from weft.frontend.expressions.comprehensions import unpack
 from weft.frontend.expressions.expression import Expressions
-from weft.frontend.scope import Conflict, Undefined, return_type_error
-from weft.frontend.source.names import ACTIVE, BROKEN, LIVE, LOOPING, NONE, RESULT
+from weft.frontend.paths import Assigned, Conflict, Undefined
+from weft.frontend.source.names import NONE
 from weft.frontend.source.refusals import outer_assignment, refusal
 from weft.frontend.state import constants
 from weft.frontend.statements import for_loops, while_loops
+from weft.frontend.statements.loop import Rest
 from weft.frontend.structure import contains_staged
 from weft.language.debug import emit_assert
 from weft.language.memory import access
@@ -63,49 +64,48 @@ class Statements:
 
     def function_body(self, node: FunctionNode) -> Any:
         """Traces a function's body and returns what it returns."""
-        values = self.frame.scope.values
         if isinstance(node, ast.Lambda):
             return self.expressions.evaluate(node.body)
-        values[LIVE] = values[ACTIVE] = True
         if not self.frame.returns_value:
-            self.block(node.body, NONE)
+            self.block(node.body, NONE, is_body=True)
             return None
         # Where control reaches the end, a function returns None.
         end = ast.copy_location(ast.Return(value=None), node.body[-1])
-        self.block([*node.body, end], frozenset((RESULT,)))
-        return self._result()
-
-    def _result(self) -> Any:
-        result = self.frame.scope.values.get(RESULT)
+        self.block([*node.body, end], NONE, is_body=True)
+        result = self.frame.scope.path.result
         if isinstance(result, Conflict):
-            error = return_type_error(self.frame.name, result)
-            error.location = self.frame.scope.places.get(RESULT)
-            raise error
-        return None if isinstance(result, Undefined) else result
+            raise result.result_error(self.frame.name)
+        return result.value if isinstance(result, Assigned) else None
 
-    def block(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
+    def block(
+        self, statements: Sequence[ast.stmt], live_out: Names, *, is_body: bool = False
+    ) -> None:
         """Traces statements in order, as long as control flows."""
         scope = self.frame.scope
         for index, statement in enumerate(statements):
-            rest = statements[index + 1 :]
-            if self.statement(statement, rest, live_out):
+            rest = Rest(statements[index + 1 :], live_out, is_body)
+            if self.statement(statement, rest):
                 return
-            if scope.values[LIVE] is not True:
-                self.rest(rest, live_out)
+            if scope.path.live is not True:
+                self.rest(rest)
                 return
 
-    def rest(self, statements: Sequence[ast.stmt], live_out: Names) -> None:
-        """Traces the statements after one that may have ended the block."""
-        live = self.frame.scope.values[LIVE]
-        if live is False or not statements:
+    def rest(self, rest: Rest) -> None:
+        """Traces the statements behind one that may have ended the block."""
+        live = self.frame.scope.path.live
+        if live is False or not rest.statements:
             return
-        if live is True:
-            self.block(statements, live_out)
-        else:
-            self.frame.mark(statements[0])
-            guard(self.frame, lambda: self.block(statements, live_out), live_out)
 
-    def statement(self, node: ast.stmt, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+        def go_on() -> None:
+            self.block(rest.statements, rest.live_out, is_body=rest.is_body)
+
+        if live is True:
+            go_on()
+        else:
+            self.frame.mark(rest.statements[0])
+            guard(self.frame, go_on, rest.live_out, live=not rest.is_body)
+
+    def statement(self, node: ast.stmt, rest: Rest) -> bool:
         """Traces one statement.
 
         Returns:
@@ -114,7 +114,7 @@ class Statements:
         try:
             compound = _COMPOUND.get(type(node))
             if compound is not None:
-                return compound(self, node, rest, live_out)
+                return compound(self, node, rest)
             method = _SIMPLE.get(type(node))
             if method is None:
                 raise refusal(node)
@@ -128,57 +128,51 @@ class Statements:
             raise
         return False
 
-    def live_behind(self, node: ast.stmt, rest: Sequence[ast.stmt], live_out: Names) -> Names:
-        """Names that may be read after a statement, whichever way control leaves it."""
+    def live_behind(self, node: ast.stmt, rest: Rest) -> Names:
+        """Names that may be read behind a statement, whichever way control leaves it."""
         analysis = self.frame.source.analysis
-        live = analysis.live_before(rest, live_out)
-        return live | live_out | {LIVE} if analysis.exits([node]) else live
+        live = analysis.live_before(rest.statements, rest.live_out)
+        return live | rest.live_out if analysis.exits([node]) else live
 
     # ---- branches
 
-    def _if(self, node: ast.If, rest: Sequence[ast.stmt], live_out: Names) -> bool:
+    def _if(self, node: ast.If, rest: Rest) -> bool:
         condition = self.expressions.condition(node.test)
-        live = self.live_behind(node, rest, live_out)
+        live = self.live_behind(node, rest)
         if not isinstance(condition, Scalar):
             self.block(node.body if condition else node.orelse, live)
             return False
         self.frame.mark(node)
         bodies = (lambda: self.block(node.body, live), lambda: self.block(node.orelse, live))
-        return self.branch(condition, bodies, rest, live, live_out)
+        return self.branch(condition, bodies, rest, live)
 
     def branch(
         self,
         condition: Scalar,
         bodies: tuple[Callable[[], None], Callable[[], None]],
-        rest: Sequence[ast.stmt],
+        rest: Rest,
         live: Names,
-        live_out: Names,
     ) -> bool:
         """Two branches of which one is taken; whether the rest of the block has been traced with them."""
         fork = Fork(self.frame, condition)
         for side, body in enumerate(bodies):
             fork.trace(side, body)
-        ends = [fork.value(side, LIVE) is False for side in (0, 1)]
+        ends = [fork.path(side).live is False for side in (0, 1)]
         if ends[0] != ends[1]:
             # One branch ends the block, so the rest belongs to the other one.
-            fork.trace(0 if ends[1] else 1, lambda: self.rest(rest, live_out))
-            fork.finish(live_out)
+            fork.trace(0 if ends[1] else 1, lambda: self.rest(rest))
+            fork.finish(rest.live_out, live=not rest.is_body)
             return True
         fork.finish(live)
         return False
 
-    def _match(self, node: ast.Match, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        live = self.live_behind(node, rest, live_out)
+    def _match(self, node: ast.Match, rest: Rest) -> bool:
+        live = self.live_behind(node, rest)
         subject = self.expressions.evaluate(node.subject)
-        return self._cases(subject, node.cases, rest, live, live_out)
+        return self._cases(subject, node.cases, rest, live)
 
     def _cases(
-        self,
-        subject: Any,
-        cases: Sequence[ast.match_case],
-        rest: Sequence[ast.stmt],
-        live: Names,
-        live_out: Names,
+        self, subject: Any, cases: Sequence[ast.match_case], rest: Rest, live: Names
     ) -> bool:
         """Tries cases in order, as a chain of ifs where that is only known at run time."""
         frame = self.frame
@@ -201,9 +195,9 @@ class Statements:
                 self.block(case.body, live)
 
             def not_chosen(others: Sequence[ast.match_case] = others) -> None:
-                self._cases(subject, others, (), live, live)
+                self._cases(subject, others, Rest((), live), live)
 
-            return self.branch(found, (chosen, not_chosen), rest, live, live_out)
+            return self.branch(found, (chosen, not_chosen), rest, live)
         return False
 
     def _guarded(
@@ -223,16 +217,14 @@ class Statements:
         for name, (pattern, value) in matcher.bound.items():
             self.frame.scope.assign(name, value, self.frame.locate(pattern))
 
-    def _while(self, node: ast.While, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        loop = while_loops.trace_while(self, node, self.live_behind(node, rest, live_out))
-        return loop.leave(rest, live_out)
+    def _while(self, node: ast.While, rest: Rest) -> bool:
+        return while_loops.trace_while(self, node, self.live_behind(node, rest)).leave(rest)
 
-    def _for(self, node: ast.For, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        loop = for_loops.trace_for(self, node, self.live_behind(node, rest, live_out))
-        return loop.leave(rest, live_out)
+    def _for(self, node: ast.For, rest: Rest) -> bool:
+        return for_loops.trace_for(self, node, self.live_behind(node, rest)).leave(rest)
 
-    def _with(self, node: ast.With, rest: Sequence[ast.stmt], live_out: Names) -> bool:
-        live = self.live_behind(node, rest, live_out)
+    def _with(self, node: ast.With, rest: Rest) -> bool:
+        live = self.live_behind(node, rest)
         entered: list[StagedContext] = []
         for entry in node.items:
             expression = entry.context_expr
@@ -256,12 +248,12 @@ class Statements:
     # ---- exits
 
     def _break(self, node: ast.Break) -> None:
-        values = self.frame.scope.values
-        values[LIVE] = values[LOOPING] = False
-        values[BROKEN] = True
+        path = self.frame.scope.path
+        path.live = path.looping = False
+        path.broken = True
 
     def _continue(self, node: ast.Continue) -> None:
-        self.frame.scope.values[LIVE] = False
+        self.frame.scope.path.live = False
 
     def _return(self, node: ast.Return) -> None:
         frame = self.frame
@@ -272,12 +264,9 @@ class Statements:
                 f"kernel '{frame.name}' returns a value; a kernel returns nothing",
                 hint="store the value in a tensor",
             )
-        scope = frame.scope
-        scope.assign(RESULT, value, frame.locate(node))
-        values = scope.values
-        values[LIVE] = values[ACTIVE] = False
-        if LOOPING in values:
-            values[LOOPING] = False
+        path = frame.scope.path
+        path.result = Assigned(value, frame.locate(node))
+        path.live = path.looping = path.active = False
 
     # ---- assignments
 
@@ -384,8 +373,9 @@ class Statements:
                     "DELETE", "only variables can be deleted", location=self.frame.locate(target)
                 )
             self.frame.scope.lookup(target.id)
-            line = self.frame.locate(node).line
-            self.frame.scope.values[target.id] = Undefined(f"was deleted in line {line}")
+            path, line = self.frame.scope.path, self.frame.locate(node).line
+            reason = f"was deleted in line {line}"
+            path.variables[target.id] = Undefined(reason, place=path.place(target.id))
 
     # ---- the others
 
@@ -448,9 +438,7 @@ class Statements:
 
 
 # pyright: reportPrivateUsage=false
-_COMPOUND: Final[
-    dict[type[ast.stmt], Callable[[Statements, Any, Sequence[ast.stmt], Names], bool]]
-] = {
+_COMPOUND: Final[dict[type[ast.stmt], Callable[[Statements, Any, Rest], bool]]] = {
     ast.If: Statements._if,
     ast.While: Statements._while,
     ast.For: Statements._for,

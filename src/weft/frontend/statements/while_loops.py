@@ -13,11 +13,10 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
 from weft.frontend.control_flow.branches import discard
-from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
+from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions import short_circuit
-from weft.frontend.scope import Undefined, WhenDecided
-from weft.frontend.source.names import ACTIVE, LIVE, LOOPING
-from weft.frontend.statements.loop import Loop, live_flag
+from weft.frontend.paths import Assigned, Undefined, WhenDecided
+from weft.frontend.statements.loop import Loop, flags_of
 from weft.frontend.structure import flatten, rebuild
 from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
@@ -28,12 +27,15 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
+    from weft.frontend.control_flow.carried import Carried
+    from weft.frontend.paths import Path
     from weft.frontend.source.names import Names
     from weft.frontend.statements.loop import Tracer
+    from weft.frontend.structure import Shape
+    from weft.location import SourceLocation
 
 _MOST_UNROLLED: Final = 64
 _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
-_CONDITION: Final = "%condition"
 
 
 def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
@@ -49,15 +51,12 @@ def _run_at_compile_time(loop: Loop) -> bool:
     """Unrolls the loop; where that turns out impossible, or long, leaves everything as it was."""
     frame = loop.frame
     scope, state, block = frame.scope, frame.context.state, frame.builder.block
-    values, places, last = dict(scope.values), dict(scope.places), block.last_op
+    path, last = scope.path.copy(), block.last_op
     state.begin_trial()
     is_done = _unroll(loop)
     if not is_done:
         frame.builder.roll_back(last)
-        scope.values.clear()
-        scope.values.update(values)
-        scope.places.clear()
-        scope.places.update(places)
+        scope.path = path
     state.end_trial(keep=is_done)
     return is_done
 
@@ -69,7 +68,7 @@ def _unroll(loop: Loop) -> bool:
     scope, block = frame.scope, frame.builder.block
     emitted = 0
     for _ in range(_MOST_ROUNDS_WITHOUT_CODE):
-        scope.values[LIVE] = True
+        scope.path.live = True
         condition = loop.statements.expressions.condition(node.test)
         if condition is False:
             return True
@@ -78,14 +77,14 @@ def _unroll(loop: Loop) -> bool:
         before = block.last_op
         loop.round()
         emitted += block.last_op is not before
-        looping = scope.values[LOOPING]
+        looping = scope.path.looping
         if looping is not True:
             return looping is False
     return False
 
 
 def _staged_while(loop: Loop) -> None:
-    carried = Carried(loop.frame, loop.node, loop.candidates(), always_runs=False)
+    carried = loop.carried()
     for _ in range(MOST_ROUNDS):
         operation, forwarded = _emit_while(loop, carried)
         if operation is not None:
@@ -95,7 +94,7 @@ def _staged_while(loop: Loop) -> None:
     carried.remember()
     count = len(carried.types())
     loop.finish(carried, operation.results[:count])
-    forwarded.bind_behind(loop.frame.scope.values, operation.results[count:])
+    forwarded.bind_behind(loop.frame.scope.path, operation.results[count:])
 
 
 class _Forwarded:
@@ -103,52 +102,57 @@ class _Forwarded:
 
     __slots__ = ("_found", "_only_in_body", "operands")
 
-    def __init__(self, names: Sequence[str], values: dict[str, Any], condition: SSAValue) -> None:
+    def __init__(self, names: Sequence[str], path: Path, condition: SSAValue) -> None:
         self._only_in_body: list[str] = []
-        self._found: list[tuple[str, Any, list[Any]]] = []
+        self._found: list[tuple[str, Shape | None, list[Any], SourceLocation | None]] = []
         self.operands: list[SSAValue] = []
         for name in names:
-            value = values.get(name)
-            # What only a part of the condition assigns has a value in the body, and none after the loop.
-            if isinstance(value, WhenDecided) and value.holds and value.condition is condition:
+            binding = path.variables.get(name)
+            # What only a part of the condition assigns has a value in the body, and none behind the loop.
+            if isinstance(binding, WhenDecided) and binding.holds:
+                if binding.condition is not condition:
+                    continue
                 self._only_in_body.append(name)
-                value = value.value
-            if name not in values or isinstance(value, Undefined):
+            elif not isinstance(binding, Assigned):
                 continue
             leaves: list[Any] = []
-            shape = flatten(value, leaves)
-            self._found.append((name, shape, leaves))
+            shape = flatten(binding.value, leaves)
+            self._found.append((name, shape, leaves, binding.place))
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
 
-    def bind_behind(self, values: dict[str, Any], results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values after the loop."""
-        self.bind(values, results)
+    def bind_behind(self, path: Path, results: Sequence[SSAValue]) -> None:
+        """Gives the variables their values behind the loop."""
+        self.bind(path, results)
         for name in self._only_in_body:
-            values[name] = Undefined(
-                "is assigned only in a part of the loop's condition", "assign it before the loop"
+            path.variables[name] = Undefined(
+                "is assigned only in a part of the loop's condition",
+                "assign it before the loop",
+                path.place(name),
             )
 
-    def bind(self, values: dict[str, Any], arguments: Sequence[SSAValue]) -> None:
+    def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
         """Gives the variables the values of block arguments or results."""
         remaining = iter(arguments)
-        for name, shape, leaves in self._found:
+        for name, shape, leaves, place in self._found:
             found = [
                 Scalar(next(remaining), leaf.dtype) if isinstance(leaf, Scalar) else leaf
                 for leaf in leaves
             ]
-            values[name] = rebuild(shape, iter(found))
+            path.variables[name] = Assigned(rebuild(shape, iter(found)), place)
 
 
 def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwarded]:
     frame, node = loop.frame, loop.node
     assert isinstance(node, ast.While)
     builder = frame.mark(node)
+    scope = frame.scope
     before = Block(arg_types=carried.types())
-    tested, places = loop.trace_in(before, lambda: _test(loop, carried, before))
-    condition = tested.pop(_CONDITION)
+    condition, tested = frame.trace_in(
+        before, scope.path.copy(), lambda: _test(loop, carried, before)
+    )
     extra = frame.source.analysis.assigned([node.test]) - set(carried.names)
     forwarded = _Forwarded(sorted(extra), tested, condition)
-    if carried.update(tested, places):
+    if carried.update(tested):
         discard(before)
         return None, forwarded
     passed = [*carried.last_values(builder, tested), *forwarded.operands]
@@ -159,45 +163,39 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
 
     def body() -> None:
         loop.bind(carried, after.args[:count])
-        forwarded.bind(frame.scope.values, after.args[count:])
+        forwarded.bind(scope.path, after.args[count:])
         loop.round()
 
-    values, places = loop.trace_in(after, body)
-    if carried.update(values, places):
+    _, path = frame.trace_in(after, scope.path.copy(), body)
+    if carried.update(path):
         discard(before, after)
         return None, forwarded
-    after.add_op(scf.YieldOp(*carried.last_values(builder, values)))
+    after.add_op(scf.YieldOp(*carried.last_values(builder, path)))
     firsts = carried.first_values(builder)
     builder = frame.mark(node)
     operation = builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))
     return operation, forwarded
 
 
-def _test(loop: Loop, carried: Carried, block: Block) -> None:
-    """Evaluates the condition at the start of a round; after a break it is not looked at."""
+def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
+    """Evaluates the condition at the start of a round; behind a break it is not looked at."""
     node = loop.node
     assert isinstance(node, ast.While)
     expressions = loop.statements.expressions
     loop.bind(carried, block.args)
-    values = loop.frame.scope.values
-    flag = live_flag(carried, block.args)
-    values[LIVE] = True
+    flags = flags_of(carried, block.args)
 
     def condition() -> bool | Scalar:
         holds = expressions.condition(node.test)
         loop.endless = holds is True
         return holds
 
-    if isinstance(flag, Scalar):
-        found = short_circuit.guarded(expressions, node.test, flag, condition)
+    if isinstance(flags.looping, Scalar):
+        found = short_circuit.guarded(expressions, node.test, flags.looping, condition)
     else:
         found = condition()
-    builder = loop.frame.builder
-    typed = found if isinstance(found, Scalar) else constant(builder, bool(found), bool_)
-    values = loop.frame.scope.values
-    values[_CONDITION] = typed.ssa
-    rebound: dict[str, Any] = {}
-    carried.bind(rebound, block.args)
-    for name in (LOOPING, ACTIVE):
-        if name in rebound:
-            values[name] = rebound[name]
+    # What goes on to the body, or behind the loop, are the flags as they came.
+    path = loop.frame.scope.path
+    path.looping, path.active = flags.looping, flags.active
+    typed = found if isinstance(found, Scalar) else constant(loop.frame.builder, bool(found), bool_)
+    return typed.ssa
