@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft._native import constant_key
+from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.control_flow.joins import (
@@ -81,11 +82,13 @@ class _Variable:
         return path.result if self.name == "result" else Assigned(getattr(path, self.name))
 
     def bind(self, path: Path, loop: EnclosingLoop, arguments: Iterator[SSAValue]) -> None:
-        """Gives it the value of block arguments or results: at the start of a round, or after the loop."""
-        leaves = [
-            leaf if dtype is None else Scalar(next(arguments), dtype)
-            for leaf, dtype in zip(self.first, self.dtypes, strict=True)
-        ]
+        """Gives it the value of block arguments or results, which are named after it."""
+        leaves: list[Any] = []
+        for index, (leaf, dtype) in enumerate(zip(self.first, self.dtypes, strict=True)):
+            if dtype is not None:
+                leaf = Scalar(next(arguments), dtype)
+                name_value(leaf.ssa, self.name if self.shape is None else f"{self.name}_{index}")
+            leaves.append(leaf)
         value = rebuild(self.shape, iter(leaves))
         early = self.is_early
         binding = loop.left_early(value, self.place) if early else Assigned(value, self.place)
@@ -167,15 +170,6 @@ class Carried:
     def types(self) -> list[Attribute]:
         """Types of the block arguments."""
         return [ir_type(dtype) for v in self._variables for dtype in v.dtypes if dtype is not None]
-
-    def hints(self) -> list[str]:
-        """A name for each block argument, for printed IR."""
-        return [
-            v.name if v.shape is None else f"{v.name}_{index}"
-            for v in self._variables
-            for index, dtype in enumerate(v.dtypes)
-            if dtype is not None
-        ]
 
     def first_values(self, builder: Builder) -> list[SSAValue]:
         """What the variables hold before the loop."""

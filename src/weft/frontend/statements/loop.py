@@ -10,7 +10,6 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.dialects.printed_names import name_value
 from weft.frontend.control_flow.carried import Carried
 from weft.frontend.paths import Conflict, EnclosingLoop, Path, Undefined
 from weft.frontend.source.names import NONE
@@ -180,15 +179,11 @@ class Loop(EnclosingLoop):
                 place = path.place(name)
                 path.variables[name] = Undefined(reason, "assign it before the loop", place)
         carried.bind(path, results)
-        for result, name in zip(results, carried.hints(), strict=True):
-            name_value(result, name)
 
     def bind(self, carried: Carried, arguments: Sequence[SSAValue]) -> None:
         """Gives what is carried its values at the start of a round."""
         path = self.frame.scope.path
         carried.bind(path, arguments)
-        for argument, name in zip(arguments, carried.hints(), strict=True):
-            name_value(argument, name)
         # A round runs only while the loop goes on, so inside it the flags are known.
         path.resume(None)
 
