@@ -64,7 +64,7 @@ class LeftEarly(Undefined):
     After the loop, and in its `else`, it is known which of the two happened.
 
     Attributes:
-        value: the value there; elsewhere nobody looks at it.
+        value: the value there; elsewhere it is never read.
         loop: the loop.
     """
 
@@ -79,7 +79,7 @@ class WhenDecided(Undefined):
     After ``if a and (t := f()) > 0:`` it has its value, since the condition holds only where all of it was.
 
     Attributes:
-        value: the value there; elsewhere nobody looks at it.
+        value: the value there; elsewhere it is never read.
         holds: the truth of the condition that tells that it was evaluated: true for ``and``, false for ``or``.
         condition: the condition's value; None until it is known.
     """
@@ -149,7 +149,7 @@ class EnclosingLoop:
 class Path:
     """One path of control flow, at the place that is being traced.
 
-    The flags are bools where Python knows, else staged ones; None after a join behind which nobody asks.
+    The flags are bools where Python knows, else staged ones; None after a join where nothing asks for them.
 
     Attributes:
         variables: the function's variables, in the order of their first assignment.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.frontend.context import Frame
     from weft.frontend.paths import Binding, Path
 
-_DEAD: Final = Undefined("has no value behind this branch")
+_DEAD: Final = Undefined("has no value after this branch")
 
 
 class _Side:
@@ -81,9 +81,9 @@ class Fork:
         """Emits the operation and makes one path of the two.
 
         Args:
-            names: variables that may be read behind the operation; the others are dead there.
+            names: variables that may be read after the operation; the others are dead there.
             pair: what the two regions evaluated to, for an expression.
-            live: whether anything behind it asks if control goes on.
+            live: whether anything after it asks if control goes on.
             evaluated: for ``and`` and ``or``: the region with the part that may be skipped. What it is the first
                 to assign has a value where the result says that it was evaluated.
         Returns:
@@ -231,7 +231,7 @@ class Fork:
         return loop.left_early(join.add_beside_nothing(given.value, side), given.place)
 
     def _ignores(self, path: Path, name: str) -> bool:
-        """Whether nobody reads what a region leaves in a variable, since control does not go on behind it."""
+        """Whether what a region leaves in a variable is never read, since control does not go on after it."""
         loop = self._frame.loop
         if path.live is not False:
             return False
@@ -300,7 +300,7 @@ def _is_kept(after: Binding | None, before: Binding | None, *, anew: bool) -> bo
 
 
 def _kept(join: Join, binding: Binding | None, before: Binding | None, side: int) -> Binding:
-    """What a region leaves behind which control goes on, where the other one's does not matter."""
+    """What a region leaves after which control goes on, where the other one's does not matter."""
     if binding is None:
         return _DEAD
     if not isinstance(binding, Assigned | LeftEarly) or _is_kept(binding, before, anew=True):
@@ -326,8 +326,8 @@ def guard(frame: Frame, body: Callable[[], Any], names: Collection[str], *, live
     Args:
         frame: the call being traced.
         body: what follows.
-        names: variables that may be read behind it.
-        live: whether anything behind it asks if control goes on.
+        names: variables that may be read after it.
+        live: whether anything after it asks if control goes on.
     """
     flag = frame.scope.path.live
     assert isinstance(flag, Scalar)

@@ -52,7 +52,7 @@ class _Variable:
         name: the variable, or the attribute of `Path`.
         is_own: whether it is an attribute of `Path`.
         shape: of its container; None for a plain value.
-        first: its leaves before the loop. A leaf that nobody looks at is a blank.
+        first: its leaves before the loop. A leaf that is never read is a blank.
         dtypes: of the leaves; None for one that is the same compile-time value in each round.
         place: where it was assigned before the loop, or None.
         is_early: whether it has a value only where the loop is left by a break.

@@ -31,8 +31,8 @@ class Rest:
 
     Attributes:
         statements: in order.
-        live_out: names that may be read behind the block.
-        is_body: whether the block is all that a function or a loop's round does, behind which nobody asks whether
+        live_out: names that may be read after the block.
+        is_body: whether the block is all that a function or a loop's round does, after which nothing asks whether
             control goes on.
     """
 
@@ -81,7 +81,7 @@ class Loop(EnclosingLoop):
     Args:
         statements: the visitor of the frame.
         node: the loop.
-        live_after: names that may be read behind it.
+        live_after: names that may be read after it.
 
     Attributes:
         assigned: names that it assigns.
@@ -170,7 +170,7 @@ class Loop(EnclosingLoop):
         self.statements.block(self.node.body, self.head, is_body=True)
 
     def finish(self, carried: Carried, results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values behind a staged loop."""
+        """Gives the variables their values after a staged loop."""
         path = self.frame.scope.path
         reason = f"is assigned only inside the loop in line {self.line}, which may not run"
         for name in sorted(self.assigned):

@@ -91,7 +91,7 @@ class Statements:
                 return
 
     def rest(self, rest: Rest) -> None:
-        """Traces the statements behind one that may have ended the block."""
+        """Traces the statements after one that may have ended the block."""
         live = self.frame.scope.path.live
         if live is False or not rest.statements:
             return
@@ -128,8 +128,8 @@ class Statements:
             raise
         return False
 
-    def live_behind(self, node: ast.stmt, rest: Rest) -> Names:
-        """Names that may be read behind a statement, whichever way control leaves it."""
+    def live_after(self, node: ast.stmt, rest: Rest) -> Names:
+        """Names that may be read after a statement, whichever way control leaves it."""
         analysis = self.frame.source.analysis
         live = analysis.live_before(rest.statements, rest.live_out)
         return live | rest.live_out if analysis.exits([node]) else live
@@ -138,7 +138,7 @@ class Statements:
 
     def _if(self, node: ast.If, rest: Rest) -> bool:
         condition = self.expressions.condition(node.test)
-        live = self.live_behind(node, rest)
+        live = self.live_after(node, rest)
         if not isinstance(condition, Scalar):
             self.block(node.body if condition else node.orelse, live)
             return False
@@ -167,7 +167,7 @@ class Statements:
         return False
 
     def _match(self, node: ast.Match, rest: Rest) -> bool:
-        live = self.live_behind(node, rest)
+        live = self.live_after(node, rest)
         subject = self.expressions.evaluate(node.subject)
         return self._cases(subject, node.cases, rest, live)
 
@@ -218,13 +218,13 @@ class Statements:
             self.frame.scope.assign(name, value, self.frame.locate(pattern))
 
     def _while(self, node: ast.While, rest: Rest) -> bool:
-        return while_loops.trace_while(self, node, self.live_behind(node, rest)).leave(rest)
+        return while_loops.trace_while(self, node, self.live_after(node, rest)).leave(rest)
 
     def _for(self, node: ast.For, rest: Rest) -> bool:
-        return for_loops.trace_for(self, node, self.live_behind(node, rest)).leave(rest)
+        return for_loops.trace_for(self, node, self.live_after(node, rest)).leave(rest)
 
     def _with(self, node: ast.With, rest: Rest) -> bool:
-        live = self.live_behind(node, rest)
+        live = self.live_after(node, rest)
         entered: list[StagedContext] = []
         for entry in node.items:
             expression = entry.context_expr

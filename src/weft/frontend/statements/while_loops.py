@@ -94,7 +94,7 @@ def _staged_while(loop: Loop) -> None:
     carried.remember()
     count = len(carried.types())
     loop.finish(carried, operation.results[:count])
-    forwarded.bind_behind(loop.frame.scope.path, operation.results[count:])
+    forwarded.bind_after(loop.frame.scope.path, operation.results[count:])
 
 
 class _Forwarded:
@@ -108,7 +108,7 @@ class _Forwarded:
         self.operands: list[SSAValue] = []
         for name in names:
             binding = path.variables.get(name)
-            # What only a part of the condition assigns has a value in the body, and none behind the loop.
+            # What only a part of the condition assigns has a value in the body, and none after the loop.
             if isinstance(binding, WhenDecided) and binding.holds:
                 if binding.condition is not condition:
                     continue
@@ -120,8 +120,8 @@ class _Forwarded:
             self._found.append((name, shape, leaves, binding.place))
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
 
-    def bind_behind(self, path: Path, results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values behind the loop."""
+    def bind_after(self, path: Path, results: Sequence[SSAValue]) -> None:
+        """Gives the variables their values after the loop."""
         self.bind(path, results)
         for name in self._only_in_body:
             path.variables[name] = Undefined(
@@ -178,7 +178,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
 
 
 def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
-    """Evaluates the condition at the start of a round; behind a break it is not looked at."""
+    """Evaluates the condition at the start of a round; after a break it is not looked at."""
     node = loop.node
     assert isinstance(node, ast.While)
     expressions = loop.statements.expressions
@@ -194,7 +194,7 @@ def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
         found = short_circuit.guarded(expressions, node.test, flags.looping, condition)
     else:
         found = condition()
-    # What goes on to the body, or behind the loop, are the flags as they came.
+    # What goes on to the body, or after the loop, are the flags as they came.
     path = loop.frame.scope.path
     path.looping, path.active = flags.looping, flags.active
     typed = found if isinstance(found, Scalar) else constant(loop.frame.builder, bool(found), bool_)
