@@ -7,10 +7,11 @@ Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, cast
 
 from weft.errors import ArgumentValueError, SignatureError
 from weft.types.dims import Dim
+from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,36 +36,6 @@ MISSING: Final = _Missing()
 _LARGEST_32_BIT: Final = (1 << 31) - 1
 
 
-class Frozen:
-    """An immutable record: slots set once by `_set`, compared by `key`, copied and pickled by its slots."""
-
-    __slots__ = ()
-
-    def _set(self, **values: object) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What two equal records share; hashable, free of addresses."""
-        return (type(self).__name__, *(getattr(self, name) for name in self.__slots__))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frozen) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return (type(self), tuple(getattr(self, name) for name in self.__slots__))
-
-
 class DeclaredParameter(Frozen):
     """A parameter as declared on the function's `def` line.
 
@@ -77,46 +48,23 @@ class DeclaredParameter(Frozen):
         location: its place in the source, or None; ignored by comparison.
     """
 
-    __slots__ = ("name", "annotation", "default", "keyword_only", "positional_only", "location")  # noqa: RUF023  order of __init__
-
     name: str
-    annotation: object
-    default: object
-    keyword_only: bool
-    positional_only: bool
-    location: SourceLocation | None
-
-    def __init__(
-        self,
-        name: str,
-        annotation: object = MISSING,
-        default: object = MISSING,
-        keyword_only: bool = False,
-        positional_only: bool = False,
-        location: SourceLocation | None = None,
-    ) -> None:
-        self._set(
-            name=name,
-            annotation=annotation,
-            default=default,
-            keyword_only=keyword_only,
-            positional_only=positional_only,
-            location=location,
-        )
+    annotation: object = MISSING
+    default: object = MISSING
+    keyword_only: bool = False
+    positional_only: bool = False
+    location: SourceLocation | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         return super().key[:-1]
 
 
-class Place:
+class Place(NamedTuple):
     """The argument being examined: how every message begins."""
 
-    __slots__ = ("function", "name")
-
-    def __init__(self, function: str, name: str) -> None:
-        self.function = function
-        self.name = name
+    function: str
+    name: str
 
     def __str__(self) -> str:
         return f"{self.function}: argument '{self.name}'"
@@ -150,11 +98,9 @@ class ArgumentKind(Frozen):
         is_staged: whether the host function gets it as a run-time value.
     """
 
-    __slots__ = ()
-
-    title: str
-    is_passed: bool = True
-    is_staged: bool = True
+    title: ClassVar[str]
+    is_passed: ClassVar[bool] = True
+    is_staged: ClassVar[bool] = True
 
     @property
     def text(self) -> str:
@@ -214,12 +160,7 @@ class ArgumentKind(Frozen):
 class OptionalAnnotation(Frozen):
     """`annotation | None`: the argument may be None, decided at compile time."""
 
-    __slots__ = ("annotation",)
-
     annotation: object
-
-    def __init__(self, annotation: object) -> None:
-        self._set(annotation=annotation)
 
     def __repr__(self) -> str:
         return f"{annotation_text(self.annotation)} | None"
@@ -227,8 +168,6 @@ class OptionalAnnotation(Frozen):
 
 class Annotation(Frozen):
     """What users write after a parameter's colon; `| None` makes it optional."""
-
-    __slots__ = ()
 
     def __or__(self, other: object) -> OptionalAnnotation:
         if other is None or other is types.NoneType:

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 class ConstantAnnotation(Annotation):
     """`Constexpr[int]`: compile-time values of one type."""
 
-    __slots__ = ("type",)
-
     type: object
-
-    def __init__(self, type: object) -> None:
-        self._set(type=type)
 
     def __repr__(self) -> str:
         return f"Constexpr[{annotation_text(self.type)}]"
@@ -60,16 +55,11 @@ class ConstantKind(ArgumentKind):
         value: the value itself.
     """
 
-    __slots__ = ("value",)
-
     title = "any hashable value, for a parameter annotated weft.Constexpr"
     is_passed = False
     is_staged = False
 
     value: Any
-
-    def __init__(self, value: object) -> None:
-        self._set(value=value)
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -35,16 +35,11 @@ class ContainerKind(ArgumentKind):
         items: the kind of each item; a `ConstantKind` among them is not passed.
     """
 
-    __slots__ = ("type", "names", "items")  # noqa: RUF023  the order of __init__
-
     title = "tuples, named tuples and frozen dataclasses of these"
 
     type: type
     names: tuple[str, ...]
     items: tuple[ArgumentKind, ...]
-
-    def __init__(self, type: type, names: tuple[str, ...], items: tuple[ArgumentKind, ...]) -> None:
-        self._set(type=type, names=names, items=items)
 
     @property
     def key(self) -> tuple[Any, ...]:

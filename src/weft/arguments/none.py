@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class NoneKind(ArgumentKind):
     """None: passed by the caller, seen by the traced function as Python's None."""
 
-    __slots__ = ()
-
     title = "None"
     is_staged = False
 

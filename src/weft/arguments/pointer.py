@@ -32,14 +32,9 @@ _ADDRESS_PROTOCOL: Final = "__tvm_ffi_opaque_ptr__"
 class PointerSpec(Annotation):
     """The value of `weft.Pointer[...]`; see `PointerKind`."""
 
-    __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
-
     dtype: DType
     space: str
     alignment_bytes: int
-
-    def __init__(self, dtype: DType, space: str, alignment_bytes: int) -> None:
-        self._set(dtype=dtype, space=space, alignment_bytes=alignment_bytes)
 
     def __repr__(self) -> str:
         default = self.alignment_bytes == self.dtype.itemsize
@@ -103,16 +98,15 @@ class PointerKind(ArgumentKind):
         alignment_bytes: alignment of the address.
     """
 
-    __slots__ = ("dtype", "space", "alignment_bytes")  # noqa: RUF023  the order of __init__
-
     title = "an address, for a parameter annotated weft.Pointer[dtype]"
 
     dtype: DType
-    space: str
-    alignment_bytes: int
+    space: str = GLOBAL
+    alignment_bytes: int = 0
 
-    def __init__(self, dtype: DType, space: str = GLOBAL, alignment_bytes: int = 0) -> None:
-        self._set(dtype=dtype, space=space, alignment_bytes=alignment_bytes or dtype.itemsize)
+    def __post_init__(self) -> None:
+        if not self.alignment_bytes:
+            object.__setattr__(self, "alignment_bytes", self.dtype.itemsize)
 
     @property
     def key(self) -> tuple[Any, ...]:

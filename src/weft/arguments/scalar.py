@@ -54,14 +54,9 @@ class ScalarKind(ArgumentKind):
         dtype: its type.
     """
 
-    __slots__ = ("dtype",)
-
     title = "bool, int, float or a NumPy scalar"
 
     dtype: DType
-
-    def __init__(self, dtype: DType) -> None:
-        self._set(dtype=dtype)
 
     @property
     def key(self) -> tuple[Any, ...]:

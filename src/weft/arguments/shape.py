@@ -36,12 +36,7 @@ class ShapeSpec(Annotation):
         dims: one entry per dimension: an int, or a `Dim`.
     """
 
-    __slots__ = ("dims",)
-
     dims: tuple[int | Dim, ...]
-
-    def __init__(self, dims: tuple[int | Dim, ...]) -> None:
-        self._set(dims=dims)
 
     def __repr__(self) -> str:
         return f"Shape[{dims_text(self.dims)}]"
@@ -74,14 +69,9 @@ class ShapeKind(ArgumentKind):
         dims: one entry per dimension: an int, or a `Dim` known at run time.
     """
 
-    __slots__ = ("dims",)
-
     title = "a tuple of sizes, for a parameter annotated weft.Shape"
 
     dims: tuple[int | Dim, ...]
-
-    def __init__(self, dims: tuple[int | Dim, ...]) -> None:
-        self._set(dims=dims)
 
     @property
     def text(self) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft.arguments.base import (
     MISSING,
     ArgumentKind,
-    Frozen,
     Leaf,
     OptionalAnnotation,
     Place,
@@ -34,6 +33,7 @@ from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, WeftError
 from weft.types.device import device_name
+from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,29 +70,11 @@ class Parameter(Frozen):
         positional_only: whether it cannot be passed by name.
     """
 
-    __slots__ = ("name", "kind", "default", "keyword_only", "positional_only")  # noqa: RUF023  order of __init__
-
     name: str
     kind: ArgumentKind
-    default: Any
-    keyword_only: bool
-    positional_only: bool
-
-    def __init__(
-        self,
-        name: str,
-        kind: ArgumentKind,
-        default: Any = MISSING,
-        keyword_only: bool = False,
-        positional_only: bool = False,
-    ) -> None:
-        self._set(
-            name=name,
-            kind=kind,
-            default=default,
-            keyword_only=keyword_only,
-            positional_only=positional_only,
-        )
+    default: Any = MISSING
+    keyword_only: bool = False
+    positional_only: bool = False
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -130,16 +112,9 @@ class Signature(Frozen):
         device_type: DLDeviceType that the function runs on; None until `for_device` sets it.
     """
 
-    __slots__ = ("name", "parameters", "device_type")  # noqa: RUF023  order of __init__
-
     name: str
     parameters: tuple[Parameter, ...]
-    device_type: int | None
-
-    def __init__(
-        self, name: str, parameters: tuple[Parameter, ...], device_type: int | None = None
-    ) -> None:
-        self._set(name=name, parameters=parameters, device_type=device_type)
+    device_type: int | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -50,8 +50,6 @@ class Stream:
 class EnvironmentStream(Annotation):
     """The value of `weft.environment_stream()`."""
 
-    __slots__ = ()
-
     def __repr__(self) -> str:
         return "environment_stream()"
 
@@ -78,8 +76,6 @@ def is_stream(value: object) -> bool:
 
 class StreamKind(ArgumentKind):
     """A stream passed by the caller; a function's first one is the stream of its launches."""
-
-    __slots__ = ()
 
     title = "a stream (torch, CuPy, cuda.core, weft.Stream)"
 
@@ -112,8 +108,6 @@ class StreamKind(ArgumentKind):
 
 class EnvironmentStreamKind(ArgumentKind):
     """The stream that the FFI environment holds for the call's device; not passed."""
-
-    __slots__ = ()
 
     title = "weft.environment_stream()"
     is_passed = False

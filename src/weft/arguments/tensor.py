@@ -7,7 +7,7 @@ alignment, device.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
 from weft.arguments.tensor_spec import Tensor, TensorSpec, dims_text, example_spec, tensor_text
@@ -38,56 +38,27 @@ class TensorKind(ArgumentKind):
             comparison ignores it.
     """
 
-    __slots__ = (  # noqa: RUF023  the order of __init__
-        "dtype",
-        "dims",
-        "layout",
-        "strides",
-        "alignment_bytes",
-        "device_type",
-        "device_index",
-        "example_device",
-    )
-
     title = "a tensor (DLPack, the buffer protocol, __cuda_array_interface__, weft.fake_tensor)"
 
     dtype: DType
     dims: tuple[int | Dim, ...]
-    layout: str
-    strides: tuple[int | Dim | None, ...] | None
-    alignment_bytes: int
-    device_type: int | None
-    device_index: int | None
-    example_device: tuple[int, int] | None
+    layout: str = CONTIGUOUS
+    strides: tuple[int | Dim | None, ...] | None = None
+    alignment_bytes: int = 0
+    device_type: int | None = None
+    device_index: int | None = None
+    example_device: tuple[int, int] | None = None
 
-    def __init__(
-        self,
-        dtype: DType,
-        dims: tuple[int | Dim, ...],
-        layout: str = CONTIGUOUS,
-        strides: tuple[int | Dim | None, ...] | None = None,
-        alignment_bytes: int = 0,
-        device_type: int | None = None,
-        device_index: int | None = None,
-        example_device: tuple[int, int] | None = None,
-    ) -> None:
-        self._set(
-            dtype=dtype,
-            dims=dims,
-            layout=layout,
-            strides=strides,
-            alignment_bytes=alignment_bytes or dtype.itemsize,
-            device_type=device_type,
-            device_index=device_index,
-            example_device=example_device,
-        )
+    def __post_init__(self) -> None:
+        if not self.alignment_bytes:
+            object.__setattr__(self, "alignment_bytes", self.dtype.itemsize)
 
     @property
     def key(self) -> tuple[Any, ...]:
         return (
             "TensorKind",
             self.dtype.name,
-            *(getattr(self, name) for name in self.__slots__[1:-1]),
+            *(getattr(self, name) for name in self._fields[1:-1]),
         )
 
     @property
@@ -178,21 +149,16 @@ class TensorKind(ArgumentKind):
 
     def replaced(self, **fields: Any) -> TensorKind:
         """The same kind with other values for some attributes."""
-        return TensorKind(*(fields.get(name, getattr(self, name)) for name in self.__slots__))
+        return TensorKind(*(fields.get(name, getattr(self, name)) for name in self._fields))
 
 
-class _Merge:
+class _Merge(NamedTuple):
     """Merges what a tensor's annotation declares with what its example or fake gives."""
 
-    __slots__ = ("declared", "given", "place", "symbols")
-
-    def __init__(
-        self, declared: TensorSpec, given: TensorSpec, place: Place, symbols: Symbols
-    ) -> None:
-        self.declared = declared
-        self.given = given
-        self.place = place
-        self.symbols = symbols
+    declared: TensorSpec
+    given: TensorSpec
+    place: Place
+    symbols: Symbols
 
     def kind(self) -> TensorKind:
         dtype = self._equal("dtype", self.declared.dtype, self.given.dtype)

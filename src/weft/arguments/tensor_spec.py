@@ -34,55 +34,16 @@ class TensorSpec(Annotation):
         example_strides: strides of an example in elements, None if contiguous or no example.
     """
 
-    __slots__ = (  # noqa: RUF023  the order of __init__
-        "dtype",
-        "dims",
-        "layout",
-        "strides",
-        "alignment_bytes",
-        "device_type",
-        "device_index",
-        "shape",
-        "example_strides",
-        "example_device",
-    )
-
-    dtype: DType | None
-    dims: tuple[int | Dim, ...] | None
-    layout: str | None
-    strides: tuple[int | Dim | None, ...] | None
-    alignment_bytes: int | None
-    device_type: int | None
-    device_index: int | None
-    shape: tuple[int, ...] | None
-    example_strides: tuple[int, ...] | None
-    example_device: tuple[int, int] | None
-
-    def __init__(
-        self,
-        dtype: DType | None = None,
-        dims: tuple[int | Dim, ...] | None = None,
-        layout: str | None = None,
-        strides: tuple[int | Dim | None, ...] | None = None,
-        alignment_bytes: int | None = None,
-        device_type: int | None = None,
-        device_index: int | None = None,
-        shape: tuple[int, ...] | None = None,
-        example_strides: tuple[int, ...] | None = None,
-        example_device: tuple[int, int] | None = None,
-    ) -> None:
-        self._set(
-            dtype=dtype,
-            dims=dims,
-            layout=layout,
-            strides=strides,
-            alignment_bytes=alignment_bytes,
-            device_type=device_type,
-            device_index=device_index,
-            shape=shape,
-            example_strides=example_strides,
-            example_device=example_device,
-        )
+    dtype: DType | None = None
+    dims: tuple[int | Dim, ...] | None = None
+    layout: str | None = None
+    strides: tuple[int | Dim | None, ...] | None = None
+    alignment_bytes: int | None = None
+    device_type: int | None = None
+    device_index: int | None = None
+    shape: tuple[int, ...] | None = None
+    example_strides: tuple[int, ...] | None = None
+    example_device: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return tensor_text(self)

@@ -7,14 +7,15 @@ dimensions within one signature.
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from weft.errors import brief
+from weft.types.frozen import Frozen
 
 _WIDTHS: Final = (32, 64)
 
 
-class Dim:
+class Dim(Frozen):
     """A dimension known only at run time.
 
     Attributes:
@@ -23,36 +24,9 @@ class Dim:
         width: bits of the integer in kernels, 32 or 64; 32 is range-checked.
     """
 
-    __slots__ = ("divisibility", "name", "width")
-
     name: str | None
-    divisibility: int
-    width: int
-
-    def __init__(self, name: str | None, divisibility: int = 1, width: int = 32) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "divisibility", divisibility)
-        object.__setattr__(self, "width", width)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a symbolic dimension cannot be changed")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("a symbolic dimension cannot be changed")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.facts == other.facts
-
-    def __hash__(self) -> int:
-        return hash(self.facts)
-
-    def __reduce__(self) -> tuple[Any, tuple[str | None, int, int]]:
-        return (Dim, self.facts)
-
-    @property
-    def facts(self) -> tuple[str | None, int, int]:
-        """Name, divisibility, width."""
-        return (self.name, self.divisibility, self.width)
+    divisibility: int = 1
+    width: int = 32
 
     @property
     def text(self) -> str:
