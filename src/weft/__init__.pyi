@@ -82,6 +82,10 @@ from weft.language.memory.atomics import atomic_or as atomic_or
 from weft.language.memory.atomics import atomic_sub as atomic_sub
 from weft.language.memory.atomics import atomic_xor as atomic_xor
 from weft.language.memory.local import local as local
+from weft.language.memory.ordered import atomic_load as atomic_load
+from weft.language.memory.ordered import atomic_store as atomic_store
+from weft.language.memory.ordered import volatile_load as volatile_load
+from weft.language.memory.ordered import volatile_store as volatile_store
 from weft.language.memory.scratch import global_scratch as global_scratch
 from weft.language.memory.shared import dynamic_shared as dynamic_shared
 from weft.language.memory.shared import shared as shared

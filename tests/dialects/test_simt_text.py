@@ -41,6 +41,10 @@ TEXT = f"""builtin.module {{
     %1 = simt.load %m[%n, %t : i64, i32] : {MATRIX} -> i32
     simt.store %x, %a[%t : i32] : f32, {VECTOR}
     simt.store %c, %l[%t : i32] : i1, {LOCAL}
+    %v = simt.load volatile %a[%t : i32] : {VECTOR} -> f32
+    simt.store volatile %x, %a[%t : i32] : f32, {VECTOR}
+    %o = simt.atomic_load "acquire" "block" %m[%t, %t : i32, i32] : {MATRIX} -> i32
+    simt.atomic_store "release" "system" %x, %a[%t : i32] : f32, {VECTOR}
     %2 = simt.atomic_rmw "add" "relaxed" "device" %x, %a[%t : i32] : f32, {VECTOR} -> f32
     %3 = simt.atomic_cas "acq_rel" "system" %i, %1, %m[%t, %t : i32, i32] : i32, i32, {MATRIX} -> i32
     %4 = simt.floor_div %i, %1 : i32
@@ -92,6 +96,9 @@ WRONG = [
     (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
     ('"add"', '"nand"', "atomic 'nand' is not one of"),
     ('"relaxed"', '"strong"', "memory order 'strong' is not one of"),
+    ('"acquire" "block"', '"release" "block"', "memory order 'release' is not one of"),
+    ('"release" "system"', '"acquire" "system"', "memory order 'acquire' is not one of"),
+    ('"release" "system"', '"release" "warp"', "memory scope 'warp' is not one of"),
     ('"system"', '"world"', "memory scope 'world' is not one of"),
     ("grid(%n, %n, %n)", "grid(%n, %n)", "three dimensions each"),
     ("strided", "rows", "layout 'rows' is not one of"),

@@ -70,6 +70,7 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "llvm-cuda": llvm_cuda,
     "ptx": ptx,
     "ptx-sm75": ptx_without_redux,
+    "ptx-sm60": functools.partial(ptx, architecture="sm_60"),
     "sass": sass,
     **{each.__name__: functools.partial(after, each) for each in PASSES},
 }

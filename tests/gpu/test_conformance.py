@@ -26,6 +26,7 @@ FILES = (
     "conversions",
     "math",
     "memory",
+    "memory_model",
     "joins",
     "loop_results",
     "grids",
@@ -39,7 +40,6 @@ FILES = (
 # What the CPU promises and a GPU does not.
 ON_CPU_ONLY = (
     "test_each_thread_gets_what_the_one_before_left",  # the threads of a block run in order
-    "test_a_loop_on_a_flag_gives_way_to_the_thread_that_sets_it",  # a plain load is read again in each round
     "test_groups_that_never_meet_are_an_error_that_names_both",  # a GPU waits for ever
 )
 WORKERS = 8

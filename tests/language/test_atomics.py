@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.language.tracing import Trace
-from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES
+from weft.dialects.simt.memory import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.memory.atomics import ATOMIC_DTYPES
@@ -18,9 +18,9 @@ FLOATS = {"f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"}
 EXPECTED = {
     **dict.fromkeys(("add", "sub", "max", "min"), INTEGERS | FLOATS),
     **dict.fromkeys(("and", "or", "xor"), INTEGERS | {"bool_"}),
-    **dict.fromkeys(("exchange", "cas"), INTEGERS | FLOATS | {"bool_"}),
+    **dict.fromkeys(("load", "store", "exchange", "cas"), INTEGERS | FLOATS | {"bool_"}),
 }
-MODIFY = [kind for kind in EXPECTED if kind != "cas"]
+MODIFY = [kind for kind in EXPECTED if kind not in ("cas", "load", "store")]
 
 
 def atomic(kind, trace, tensor, *arguments, **keywords):
@@ -28,7 +28,7 @@ def atomic(kind, trace, tensor, *arguments, **keywords):
 
 
 def values(kind):
-    return (1, 0) if kind == "cas" else (1,)
+    return {"cas": (1, 0), "load": ()}.get(kind, (1,))
 
 
 def test_every_atomic_has_a_row():
@@ -42,7 +42,8 @@ def test_an_atomic_takes_the_types_of_its_row_and_refuses_the_others(kind, dtype
     trace = Trace()
     tensor = trace.tensor(dtype, name="count")
     if dtype.name in EXPECTED[kind]:
-        assert atomic(kind, trace, tensor, 0, *values(kind)).dtype is dtype
+        old = atomic(kind, trace, tensor, 0, *values(kind))
+        assert old is None if kind == "store" else old.dtype is dtype
         trace.verify()
         return
     with pytest.raises(TypeMismatchError) as caught:
@@ -53,9 +54,15 @@ def test_an_atomic_takes_the_types_of_its_row_and_refuses_the_others(kind, dtype
 
 @pytest.mark.parametrize("order", MEMORY_ORDERS)
 @pytest.mark.parametrize("scope", MEMORY_SCOPES)
-@pytest.mark.parametrize("kind", ["add", "cas"])
+@pytest.mark.parametrize("kind", ["add", "cas", "load", "store"])
 def test_order_and_scope_reach_the_operation(kind, order, scope):
     trace = Trace()
+    if order not in {"load": LOAD_ORDERS, "store": STORE_ORDERS}.get(kind, MEMORY_ORDERS):
+        with pytest.raises(
+            ValueRangeError, match=f"atomic_{kind}: order is the str '{order}'; expected"
+        ):
+            atomic(kind, trace, trace.tensor(types.i32), 0, *values(kind), order=order)
+        return
     atomic(kind, trace, trace.tensor(types.i32), 0, *values(kind), order=order, scope=scope)
     assert f'"{order}" "{scope}"' in trace.verify()
 

@@ -32,6 +32,7 @@ from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
+from weft.passes.keep_awaited_loads import keep_awaited_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.runtime.call_times import CallTimes
@@ -60,6 +61,7 @@ PASSES: Final[tuple[Callable[[ModuleOp], None], ...]] = (
     remove_unused_operations,
     find_block_sizes,
     find_written_arguments,
+    keep_awaited_loads,
     lay_out_shared_memory,
 )
 """What is done to a module between its trace and its wrapper, in this order; `weft.passes` has a file for each.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic read-modify-write and compare-and-swap on tensors.
+"""Atomic loads, stores, read-modify-write and compare-and-swap on tensors.
 
-In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw or cmpxchg with order and syncscope; a compare-and-swap
-loop where a type has no instruction (f16, bf16, 8-bit floats, bool).
+In: simt.atomic_load, _store, _rmw, _cas. Out: LLVM's atomic instructions with order and syncscope; a
+compare-and-swap loop where a type has no instruction (f16, bf16, 8-bit floats, bool).
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +16,12 @@ from xdsl.dialects.builtin import i1
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.conversions import from_f32, to_f32
 from weft.codegen.operations.memory import byte_of_bool
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, AtomicStoreOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from xdsl.ir import Attribute, Operation
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     AtomicInstruction = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], str]
     AtomicSwap = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], tuple[str, str]]
+    Ordering = Callable[[FunctionPrinter, "AtomicAccess"], AbstractContextManager["AtomicAccess"]]
 
 # What a failed compare-and-swap is ordered as: it only read.
 _FAILURE_ORDERS: Final = {"release": "monotonic", "acq_rel": "acquire"}
@@ -241,18 +244,43 @@ def _swap_bool(printer: FunctionPrinter, access: AtomicAccess, expected: str, va
     return printer.let(f"icmp ne i8 {compare_and_swap_loop(printer, access, i1, chosen)}, 0")
 
 
+def _as_it_is(printer: FunctionPrinter, access: AtomicAccess) -> nullcontext[AtomicAccess]:
+    return nullcontext(access)
+
+
 def atomic_rows(
     instruction: AtomicInstruction = llvm_instruction,
     special: Callable[[FunctionPrinter, AtomicAccess, str, Attribute, str], str] = atomic_value,
     swap: AtomicSwap = llvm_swap,
+    ordering: Ordering = _as_it_is,
 ) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
-    """The rows of both operations.
+    """The rows of the atomic operations.
 
     Args:
         instruction: prints one read-modify-write of an integer or float.
         special: prints an access of any kind and type; `atomic_value`, or what falls back on it.
         swap: prints one compare-and-swap of an integer.
+        ordering: prints what a load or store needs around it; gives the access in between.
     """
+
+    def print_load(printer: FunctionPrinter, op: AtomicLoadOp) -> None:
+        access = AtomicAccess(printer, op, op.tensor, list(op.indices), instruction, swap)
+        element = op.result.type
+        size = size_in_bytes(memory_type(element))
+        with ordering(printer, access) as inner:
+            found = printer.let(
+                f"load atomic i{8 * size}, {inner.pointer}{inner.scope} {inner.order}, align {size}"
+            )
+        printer.values[op.result] = _from_bits(printer, element, found)
+
+    def print_store(printer: FunctionPrinter, op: AtomicStoreOp) -> None:
+        access = AtomicAccess(printer, op, op.tensor, list(op.indices), instruction, swap)
+        bits, stored = _as_bits(printer, op.value.type, printer.values[op.value])
+        with ordering(printer, access) as inner:
+            printer.line(
+                f"store atomic {bits} {stored}, {inner.pointer}{inner.scope} {inner.order}, "
+                f"align {int(bits[1:]) // 8}"
+            )
 
     def print_modify(printer: FunctionPrinter, op: Any) -> None:
         operand, tensor, *indices = op.operands
@@ -277,7 +305,12 @@ def atomic_rows(
         found, _ = access.swap(printer, bits, wanted, new)
         printer.values[op.results[0]] = _from_bits(printer, element, found)
 
-    return {AtomicRmwOp: print_modify, AtomicCasOp: print_compare_and_swap}
+    return {
+        AtomicLoadOp: print_load,
+        AtomicStoreOp: print_store,
+        AtomicRmwOp: print_modify,
+        AtomicCasOp: print_compare_and_swap,
+    }
 
 
 ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows()

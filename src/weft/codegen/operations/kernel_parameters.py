@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import (
+    AtomicCasOp,
+    AtomicLoadOp,
+    AtomicRmwOp,
+    AtomicStoreOp,
+    DimOp,
+    LoadOp,
+    StoreOp,
+    StrideOp,
+)
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
@@ -33,6 +42,8 @@ _ACCESSES: Final = (
     StoreOp,
     LoadVectorOp,
     StoreVectorOp,
+    AtomicLoadOp,
+    AtomicStoreOp,
     AtomicRmwOp,
     AtomicCasOp,
     RecordOp,

@@ -32,7 +32,8 @@ def print_load(printer: FunctionPrinter, op: Operation) -> None:
     element = memory_type(value.type.element_type)
     pointer = printer.module.target.pointer(value.type.space.data)
     result = op.results[0]
-    text = f"load {element}, {pointer} {address}, align {size_in_bytes(element)}"
+    kept = " volatile" if op.properties.get("volatile") else ""
+    text = f"load{kept} {element}, {pointer} {address}, align {size_in_bytes(element)}"
     if is_bool(value.type):
         byte = printer.let(text)
         printer.define(result, f"icmp ne i8 {byte}, 0")
@@ -50,7 +51,10 @@ def print_store(printer: FunctionPrinter, op: Operation) -> None:
     if is_bool(value.type):
         text = byte_of_bool(printer, text)
     pointer = printer.module.target.pointer(value.type.space.data)
-    printer.line(f"store {element} {text}, {pointer} {address}, align {size_in_bytes(element)}")
+    kept = " volatile" if op.properties.get("volatile") else ""
+    printer.line(
+        f"store{kept} {element} {text}, {pointer} {address}, align {size_in_bytes(element)}"
+    )
 
 
 def byte_of_bool(printer: FunctionPrinter, text: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, UnitAttr, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -33,6 +34,8 @@ I32Attr = IntegerAttr.constr(i32)
 
 ATOMIC_KINDS: Final = ("add", "sub", "max", "min", "umax", "umin", "and", "or", "xor", "exchange")
 MEMORY_ORDERS: Final = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+LOAD_ORDERS: Final = ("relaxed", "acquire", "seq_cst")
+STORE_ORDERS: Final = ("relaxed", "release", "seq_cst")
 MEMORY_SCOPES: Final = ("block", "device", "system")
 
 
@@ -55,20 +58,31 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
 
 @operation_definition
 class LoadOp(IRDLOperation):
-    """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true."""
+    """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true.
+
+    A `volatile` one is neither left out nor moved nor combined with others.
+    """
 
     name = "simt.load"
 
+    volatile = opt_prop_def(UnitAttr)
     tensor = operand_def(TensorType)
     indices = var_operand_def()
     result = result_def()
 
     traits = traits_def(MemoryReadEffect())
-    assembly_format = "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
+    assembly_format = (
+        "(`volatile` $volatile^)? $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($tensor) `->` type($result)"
+    )
 
-    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
+    def __init__(
+        self, tensor: SSAValue, indices: Sequence[SSAValue], *, volatile: bool = False
+    ) -> None:
         super().__init__(
-            operands=[tensor, indices], result_types=[_tensor_type(tensor).element_type]
+            operands=[tensor, indices],
+            properties={"volatile": UnitAttr() if volatile else None},
+            result_types=[_tensor_type(tensor).element_type],
         )
 
     def verify_(self) -> None:
@@ -78,22 +92,33 @@ class LoadOp(IRDLOperation):
 
 @operation_definition
 class StoreOp(IRDLOperation):
-    """Writes one element; a bool is stored as the byte 0 or 1."""
+    """Writes one element; a bool is stored as the byte 0 or 1. A `volatile` one stays as it is, where it is."""
 
     name = "simt.store"
 
+    volatile = opt_prop_def(UnitAttr)
     value = operand_def()
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
-        "$value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "(`volatile` $volatile^)? $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($value) `,` type($tensor)"
     )
 
-    def __init__(self, value: SSAValue, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[value, tensor, indices])
+    def __init__(
+        self,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        *,
+        volatile: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[value, tensor, indices],
+            properties={"volatile": UnitAttr() if volatile else None},
+        )
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
@@ -168,11 +193,81 @@ class AllocaOp(IRDLOperation):
             raise VerifyException("simt.alloca makes a local tensor of static shape")
 
 
-def _check_order_and_scope(order: str, scope: str) -> None:
-    if order not in MEMORY_ORDERS:
-        raise VerifyException(f"memory order {order!r} is not one of {MEMORY_ORDERS}")
+def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEMORY_ORDERS) -> None:
+    if order not in orders:
+        raise VerifyException(f"memory order {order!r} is not one of {orders}")
     if scope not in MEMORY_SCOPES:
         raise VerifyException(f"memory scope {scope!r} is not one of {MEMORY_SCOPES}")
+
+
+@operation_definition
+class AtomicLoadOp(IRDLOperation):
+    """Reads an element as one step, ordered and seen as `order` and `scope` say."""
+
+    name = "simt.atomic_load"
+
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
+
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = (
+        "$order $scope $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($tensor) `->` type($result)"
+    )
+
+    def __init__(
+        self, tensor: SSAValue, indices: Sequence[SSAValue], order: str, scope: str
+    ) -> None:
+        super().__init__(
+            operands=[tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+            result_types=[_tensor_type(tensor).element_type],
+        )
+
+    def verify_(self) -> None:
+        _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
+        if check_indices(self.tensor, self.indices).element_type != self.result.type:
+            raise VerifyException("the result has another type than the elements")
+
+
+@operation_definition
+class AtomicStoreOp(IRDLOperation):
+    """Writes an element as one step, ordered and seen as `order` and `scope` say."""
+
+    name = "simt.atomic_store"
+
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "`:` type($value) `,` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str,
+        scope: str,
+    ) -> None:
+        super().__init__(
+            operands=[value, tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+        )
+
+    def verify_(self) -> None:
+        _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
+        if check_indices(self.tensor, self.indices).element_type != self.value.type:
+            raise VerifyException("the value has another type than the elements")
 
 
 @operation_definition

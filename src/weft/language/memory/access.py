@@ -33,25 +33,26 @@ if TYPE_CHECKING:
 TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size")
 
 
-def load(builder: Builder, tensor: Tensor, indices: object) -> Scalar:
+def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = False) -> Scalar:
     """``tensor[indices]``: one element.
 
     Args:
         builder: where operations go.
         tensor: what is read.
         indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
+        volatile: whether it stays as it is, where it is.
 
     Raises:
         TypeMismatchError: for a wrong number of indices, or one that is not an integer.
         ValueRangeError: for a constant that is negative or not below a static dimension.
     """
-    return Scalar(
-        builder.emit(LoadOp(tensor.ssa, index_values(builder, tensor, indices))).result,
-        tensor.dtype,
-    )
+    places = index_values(builder, tensor, indices)
+    return Scalar(builder.emit(LoadOp(tensor.ssa, places, volatile=volatile)).result, tensor.dtype)
 
 
-def store(builder: Builder, tensor: Tensor, indices: object, value: object) -> None:
+def store(
+    builder: Builder, tensor: Tensor, indices: object, value: object, *, volatile: bool = False
+) -> None:
     """``tensor[indices] = value``; the value must fit the element type without loss (`materialize`).
 
     Raises:
@@ -70,7 +71,7 @@ def store(builder: Builder, tensor: Tensor, indices: object, value: object) -> N
     except (TypeMismatchError, ValueRangeError) as error:
         text = f"{tensor.name} holds {tensor.dtype}: {error.message}"
         raise type(error)(error.code, text, hint=error.hint) from None
-    builder.emit(StoreOp(element.ssa, tensor.ssa, places))
+    builder.emit(StoreOp(element.ssa, tensor.ssa, places, volatile=volatile))
 
 
 def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAValue]:

@@ -33,7 +33,7 @@ _NUMBERS: Final = (*_INTEGERS, *(dtype for dtype in DTYPES if dtype.is_float))
 ATOMIC_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
     **dict.fromkeys(("add", "sub", "max", "min"), _NUMBERS),
     **dict.fromkeys(("and", "or", "xor"), (*_INTEGERS, types.bool_)),
-    **dict.fromkeys(("exchange", "cas"), (*_NUMBERS, types.bool_)),
+    **dict.fromkeys(("load", "store", "exchange", "cas"), (*_NUMBERS, types.bool_)),
 }
 """Element types of each atomic operation, on every target."""
 
@@ -50,9 +50,9 @@ def _modify(
 ) -> Scalar:
     """Emits any of them but `atomic_cas`: they differ in their kind alone."""
     kind = name.removeprefix("atomic_")
-    tensor = _check(tensor, kind, order, scope)
+    tensor = check_atomic(tensor, kind, order, scope)
     places = index_values(builder, tensor, index)
-    element = _element(builder, tensor, kind, value)
+    element = atomic_element(builder, tensor, kind, value)
     if kind == "sub" and tensor.dtype.is_float:
         # No target subtracts floats atomically; adding the negated value is the same to the last bit.
         element = Scalar(builder.emit(arith.NegfOp(element.ssa)).result, tensor.dtype)
@@ -98,7 +98,7 @@ def atomic_add() -> None:
         index: an integer, or a tuple with one per dimension.
         value: a number that the element type holds.
         order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides
-            the element itself.
+            the element itself, as docs/memory-model.md says.
         scope: ``block``, ``device`` or ``system``: which threads it is one step for.
 
     Raises:
@@ -220,15 +220,16 @@ def atomic_cas(
     Example:
         ``won = weft.atomic_cas(lock, 0, 0, 1) == 0``
     """
-    _check(tensor, "cas", order, scope)
+    check_atomic(tensor, "cas", order, scope)
     places = index_values(builder, tensor, index)
-    before = _element(builder, tensor, "cas", expected)
-    after = _element(builder, tensor, "cas", value)
+    before = atomic_element(builder, tensor, "cas", expected)
+    after = atomic_element(builder, tensor, "cas", value)
     made = AtomicCasOp(before.ssa, after.ssa, tensor.ssa, places, order=order, scope=scope)
     return Scalar(builder.emit(made).result, tensor.dtype)
 
 
-def _element(builder: Builder, tensor: Tensor, kind: str, value: object) -> Scalar:
+def atomic_element(builder: Builder, tensor: Tensor, kind: str, value: object) -> Scalar:
+    """A value as the tensor's elements are; what it cannot be says so in the operation's name."""
     try:
         return materialize(builder, value, tensor.dtype)
     except (TypeMismatchError, ValueRangeError) as error:
@@ -236,7 +237,19 @@ def _element(builder: Builder, tensor: Tensor, kind: str, value: object) -> Scal
         raise type(error)(error.code, text, hint=error.hint) from None
 
 
-def _check(tensor: object, kind: str, order: object, scope: object) -> Tensor:
+def check_atomic(
+    tensor: object,
+    kind: str,
+    order: object,
+    scope: object,
+    orders: tuple[str, ...] = MEMORY_ORDERS,
+) -> Tensor:
+    """The tensor of an atomic operation, once tensor, order and scope are found to be possible.
+
+    Raises:
+        TypeMismatchError: for no tensor, a thread's own memory, or an element type that the kind does not take.
+        ValueRangeError: for an unknown order or scope.
+    """
     name = f"atomic_{kind}"
     if not isinstance(tensor, Tensor):
         raise TypeMismatchError(
@@ -257,10 +270,10 @@ def _check(tensor: object, kind: str, order: object, scope: object) -> Tensor:
             f"{name}: {tensor.name} holds {tensor.dtype}; "
             f"expected one of {', '.join(dtype.name for dtype in allowed)}",
         )
-    if order not in MEMORY_ORDERS:
+    if order not in orders:
         raise ValueRangeError(
             "ATOMIC_ORDER",
-            f"{name}: order is {describe(order)}; expected one of {', '.join(MEMORY_ORDERS)}",
+            f"{name}: order is {describe(order)}; expected one of {', '.join(orders)}",
         )
     if scope not in MEMORY_SCOPES:
         raise ValueRangeError(

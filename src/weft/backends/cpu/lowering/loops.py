@@ -22,7 +22,7 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, LoadOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, LoadOp
 from weft.dialects.simt.types import TensorType
 from weft.dialects.walk import walk
 
@@ -37,12 +37,14 @@ _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
 def may_wait(loop: Operation) -> bool:
-    """Whether a loop may wait for another thread: it has an atomic, or reads one place again and again."""
+    """Whether a loop may wait for another thread: it reads atomically, or one place again and again."""
     for operation in walk(loop):
-        if isinstance(operation, AtomicRmwOp | AtomicCasOp):
+        if isinstance(operation, AtomicLoadOp | AtomicRmwOp | AtomicCasOp):
             return True
         if isinstance(operation, LoadOp) and _is_seen_by_others(operation):
-            if all(_is_outside(value.owner, loop) for value in operation.operands):
+            if operation.volatile is not None or all(
+                _is_outside(value.owner, loop) for value in operation.operands
+            ):
                 return True
     return False
 

@@ -30,7 +30,7 @@ from weft.codegen.operations.kernel_parameters import DIM, POINTER, STRIDE, kern
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, StoreOp
+from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import StoreVectorOp
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import ModulePrinter
 
 _EFFECTS: Final = (
-    *(StoreOp, StoreVectorOp, AtomicRmwOp, AtomicCasOp),
+    *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp),
     *(PrintfOp, AssertOp, RecordOp),
 )
 _AXES: Final = ("x", "y", "z")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
 
-In: simt.atomic_rmw, simt.atomic_cas. Out: atomicrmw where relaxed and at most device-wide, which is all that LLVM 22
+In: simt.atomic_load, _store, _rmw, _cas. Out: atomicrmw where relaxed and at most device-wide, all that LLVM 22
 prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70.
 """
 
@@ -123,6 +123,16 @@ def _fenced(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicA
         _fence(printer, access)
 
 
+@contextmanager
+def _ordered_access(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicAccess]:
+    """A load or a store: LLVM prints order and scope since sm_70."""
+    if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+        yield access
+        return
+    with _fenced(printer, access) as relaxed:
+        yield relaxed
+
+
 def _fence(printer: FunctionPrinter, access: AtomicAccess) -> None:
     printer.line(f"fence{access.scope} seq_cst")
 
@@ -207,5 +217,5 @@ def _float_extremum(
 
 
 ATOMICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = atomic_rows(
-    _instruction, _value, _swap
+    _instruction, _value, _swap, _ordered_access
 )
