@@ -46,7 +46,7 @@ def atomic_load(
         ValueRangeError: for another order or scope.
 
     Example:
-        ``is_ready = weft.atomic_load(flags, i, order="acquire") != 0``
+        ``is_ready = weft.atomic_load(ready, 0, order="acquire") != 0``
     """
     tensor = check_atomic(tensor, "load", order, scope, LOAD_ORDERS)
     places = index_values(builder, tensor, index)
@@ -80,7 +80,7 @@ def atomic_store(
         ValueRangeError: for another order or scope, or a constant out of range.
 
     Example:
-        ``data[0] = x; weft.atomic_store(flags, 0, 1, order="release")``
+        ``values[0] = x; weft.atomic_store(ready, 0, 1, order="release")``
     """
     tensor = check_atomic(tensor, "store", order, scope, STORE_ORDERS)
     places = index_values(builder, tensor, index)
@@ -105,7 +105,7 @@ def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
         ValueRangeError: for a constant index out of range.
 
     Example:
-        ``status = weft.volatile_load(registers, 0)``
+        ``now = weft.volatile_load(ready, 0)``
     """
     return load(builder, _tensor("volatile_load", tensor), index, volatile=True)
 
@@ -117,7 +117,7 @@ def volatile_store(builder: Builder, tensor: Tensor, index: object, value: objec
     Arguments and errors are those of `volatile_load`, and those of ``tensor[index] = value`` for the value.
 
     Example:
-        ``weft.volatile_store(registers, 1, command)``
+        ``weft.volatile_store(ready, 0, 1)``
     """
     store(builder, _tensor("volatile_store", tensor), index, value, volatile=True)
 
