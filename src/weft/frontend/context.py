@@ -6,9 +6,11 @@ In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from weft.errors import CompileError, TypeMismatchError
+from weft.errors import CompileError, TypeMismatchError, UnavailableError, WeftError
 from weft.frontend.scope import Scope
 from weft.frontend.source.text import read_source
 from weft.frontend.state.captured import Captures
@@ -16,7 +18,7 @@ from weft.frontend.state.changes import State
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
     from types import FunctionType
 
     from xdsl.ir import Block
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
-KERNEL: Final = "kernel"
-HOST: Final = "host function"
 _DEEPEST_CALL: Final = 64
+_NO_KEYWORDS: Final[Mapping[str, Any]] = {}
 
 
+@dataclass(slots=True, eq=False)
 class LocalFunction:
     """A function or lambda defined inside traced code; calling it inlines it.
 
@@ -46,20 +48,11 @@ class LocalFunction:
         defaults, keyword_defaults: of its parameters, evaluated where it was defined.
     """
 
-    __slots__ = ("defaults", "frame", "keyword_defaults", "node", "scope")
-
-    def __init__(
-        self,
-        node: FunctionNode,
-        frame: Frame,
-        defaults: tuple[Any, ...],
-        keyword_defaults: dict[str, Any],
-    ) -> None:
-        self.node = node
-        self.frame = frame
-        self.scope = frame.comprehension or frame.scope
-        self.defaults = defaults
-        self.keyword_defaults = keyword_defaults
+    node: FunctionNode
+    frame: Frame
+    scope: Scope
+    defaults: tuple[Any, ...]
+    keyword_defaults: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -71,9 +64,10 @@ class LocalFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Inlines it where Python calls it at compile time, such as for ``sorted(items, key=function)``."""
-        return self.frame.context.session.inline(self.frame, self, arguments, keywords)
+        return self.frame.inline(self, arguments, keywords)
 
 
+@dataclass(slots=True, eq=False)
 class BoundMethod:
     """A method of an object that holds staged values; calling it inlines it.
 
@@ -82,11 +76,8 @@ class BoundMethod:
         owner: its first argument.
     """
 
-    __slots__ = ("function", "owner")
-
-    def __init__(self, function: FunctionType, owner: Any) -> None:
-        self.function = function
-        self.owner = owner
+    function: FunctionType
+    owner: Any
 
 
 class FrontendCallable:
@@ -110,54 +101,29 @@ class FrontendCallable:
         """Raises if a statement that is nothing but this object forgets something."""
 
 
-class Launcher:
-    """What a host function does with kernels; handed in, since tracing one needs all visitors."""
-
-    __slots__ = ()
-
-    def call_kernel(
-        self,
-        frame: Frame,
-        kernel: KernelFunction,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-    ) -> Any:
-        """``kernel(arguments)``: what ``.launch`` is then called on."""
-        raise TypeError("a launcher calls kernels")
-
-    def configure(self, frame: Frame, kernel: KernelFunction, configuration: Any) -> Any:
-        """``kernel[grid, block]``: what is then called with the arguments."""
-        raise TypeError("a launcher configures kernels")
-
-
 class Session:
     """One trace: what its functions share.
 
     Attributes:
         target: name of the backend that is compiled for.
         program: name of the module of the function that is compiled.
-        captures: what was read of Python's state.
+        texts: of the files whose functions are compiled; the host function's.
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
+        captures: what was read of Python's state.
         failed_at: where the front end itself failed, if it did.
         loop_types: what types loops carried, so that one that is traced again begins with them.
-        texts: of the files whose functions are compiled; the host function's.
     """
 
-    __slots__ = (
-        *("_sources", "captures", "failed_at", "inline"),
-        *("loop_types", "program", "target", "texts"),
-    )
-
     def __init__(
-        self, target: str, program: str, inline: Callable[..., Any], texts: SourceTexts
+        self, target: str, program: str, texts: SourceTexts, inline: Callable[..., Any]
     ) -> None:
         self.target = target
         self.program = program
-        self.captures = Captures()
-        self.inline = inline
-        self.failed_at: SourceLocation | None = None
-        self.loop_types: dict[Hashable, dict[tuple[str, bool], tuple[DType | None, ...]]] = {}
         self.texts = texts
+        self.inline = inline
+        self.captures = Captures()
+        self.failed_at: SourceLocation | None = None
+        self.loop_types: dict[Hashable, dict[Any, tuple[DType | None, ...]]] = {}
         self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
@@ -168,31 +134,44 @@ class Session:
         return found
 
 
+def _refuse_launch(frame: Frame, kernel: KernelFunction, *_: Any) -> None:
+    raise UnavailableError(
+        "LAUNCH_IN_KERNEL",
+        f"kernel '{kernel.function.__name__}' cannot be launched from a kernel",
+        hint="launch it in the host function; share code through a plain function",
+    )
+
+
 class Context:
     """The function of the IR that operations go to: a kernel, or the host function.
 
     Attributes:
         session: the trace.
         builder: inserts operations.
-        role: `KERNEL` or `HOST`.
-        launcher: launches kernels; None inside one.
-        state: what of compile-time state may change here.
-        regions: the regions of staged control flow that are being traced, outermost first.
+        call_kernel, configure: what ``kernel(arguments)`` and ``kernel[grid, block]`` mean, handed in like
+            `Session.inline`; errors in a kernel.
+        state: what of compile-time state may change here, and the regions that are being traced.
         calls: the functions being inlined, each with the number of regions at its call.
     """
 
-    __slots__ = ("builder", "calls", "launcher", "regions", "role", "session", "state")
-
     def __init__(
-        self, session: Session, builder: Builder, role: str, launcher: Launcher | None = None
+        self,
+        session: Session,
+        builder: Builder,
+        call_kernel: Callable[..., Any] = _refuse_launch,
+        configure: Callable[..., Any] = _refuse_launch,
     ) -> None:
         self.session = session
         self.builder = builder
-        self.role = role
-        self.launcher = launcher
+        self.call_kernel = call_kernel
+        self.configure = configure
         self.state = State(session.program)
-        self.regions = self.state.regions
         self.calls: list[tuple[object, int]] = []
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is a host function, which has no threads and launches kernels."""
+        return self.call_kernel is not _refuse_launch
 
 
 class Frame:
@@ -200,6 +179,7 @@ class Frame:
 
     Attributes:
         context: the function of the IR that it belongs to.
+        builder, state: the context's.
         source: the text that its nodes are part of.
         scope: its variables.
         comprehension: the variables of the comprehension that is being evaluated, or None.
@@ -208,18 +188,6 @@ class Frame:
         returns_value: whether the value of `return` is wanted; a kernel has none.
         loop: the innermost loop that is being traced, or None.
     """
-
-    __slots__ = (
-        "_locations",
-        "caller",
-        "comprehension",
-        "context",
-        "loop",
-        "name",
-        "returns_value",
-        "scope",
-        "source",
-    )
 
     def __init__(
         self,
@@ -234,6 +202,8 @@ class Frame:
         returns_value: bool = True,
     ) -> None:
         self.context = context
+        self.builder = context.builder
+        self.state = context.state
         self.source = source
         captures = context.session.captures
         self.scope = Scope(source, local_names, captures, parent, is_foreign)
@@ -243,11 +213,6 @@ class Frame:
         self.returns_value = returns_value
         self.loop: EnclosingLoop | None = None
         self._locations: dict[ast.AST, SourceLocation] = {}
-
-    @property
-    def builder(self) -> Builder:
-        """Where operations go."""
-        return self.context.builder
 
     def locate(self, node: ast.AST) -> SourceLocation:
         """Where a node stands, with the calls that led to it."""
@@ -259,35 +224,46 @@ class Frame:
 
     def mark(self, node: ast.AST) -> Builder:
         """Operations from now on come from this node; returns the builder."""
-        builder = self.context.builder
-        builder.location = self.locate(node)
-        return builder
+        self.builder.location = self.locate(node)
+        return self.builder
+
+    def note(self, error: Exception, node: ast.AST) -> None:
+        """Notes the innermost node at which an error was raised: in the user's, and for a defect of weft's own."""
+        session = self.context.session
+        if isinstance(error, WeftError):
+            error.location = error.location or self.locate(node)
+        elif session.failed_at is None:
+            session.failed_at = self.locate(node)
+
+    def inline(
+        self,
+        function: FunctionType | LocalFunction,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any] = _NO_KEYWORDS,
+    ) -> Any:
+        """The value of ``function(*arguments, **keywords)``, whose statements are traced here."""
+        return self.context.session.inline(self, function, arguments, keywords)
 
     def trace_in(self, block: Block, path: Path, body: Callable[[], Any]) -> tuple[Any, Path]:
         """Traces `body` at the end of a region's block, on that path; returns its value and the path it leaves."""
-        scope, context = self.scope, self.context
-        outer = scope.path, context.builder.block
-        scope.path, context.builder.block = path, block
-        context.regions.append(block)
+        scope, builder, regions = self.scope, self.builder, self.state.regions
+        outer = scope.path, builder.block
+        scope.path, builder.block = path, block
+        regions.append(block)
         try:
             return body(), scope.path
         finally:
-            context.regions.pop()
-            scope.path, context.builder.block = outer
+            regions.pop()
+            scope.path, builder.block = outer
 
-    def note_failure(self, node: ast.AST) -> None:
-        """Remembers the innermost node at which the front end itself failed."""
-        session = self.context.session
-        if session.failed_at is None:
-            session.failed_at = self.locate(node)
-
-    def enter_call(self, function: object, name: str) -> None:
-        """Notes that `function` is being inlined.
+    @contextmanager
+    def called(self, function: object, name: str) -> Generator[None]:
+        """While `function` is being inlined; afterwards operations come from the call again.
 
         Raises:
             CompileError: for recursion whose end is only known at run time, or that does not end.
         """
-        calls, depth = self.context.calls, len(self.context.regions)
+        calls, depth = self.context.calls, len(self.state.regions)
         outer = [regions for called, regions in calls if called is function]
         if outer and depth > outer[-1]:
             raise CompileError(
@@ -302,14 +278,12 @@ class Frame:
                 hint="calls are inlined, so recursion must end at compile time",
             )
         calls.append((function, depth))
-
-    def leave_call(self) -> None:
-        """The end of what `enter_call` began."""
-        self.context.calls.pop()
-
-    def calls(self) -> Iterator[object]:
-        """The functions being inlined, innermost last."""
-        return (function for function, _ in self.context.calls)
+        place = self.builder.location
+        try:
+            yield
+        finally:
+            calls.pop()
+            self.builder.location = place
 
 
 class Evaluator(Protocol):

@@ -7,6 +7,8 @@ weft and becomes an `InternalCompilerError` that says so.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -23,8 +25,8 @@ from weft.errors import (
     ValueRangeError,
     WeftError,
 )
-from weft.frontend.context import HOST, Context, Frame, Session
-from weft.frontend.functions.host import KernelLauncher
+from weft.frontend.context import Context, Frame, Session
+from weft.frontend.functions.host import call_kernel, configure
 from weft.frontend.functions.inlining import inline, local_names
 from weft.frontend.functions.kernels import KernelTable
 from weft.frontend.functions.parameters import host_parameters
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from weft.frontend.state.captured import CapturedValue
 
 
+@dataclass(slots=True, eq=False)
 class TracedModule:
     """What a trace yields.
 
@@ -53,26 +56,12 @@ class TracedModule:
         returns_objects: whether it returns a tensor that it was given.
     """
 
-    __slots__ = (
-        *("captured", "kernels", "module"),
-        *("restored_result", "result", "returns_objects"),
-    )
-
-    def __init__(
-        self,
-        module: ModuleOp,
-        kernels: tuple[str, ...],
-        captured: tuple[CapturedValue, ...],
-        result: Attribute,
-        restored_result: RestoredResult | None,
-        returns_objects: bool,
-    ) -> None:
-        self.module = module
-        self.kernels = kernels
-        self.captured = captured
-        self.result = result
-        self.restored_result = restored_result
-        self.returns_objects = returns_objects
+    module: ModuleOp
+    kernels: tuple[str, ...]
+    captured: tuple[CapturedValue, ...]
+    result: Attribute
+    restored_result: RestoredResult | None
+    returns_objects: bool
 
 
 def trace(source: FunctionSource, signature: Signature, target: str) -> TracedModule:
@@ -86,7 +75,7 @@ def trace(source: FunctionSource, signature: Signature, target: str) -> TracedMo
         CompileError: if the function cannot be compiled, with the place in its source.
         InternalCompilerError: for a defect of weft, with the place that it was at.
     """
-    session = Session(target, source.globals.get("__name__", ""), inline, source.texts)
+    session = Session(target, source.globals.get("__name__", ""), source.texts, inline)
     block = Block()
     builder = Builder(block, target)
     table = KernelTable(session)
@@ -125,7 +114,7 @@ def _trace(
     source: FunctionSource,
     signature: Signature,
 ) -> TracedModule:
-    context = Context(session, builder, HOST, KernelLauncher(table))
+    context = Context(session, builder, partial(call_kernel, table), configure)
     frame = Frame(context, source, local_names(source, source.tree), source.name)
     place = frame.locate(source.tree)
     builder.location = place

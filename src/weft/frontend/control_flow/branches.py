@@ -92,7 +92,7 @@ class Fork:
             Mismatch: if there is none for the pair. A variable that cannot be joined fails when it is used.
         """
         path = self._frame.scope.path
-        join = Join(self._frame.builder, self._frame.context.state)
+        join = Join(self._frame.builder, self._frame.state)
         value = None if pair is None else join.add(*pair)
         path.broken = any(side.path.broken for side in self._sides)
         joined: dict[str, Binding] = {}

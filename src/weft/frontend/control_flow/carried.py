@@ -137,7 +137,7 @@ class Carried:
             if isinstance(binding, Assigned):
                 leaves, shape = _leaves(frame.builder, binding.value)
                 # After the loop it may be another one.
-                frame.context.state.forget(binding.value)
+                frame.state.forget(binding.value)
                 variable.begin(rebuild(shape, iter(leaves)), binding.place)
                 self._variables.append(variable)
             elif always_runs or loop.exits.breaks or is_own:

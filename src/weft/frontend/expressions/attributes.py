@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
-from weft.frontend.context import HOST, BoundMethod, FrontendCallable
+from weft.frontend.context import BoundMethod, FrontendCallable
 from weft.frontend.expressions import methods
 from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
@@ -60,7 +60,7 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return _of_namespace(value, name)
     if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
         return _of_container(frame, value, name)
-    run = constants.python if _is_stored(value, name) else frame.context.state.run
+    run = constants.python if _is_stored(value, name) else frame.state.run
     found = run(f"'.{name}'", _python_attribute, value, name)
     _capture(frame, value, name, found, node)
     return resolved(found)
@@ -114,7 +114,7 @@ def refuse_on_host(frame: Frame, value: Any) -> None:
     Raises:
         UnavailableError: naming the operation.
     """
-    if frame.context.role == HOST and not value.on_host:
+    if frame.context.is_host and not value.on_host:
         raise UnavailableError(
             "HOST_OPERATION",
             f"{value!r} needs a thread of a kernel; this is a host function",
@@ -137,7 +137,7 @@ def _of_container(frame: Frame, value: Any, name: str) -> Any:
     """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
     described = inspect.getattr_static(cast("Any", type(value)), name, None)
     if isinstance(described, property) and isinstance(described.fget, FunctionType):
-        return frame.context.session.inline(frame, described.fget, (value,), {})
+        return frame.inline(described.fget, (value,))
     if isinstance(described, FunctionType) and not is_mover(value, name):
         return BoundMethod(described, value)
     found = getattr(value, name, _ABSENT)
@@ -163,11 +163,11 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
         value = attribute(frame, value, node.value)
     else:
         value = visitor.evaluate(node.value)
-    if isinstance(value, KernelFunction):
-        return _configured(visitor, value, node)
-    if isinstance(value, BoundFunction):
-        return functools.partial(_configured(visitor, value.function, node), value.owner)
     index = visitor.evaluate(node.slice)
+    if isinstance(value, KernelFunction):
+        return frame.context.configure(frame, value, index)
+    if isinstance(value, BoundFunction):
+        return functools.partial(frame.context.configure(frame, value.function, index), value.owner)
     if type(value) not in PLAIN:
         frame.mark(node)
         found = methods.call(frame, value, "__getitem__", index)
@@ -186,7 +186,7 @@ def refuse_elements(frame: Frame, tensor: Tensor) -> None:
     Raises:
         UnavailableError: naming the tensor.
     """
-    if frame.context.role == HOST:
+    if frame.context.is_host:
         raise UnavailableError(
             "HOST_ELEMENT",
             f"a host function cannot read or write elements of '{tensor.name}'",
@@ -217,15 +217,4 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
         )
     if is_staged(value):
         raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
-    return resolved(frame.context.state.ask("the index", operator.getitem, value, index))
-
-
-def _configured(visitor: Evaluator, kernel: KernelFunction, node: ast.Subscript) -> Any:
-    launcher = visitor.frame.context.launcher
-    if launcher is None:
-        raise UnavailableError(
-            "LAUNCH_IN_KERNEL",
-            f"kernel '{kernel.function.__name__}' cannot be launched from a kernel",
-            hint="launch it in the host function; share code through a plain function",
-        )
-    return launcher.configure(visitor.frame, kernel, visitor.evaluate(node.slice))
+    return resolved(frame.state.ask("the index", operator.getitem, value, index))

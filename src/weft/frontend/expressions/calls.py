@@ -15,7 +15,7 @@ from collections.abc import ItemsView, ValuesView
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import CompileError, TypeMismatchError, UnavailableError
+from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.expressions import folds, lookups, methods
 from weft.frontend.expressions.attributes import is_mover, refuse_on_host
@@ -96,11 +96,11 @@ def call_value(
     if isinstance(callee, FrontendCallable):
         return callee.call(frame, arguments, keywords)
     if isinstance(callee, KernelFunction):
-        return _kernel(frame, callee, arguments, keywords)
+        return frame.context.call_kernel(frame, callee, arguments, keywords)
     if isinstance(callee, HostFunction):
-        return frame.context.session.inline(frame, callee.function, arguments, keywords)
+        return frame.inline(callee.function, arguments, keywords)
     if isinstance(callee, LocalFunction):
-        return frame.context.session.inline(frame, callee, arguments, keywords)
+        return frame.inline(callee, arguments, keywords)
     if isinstance(callee, BoundMethod):
         return frame.context.session.inline(
             frame, callee.function, (callee.owner, *arguments), keywords
@@ -126,7 +126,7 @@ def call_value(
     own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
     staged = staged or contains_staged(callee)
     if isinstance(own_call, FunctionType) and needs_tracing(own_call, callee, arguments, keywords):
-        return frame.context.session.inline(frame, own_call, [callee, *arguments], keywords)
+        return frame.inline(own_call, [callee, *arguments], keywords)
     return _other(visitor, node, callee, arguments, keywords, staged)
 
 
@@ -150,19 +150,6 @@ def _converted(
     return convert(frame.builder, arguments[0], dtype)
 
 
-def _kernel(
-    frame: Frame, kernel: KernelFunction, arguments: list[Any], keywords: dict[str, Any]
-) -> Any:
-    launcher = frame.context.launcher
-    if launcher is None:
-        raise UnavailableError(
-            "LAUNCH_IN_KERNEL",
-            f"kernel '{kernel.function.__name__}' cannot be called from a kernel",
-            hint="launch it in the host function; share code through a plain function",
-        )
-    return launcher.call_kernel(frame, kernel, arguments, keywords)
-
-
 def _python_function(
     frame: Frame,
     callee: FunctionType | MethodType,
@@ -176,9 +163,9 @@ def _python_function(
         if isinstance(function, FunctionType):
             arguments = [callee.__self__, *arguments]
     if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
-        return frame.context.session.inline(frame, function, arguments, keywords)
+        return frame.inline(function, arguments, keywords)
     try:
-        run = frame.context.state.run
+        run = frame.state.run
         value = run(f"{callee.__name__}()", function, *arguments, **keywords)
     except RecursionError as error:
         raise CompileError(
@@ -228,7 +215,7 @@ def _other(
     if not staged or (_takes_staged(callee) and not is_asked):
         is_method = not isinstance(getattr(callee, "__self__", builtins), ModuleType)
         what = f".{name}()" if is_method else f"{name}()"
-        return frame.context.state.run(what, callee, *arguments, **keywords)
+        return frame.state.run(what, callee, *arguments, **keywords)
     ours = f"math.{name}"
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
     hint = call_hint(callee) or "only functions written in Python are compiled; write one"

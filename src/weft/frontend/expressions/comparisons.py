@@ -86,7 +86,7 @@ def compare_one(
             return compare_items(visitor, node, sign, left, right)
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
-    return visitor.frame.context.state.ask("the comparison", _PYTHON[type(operator)], left, right)
+    return visitor.frame.state.ask("the comparison", _PYTHON[type(operator)], left, right)
 
 
 def _is_same(left: object, right: object) -> bool:

@@ -49,7 +49,7 @@ def comprehension(
         return Lazy(frame, "generator expression", [items], _each(inside, rounds))
     with inside:
         values = list(rounds)
-    created = frame.context.state.note
+    created = frame.state.note
     if isinstance(node, ast.ListComp):
         return created(values)
     if isinstance(node, ast.SetComp):
@@ -166,8 +166,7 @@ def bind(frame: Frame, target: ast.expr, value: Any) -> None:
         for part, item in unpack(frame, target, value):
             bind(frame, part, item)
     except WeftError as error:
-        if error.location is None:
-            error.location = frame.locate(target)
+        frame.note(error, target)
         raise
 
 
@@ -187,7 +186,7 @@ def unpack(frame: Frame, target: ast.Tuple | ast.List, value: Any) -> list[tuple
     behind = len(parts) - first - 1
     end = len(items) - behind
     rest = cast("ast.Starred", parts[first]).value
-    middle: Any = frame.context.state.note(items[first:end])
+    middle: Any = frame.state.note(items[first:end])
     return [
         *zip(parts[:first], items[:first], strict=True),
         (rest, middle),

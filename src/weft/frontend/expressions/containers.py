@@ -134,7 +134,7 @@ def _ordered(
 def _compare(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
-    return visitor.frame.context.state.ask("the comparison", _ORDERS[sign], left, right)
+    return visitor.frame.state.ask("the comparison", _ORDERS[sign], left, right)
 
 
 def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any, *, negated: bool) -> Any:
@@ -153,7 +153,7 @@ def _contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     if found is not methods.NONE:
         return visitor.truth_of(found, node)
     if not contains_staged(left) and not contains_staged(right):
-        return visitor.frame.context.state.ask("the comparison", operator.contains, right, left)
+        return visitor.frame.state.ask("the comparison", operator.contains, right, left)
     if isinstance(right, range) and isinstance(left, Scalar) and len(right) > _LONGEST_COMPARED:
         return _in_range(visitor, node, left, right)
     if isinstance(right, Mapping):

@@ -72,12 +72,8 @@ class Expressions:
             if method is None:
                 raise refusal(node)
             return method(self, node)
-        except WeftError as error:
-            if error.location is None:
-                error.location = self.frame.locate(node)
-            raise
-        except Exception:
-            self.frame.note_failure(node)
+        except Exception as error:
+            self.frame.note(error, node)
             raise
 
     def condition(self, node: ast.expr) -> bool | Scalar:
@@ -106,7 +102,7 @@ class Expressions:
             found = methods.call(self.frame, value, name)
             if found is not methods.NONE:
                 return self.truth_of(found, node)
-        return self.frame.context.state.ask("bool", bool, value)
+        return self.frame.state.ask("bool", bool, value)
 
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -127,8 +123,7 @@ class Expressions:
             try:
                 value = self.operate(inner, type(inner.op), value, self.evaluate(inner.right))
             except WeftError as error:
-                if error.location is None:
-                    error.location = self.frame.locate(inner)
+                self.frame.note(error, inner)
                 raise
         return value
 
@@ -152,16 +147,16 @@ class Expressions:
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
         if is_staged(left) or is_staged(right):
             return binary(self.frame.mark(node), _BINARY[operator], left, right)
-        ask = self.frame.context.state.ask
+        ask = self.frame.state.ask
         sign = _BINARY[operator]
         if in_place and isinstance(left, list | dict | set):
-            return constants.in_place(self.frame.context.state.run, sign, left, right)
+            return constants.in_place(self.frame.state.run, sign, left, right)
         return self._container(constants.binary(ask, sign, left, right), left, right)
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A list, dict or set that Python has just made is the program's own, and may be changed."""
         is_new = type(result) in (list, dict, set) and all(result is not part for part in sources)
-        return self.frame.context.state.note(result) if is_new else result
+        return self.frame.state.note(result) if is_new else result
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
@@ -176,7 +171,7 @@ class Expressions:
                 return found
         if is_staged(value):
             return unary(self.frame.mark(node), operator, value)
-        return constants.unary(self.frame.context.state.ask, operator, value)
+        return constants.unary(self.frame.state.ask, operator, value)
 
     def _compare(self, node: ast.Compare) -> Any:
         return comparisons.comparison(self, node)
@@ -225,12 +220,12 @@ class Expressions:
         return tuple(self.items(node.elts))
 
     def _list(self, node: ast.List) -> list[Any]:
-        return self.frame.context.state.note(self.items(node.elts))
+        return self.frame.state.note(self.items(node.elts))
 
     def _set(self, node: ast.Set) -> Any:
         items = self.items(node.elts)
         constants.refuse_staged(items, "a set")
-        return self.frame.context.state.note(constants.python("the set", set, items))
+        return self.frame.state.note(constants.python("the set", set, items))
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -241,7 +236,7 @@ class Expressions:
             label = self.evaluate(key)
             constants.refuse_staged(label, "a key")
             constants.python("the key", found.__setitem__, label, self.evaluate(value))
-        return self.frame.context.state.note(found)
+        return self.frame.state.note(found)
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -260,7 +255,8 @@ class Expressions:
             for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
             if default is not None
         }
-        return LocalFunction(node, self.frame, defaults, keyword_defaults)
+        scope = self.frame.comprehension or self.frame.scope
+        return LocalFunction(node, self.frame, scope, defaults, keyword_defaults)
 
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.evaluate(node.value)
@@ -281,8 +277,8 @@ class Expressions:
         specification = "" if node.format_spec is None else self.evaluate(node.format_spec)
         conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
         if conversion is not None:
-            value = self.frame.context.state.ask("the f-string", conversion, value)
-        return self.frame.context.state.ask("the f-string", format, value, specification)
+            value = self.frame.state.ask("the f-string", conversion, value)
+        return self.frame.state.ask("the f-string", format, value, specification)
 
     def _starred(self, node: ast.Starred) -> Any:
         raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")

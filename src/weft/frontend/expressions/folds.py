@@ -89,7 +89,7 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
             )
         if keywords or not items:
             given = [tuple(items)] if len(given) == 1 else given
-            return frame.context.state.run(f"{name}()", function, *given, **keywords)
+            return frame.state.run(f"{name}()", function, *given, **keywords)
         return constants.python(f"{name}()", operation.emit, frame.mark(node), tuple(items))
 
     return emit
@@ -176,7 +176,7 @@ def _isinstance(
 ) -> Any:
     """A staged number counts as Python's number of its kind."""
     _only("isinstance", given, keywords, 2)
-    return visitor.frame.context.state.ask("isinstance()", is_instance, *given)
+    return visitor.frame.state.ask("isinstance()", is_instance, *given)
 
 
 def _type(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -207,7 +207,7 @@ def _hasattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict
 def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
     """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
     if not is_staged(value) and not isinstance(value, StagedNamespace):
-        return bool(visitor.frame.context.state.ask("hasattr()", hasattr, value, name))
+        return bool(visitor.frame.state.ask("hasattr()", hasattr, value, name))
     if isinstance(value, Tensor):
         return name in attribute_names(value)
     try:

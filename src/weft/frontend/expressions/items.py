@@ -58,7 +58,7 @@ class Items:
         self._node = node
         self._count = 0
         self._most = _MOST_ITEMS if hasattr(value, "__len__") else _MOST_OF_AN_ITERATOR
-        state = frame.context.state
+        state = frame.state
         if is_plain_iterator(value):
             self.iterator = value
         elif is_inert(value):
@@ -75,7 +75,7 @@ class Items:
         if self._is_plain:
             item = constants.python("the iteration", next, self.iterator, _END)
         else:
-            item = self._frame.context.state.run("the iteration", next, self.iterator, _END)
+            item = self._frame.state.run("the iteration", next, self.iterator, _END)
         if item is _END:
             raise StopIteration
         self._count += 1
@@ -93,11 +93,11 @@ class Items:
 
     def leave(self) -> None:
         """From now on it is not known at compile time how many items Python would have taken."""
-        self._frame.context.state.lose(self.iterator)
+        self._frame.state.lose(self.iterator)
 
     def adopt(self) -> None:
         """From now on the items are taken in the region that is being traced, and nowhere else any more."""
-        state = self._frame.context.state
+        state = self._frame.state
         state.adopt(self.iterator)
         self._is_plain = state.may_advance(self.iterator)
 
@@ -133,7 +133,7 @@ class Lazy(Deferred):
         self._steps = steps
         self.kind = kind
         self.sources = [source.iterator for source in sources]
-        frame.context.state.note(self)
+        frame.state.note(self)
 
     def __repr__(self) -> str:
         return f"<{self.kind}>"
@@ -142,5 +142,5 @@ class Lazy(Deferred):
         return self
 
     def __next__(self) -> Any:
-        self._frame.context.state.change(self, "the iteration")
+        self._frame.state.change(self, "the iteration")
         return next(self._steps)

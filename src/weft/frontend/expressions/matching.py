@@ -115,7 +115,7 @@ class Matcher:
         end = len(items) - behind
         rest = cast("ast.MatchStar", parts[star])
         if rest.name is not None:
-            middle: Any = self._visitor.frame.context.state.note(items[star:end])
+            middle: Any = self._visitor.frame.state.note(items[star:end])
             self.bound[rest.name] = rest, middle
         pairs = [
             *zip(parts[:star], items[:star], strict=True),
@@ -133,7 +133,7 @@ class Matcher:
             return False
         if pattern.rest is not None:
             rest: Any = {key: value for key, value in table.items() if key not in keys}
-            created = self._visitor.frame.context.state.note(rest)
+            created = self._visitor.frame.state.note(rest)
             self.bound[pattern.rest] = pattern, created
         pairs = [(part, table[key]) for part, key in zip(pattern.patterns, keys, strict=True)]
         return self._all(pattern, pairs)
@@ -172,7 +172,7 @@ class Matcher:
     def _equals(self, pattern: ast.pattern, subject: Any, value: Any) -> Truth:
         self._refuse_tensor(pattern, subject)
         if not contains_staged(subject) and not contains_staged(value):
-            ask = self._visitor.frame.context.state.ask
+            ask = self._visitor.frame.state.ask
             return bool(ask("the comparison", operator.eq, subject, value))
         if is_staged(subject) and not isinstance(value, int | float | Scalar):
             return False

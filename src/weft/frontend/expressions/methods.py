@@ -74,7 +74,7 @@ def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
     function = find(owner, name)
     if function is None or not holds_kernel_object((owner, *arguments)):
         return NONE
-    return frame.context.session.inline(frame, function, (owner, *arguments), {})
+    return frame.inline(function, (owner, *arguments), {})
 
 
 def find(owner: Any, name: str) -> FunctionType | None:

@@ -8,6 +8,7 @@ far as sizes are known.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
-from weft.frontend.context import FrontendCallable, Launcher
+from weft.frontend.context import FrontendCallable
 from weft.frontend.functions.kernels import launch_missing
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import convert
@@ -45,66 +46,48 @@ _PARAMETERS: Final = {
 }
 
 
-class KernelLauncher(Launcher):
-    """Launches kernels of one trace.
+def call_kernel(
+    table: KernelTable,
+    frame: Frame,
+    kernel: KernelFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> PendingLaunch:
+    """``kernel(arguments)``."""
+    return PendingLaunch(*table.find(frame, kernel, arguments, keywords))
 
-    Args:
-        table: the trace's kernels.
+
+def configure(frame: Frame, kernel: KernelFunction, configuration: Any) -> Configured:
+    """``kernel[grid, block]``.
+
+    Raises:
+        TypeMismatchError: if the brackets do not hold two things.
     """
-
-    __slots__ = ("_table",)
-
-    def __init__(self, table: KernelTable) -> None:
-        self._table = table
-
-    def call_kernel(
-        self,
-        frame: Frame,
-        kernel: KernelFunction,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-    ) -> PendingLaunch:
-        """``kernel(arguments)``."""
-        traced, values = self._table.find(frame, kernel, arguments, keywords)
-        return PendingLaunch(traced, values)
-
-    def configure(self, frame: Frame, kernel: KernelFunction, configuration: Any) -> Configured:
-        """``kernel[grid, block]``.
-
-        Raises:
-            TypeMismatchError: if the brackets do not hold two things.
-        """
-        if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
-            raise TypeMismatchError(
-                "LAUNCH_CONFIGURATION",
-                f"{kernel.function.__name__}[...] takes a grid and a block",
-                hint=f"write {kernel.function.__name__}[grid, block](...)",
-            )
-        grid, block = configuration  # pyright: ignore[reportUnknownVariableType]
-        return Configured(self, kernel, grid, block)
+    if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeMismatchError(
+            "LAUNCH_CONFIGURATION",
+            f"{kernel.function.__name__}[...] takes a grid and a block",
+            hint=f"write {kernel.function.__name__}[grid, block](...)",
+        )
+    return Configured(kernel, *configuration)  # pyright: ignore[reportUnknownArgumentType]
 
 
+@dataclass(slots=True, eq=False)
 class Configured(FrontendCallable):
     """``kernel[grid, block]``, to be called with the kernel's arguments."""
 
-    __slots__ = ("_block", "_grid", "_kernel", "_launcher")
-
-    def __init__(
-        self, launcher: KernelLauncher, kernel: KernelFunction, grid: Any, block: Any
-    ) -> None:
-        self._launcher = launcher
-        self._kernel = kernel
-        self._grid = grid
-        self._block = block
+    kernel: KernelFunction
+    grid: Any
+    block: Any
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Launches the kernel on these arguments."""
-        pending = self._launcher.call_kernel(frame, self._kernel, arguments, keywords)
-        emit_launch(frame, pending, {"grid": self._grid, "block": self._block})
+        pending = frame.context.call_kernel(frame, self.kernel, arguments, keywords)
+        emit_launch(frame, pending, {"grid": self.grid, "block": self.block})
 
     def check_used(self) -> None:
         """Raises, since brackets alone launch nothing."""
-        name = self._kernel.function.__name__
+        name = self.kernel.function.__name__
         raise CompileError(
             "LAUNCH_MISSING",
             f"{name}[...] alone does nothing",
@@ -112,6 +95,7 @@ class Configured(FrontendCallable):
         )
 
 
+@dataclass(slots=True, eq=False)
 class PendingLaunch(FrontendCallable):
     """``kernel(args)``, of which ``.launch(...)`` makes a launch.
 
@@ -120,11 +104,8 @@ class PendingLaunch(FrontendCallable):
         values: its arguments.
     """
 
-    __slots__ = ("kernel", "values")
-
-    def __init__(self, kernel: TracedKernel, values: list[SSAValue]) -> None:
-        self.kernel = kernel
-        self.values = values
+    kernel: TracedKernel
+    values: list[SSAValue]
 
     @property
     def launch(self) -> LaunchMethod:
@@ -136,13 +117,11 @@ class PendingLaunch(FrontendCallable):
         raise launch_missing(self.kernel.function)
 
 
+@dataclass(slots=True, eq=False)
 class LaunchMethod(FrontendCallable):
     """``kernel(args).launch``."""
 
-    __slots__ = ("_pending",)
-
-    def __init__(self, pending: PendingLaunch) -> None:
-        self._pending = pending
+    pending: PendingLaunch
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Emits the launch.
@@ -163,11 +142,11 @@ class LaunchMethod(FrontendCallable):
         for name in ("grid", "block"):
             if name not in given:
                 raise _usage(f"launch() is missing '{name}'")
-        emit_launch(frame, self._pending, given)
+        emit_launch(frame, self.pending, given)
 
     def check_used(self) -> None:
         """Raises, since the method alone launches nothing."""
-        self._pending.check_used()
+        self.pending.check_used()
 
 
 def _usage(text: str) -> TypeMismatchError:

@@ -61,14 +61,10 @@ def inline(
         parent=function.scope if isinstance(function, LocalFunction) else None,
         is_foreign=outer is not None and outer.context is not context,
     )
-    caller.enter_call(key, name)
-    try:
+    with caller.called(key, name):
         for parameter, value in values.items():
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
         return Statements(frame).function_body(node)
-    finally:
-        caller.leave_call()
-        context.builder.location = place
 
 
 def _declared(source: FunctionSource) -> Sequence[Any]:

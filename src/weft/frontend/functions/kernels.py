@@ -42,7 +42,7 @@ from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
-from weft.frontend.context import KERNEL, Context, Frame
+from weft.frontend.context import Context, Frame
 from weft.frontend.functions.inlining import bind_arguments, local_names
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
@@ -265,7 +265,7 @@ class KernelTable:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, self._session.target)
-        context = Context(self._session, builder, KERNEL)
+        context = Context(self._session, builder)
         frame = Frame(
             context, source, local_names(source, source.tree), source.name, returns_value=False
         )

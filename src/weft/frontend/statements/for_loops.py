@@ -14,7 +14,6 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
 from weft.dialects.printed_names import name_value
-from weft.frontend.context import HOST
 from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions.items import Items
@@ -57,7 +56,7 @@ def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
 
 def _course(loop: Loop, found: StagedRange) -> Course:
     builder = loop.frame.mark(loop.node)
-    return ranges.course(builder, found, on_host=loop.frame.context.role == HOST)
+    return ranges.course(builder, found, on_host=loop.frame.context.is_host)
 
 
 def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:

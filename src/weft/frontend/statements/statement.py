@@ -14,7 +14,7 @@ from xdsl.ir import BlockArgument
 
 from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
-from weft.frontend.context import HOST, FrontendCallable
+from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
 from weft.frontend.expressions import matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
@@ -119,12 +119,8 @@ class Statements:
             if method is None:
                 raise refusal(node)
             method(self, node)
-        except WeftError as error:
-            if error.location is None:
-                error.location = self.frame.locate(node)
-            raise
-        except Exception:
-            self.frame.note_failure(node)
+        except Exception as error:
+            self.frame.note(error, node)
             raise
         return False
 
@@ -314,8 +310,7 @@ class Statements:
                     hint="make a new object, such as with dataclasses.replace, or use variables",
                 )
         except WeftError as error:
-            if error.location is None:
-                error.location = frame.locate(target)
+            frame.note(error, target)
             raise
 
     def _store_item(self, target: ast.Subscript, owner: Any, index: Any, value: Any) -> None:
@@ -333,7 +328,7 @@ class Statements:
                     hint="keep the values in a weft.local array, or unroll with weft.static_range",
                 )
             items = cast("dict[Any, Any]", owner)
-            frame.context.state.change(items, "an assignment")
+            frame.state.change(items, "an assignment")
             constants.python("the assignment", items.__setitem__, index, value)
             return
         raise TypeMismatchError(
@@ -402,18 +397,17 @@ class Statements:
                 "ASSERT_TEXT",
                 f"an assertion's text must be a string known at compile time, received {text!r}",
             )
-        if not is_staged(condition) and (not self.frame.context.regions or self._is_host()):
+        if not is_staged(condition) and (
+            not self.frame.state.regions or self.frame.context.is_host
+        ):
             raise CompileError("ASSERTION_FAILED", f"this assertion is false: {text}")
-        if self._is_host():
+        if self.frame.context.is_host:
             raise UnsupportedSyntaxError(
                 "HOST_ASSERT",
                 "a host function can only assert what is known at compile time",
                 hint="check the value before the call, or in the kernel",
             )
         emit_assert(self.frame.mark(node), condition, text)
-
-    def _is_host(self) -> bool:
-        return self.frame.context.role == HOST
 
     def _function(self, node: ast.FunctionDef) -> None:
         if node.decorator_list:

@@ -50,7 +50,7 @@ def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
 def _run_at_compile_time(loop: Loop) -> bool:
     """Unrolls the loop; where that turns out impossible, or long, leaves everything as it was."""
     frame = loop.frame
-    scope, state, block = frame.scope, frame.context.state, frame.builder.block
+    scope, state, block = frame.scope, frame.state, frame.builder.block
     path, last = scope.path.copy(), block.last_op
     state.begin_trial()
     is_done = _unroll(loop)
