@@ -310,10 +310,6 @@ class Evaluator(Protocol):
         """Whether a value counts as true."""
         ...
 
-    def equal(self, node: ast.AST, left: Any, right: Any) -> Any:
-        """``left == right``."""
-        ...
-
     def operate(self, node: ast.AST, operator: type[ast.operator], left: Any, right: Any) -> Any:
         """``left operator right``."""
         ...

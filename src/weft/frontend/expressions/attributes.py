@@ -35,13 +35,10 @@ _ABSENT: Final = object()
 _MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
 
-def attribute(frame: Frame, value: Any, node: ast.Attribute) -> Any:
-    """``value.attr``.
-
-    Raises:
-        NameResolutionError: if there is no such attribute.
-    """
-    return read(frame, value, frame.source.mangled(node.attr), node)
+def attribute(visitor: Evaluator, node: ast.Attribute) -> Any:
+    """``value.attr``."""
+    frame = visitor.frame
+    return read(frame, visitor.evaluate(node.value), frame.source.mangled(node.attr), node)
 
 
 def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
@@ -160,7 +157,7 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
         value = visitor.evaluate(node.value.value)
         if isinstance(value, Tensor) and not value.type.is_pointer:
             return _tensor_fact(visitor, value, node, node.value.attr)
-        value = attribute(frame, value, node.value)
+        value = read(frame, value, node.value.attr, node.value)
     else:
         value = visitor.evaluate(node.value)
     index = visitor.evaluate(node.slice)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.expressions import folds, lookups, methods
+from weft.frontend.expressions import comparisons, folds, methods
 from weft.frontend.expressions.attributes import is_mover, refuse_on_host
 from weft.frontend.expressions.items import Items
 from weft.frontend.expressions.staging import needs_tracing
@@ -199,7 +199,7 @@ def _other(
         staged = contains_staged(arguments) or contains_staged(keywords)
     if isinstance(callee, BuiltinMethodType) and not keywords:
         owner = callee.__self__
-        lookup = lookups.find(owner, callee.__name__, len(arguments))
+        lookup = comparisons.find_lookup(owner, callee.__name__, len(arguments))
         if lookup is not None and (staged or contains_staged(owner)):
             return lookup(visitor, node, owner, arguments)
     if staged and len(arguments) == 1 and not keywords and not is_staged(arguments[0]):

@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, one and in a chain: of numbers, staged values, containers, and objects with methods of their own.
+"""Comparisons of numbers, staged values, containers, and objects with methods of their own; `in`, and lookups.
 
-In: their nodes. Out: a bool, or a staged one. What a container's items are compared with comes back here, by the
-visitor.
+In: their nodes, or two values. Out: a bool, or a staged one; containers are compared item by item.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+import operator
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError
+from weft.frontend.control_flow.branches import Fork
+from weft.frontend.control_flow.joins import Mismatch, describe_side
 from weft.frontend.expressions import methods, short_circuit
-from weft.frontend.expressions.containers import compare_items, contains
-from weft.frontend.structure import PLAIN, contains_staged
-from weft.language.numbers.operators import compare
+from weft.frontend.expressions.items import Items
+from weft.frontend.state import constants
+from weft.frontend.state.reachable import is_iterator
+from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
+from weft.language.numbers.convert import convert
+from weft.language.numbers.operators import binary, compare
 from weft.language.values import Scalar, describe, is_staged
+from weft.types.dtype import i32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from weft.frontend.context import Evaluator
 
-_COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
+    Lookup = Callable[[Evaluator, ast.AST, Any, list[Any]], Any]
+
+_SIGNS: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
     ast.Lt: "<",
@@ -30,27 +39,27 @@ _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_PYTHON: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
+_PYTHON: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
+_VALUES: Final[type[Any]] = type(dict[str, str]().values())
+# Of a range, one comparison per item; a longer one is asked for its bounds.
+_LONGEST_COMPARED: Final = 16
 
 
 def comparison(visitor: Evaluator, node: ast.Compare) -> Any:
     """``a < b <= c``: each operand is evaluated at most once, later ones only if needed."""
-    left = visitor.evaluate(node.left)
-    if len(node.ops) == 1:
-        return compare_one(visitor, node, node.ops[0], left, visitor.evaluate(node.comparators[0]))
-    return _compare_from(visitor, node, 0, left)
+    return _compare_from(visitor, node, 0, visitor.evaluate(node.left))
 
 
 def _compare_from(visitor: Evaluator, node: ast.Compare, position: int, left: Any) -> Any:
     right = visitor.evaluate(node.comparators[position])
-    value = compare_one(visitor, node, node.ops[position], left, right)
+    value = _compare_one(visitor, node, node.ops[position], left, right)
     if position + 1 == len(node.ops):
         return value
 
@@ -62,31 +71,13 @@ def _compare_from(visitor: Evaluator, node: ast.Compare, position: int, left: An
     return rest() if value else value
 
 
-def compare_one(
-    visitor: Evaluator, node: ast.AST, operator: ast.cmpop, left: Any, right: Any
-) -> Any:
-    """One comparison of a chain."""
-    if isinstance(operator, ast.Is | ast.IsNot):
-        same = _is_same(left, right)
-        return same if isinstance(operator, ast.Is) else not same
-    if isinstance(operator, ast.In | ast.NotIn):
-        return contains(visitor, node, left, right, negated=isinstance(operator, ast.NotIn))
-    sign = _COMPARISONS[type(operator)]
-    if type(left) not in PLAIN or type(right) not in PLAIN:
-        visitor.frame.mark(node)
-        found = methods.compare(visitor.frame, sign, left, right)
-        if found is methods.NONE and sign == "!=":
-            # Without a method of its own, it is the contrary of ==.
-            found = methods.compare(visitor.frame, "==", left, right)
-            if found is not methods.NONE:
-                return short_circuit.negated(visitor, node, visitor.truth_of(found, node))
-        if found is not methods.NONE:
-            return found
-        if any(contains_staged(one) and not is_staged(one) for one in (left, right)):
-            return compare_items(visitor, node, sign, left, right)
-    if is_staged(left) or is_staged(right):
-        return compare(visitor.frame.mark(node), sign, left, right)
-    return visitor.frame.state.ask("the comparison", _PYTHON[type(operator)], left, right)
+def _compare_one(visitor: Evaluator, node: ast.AST, kind: ast.cmpop, left: Any, right: Any) -> Any:
+    if isinstance(kind, ast.Is | ast.IsNot):
+        return _is_same(left, right) is isinstance(kind, ast.Is)
+    if isinstance(kind, ast.In | ast.NotIn):
+        found = contains(visitor, node, left, right)
+        return short_circuit.negated(visitor, node, found) if isinstance(kind, ast.NotIn) else found
+    return compare_values(visitor, node, _SIGNS[type(kind)], left, right)
 
 
 def _is_same(left: object, right: object) -> bool:
@@ -98,3 +89,236 @@ def _is_same(left: object, right: object) -> bool:
                 hint="write ==",
             )
     return left is right
+
+
+def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
+    """``left sign right``, such as ``==``."""
+    if type(left) not in PLAIN or type(right) not in PLAIN:
+        visitor.frame.mark(node)
+        found = methods.compare(visitor.frame, sign, left, right)
+        if found is methods.NONE and sign == "!=":
+            # Without a method of its own, it is the contrary of ==.
+            found = methods.compare(visitor.frame, "==", left, right)
+            if found is not methods.NONE:
+                return short_circuit.negated(visitor, node, visitor.truth_of(found, node))
+        if found is not methods.NONE:
+            return found
+        if any(contains_staged(one) and not is_staged(one) for one in (left, right)):
+            return _compare_items(visitor, node, sign, left, right)
+    if is_staged(left) or is_staged(right):
+        return compare(visitor.frame.mark(node), sign, left, right)
+    return visitor.frame.state.ask("the comparison", _PYTHON[sign], left, right)
+
+
+def _compare_items(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
+    """``left sign right``, item by item as Python does.
+
+    Tuples, lists, dicts and dataclasses are equal or not; tuples and lists are in an order too.
+
+    Raises:
+        TypeMismatchError: for an order of what has none.
+    """
+    if sign in ("==", "!="):
+        value = _equal(visitor, node, left, right)
+        return short_circuit.negated(visitor, node, value) if sign == "!=" else value
+    sequences = _sequences(left, right)
+    if sequences is not None:
+        return _ordered(visitor, node, sign, *sequences)
+    raise TypeMismatchError(
+        "OPERATOR_UNKNOWN",
+        f"{constants.kind(left)} and {constants.kind(right)} have no order at run time",
+        hint="compare their items",
+    )
+
+
+def _equal(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
+    pairs = _pairs(left, right)
+    value: Any = pairs is not None
+    for one, other in pairs or ():
+        value = short_circuit.both(visitor, node, value, _same(visitor, node, one, other))
+        if value is False:
+            break
+    return value
+
+
+def _same(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
+    """Whether two items are equal; a number and what is none are not."""
+    if is_staged(left) != is_staged(right):
+        other = right if is_staged(left) else left
+        if type(other) in PLAIN and not isinstance(other, int | float):
+            return False
+        if type(other) not in PLAIN and not hasattr(other, "dtype"):
+            return False
+    return compare_values(visitor, node, "==", left, right)
+
+
+def _pairs(left: object, right: object) -> list[tuple[Any, Any]] | None:
+    """The items that must be equal; None where the containers differ whatever their items are."""
+    sequences = _sequences(left, right)
+    if sequences is not None:
+        ones, others = sequences
+        return list(zip(ones, others, strict=True)) if len(ones) == len(others) else None
+    if is_frozen_dataclass(left):
+        return _compared_fields(left, right)
+    return _entries(left, right)
+
+
+def _compared_fields(left: object, right: object) -> list[tuple[Any, Any]] | None:
+    """The fields by which two instances of one frozen dataclass are compared."""
+    if type(left) is not type(right):
+        return None
+    kind: Any = type(left)
+    fields: dict[str, Any] = kind.__dataclass_fields__
+    names = [name for name, field in fields.items() if field.compare]
+    return [(getattr(left, name), getattr(right, name)) for name in names]
+
+
+def _entries(left: Any, right: Any) -> list[tuple[Any, Any]] | None:
+    """The values of two dicts under equal keys."""
+    if not isinstance(left, dict) or not isinstance(right, dict):
+        return None
+    one, other = cast("dict[Any, Any]", left), cast("dict[Any, Any]", right)
+    return [(one[key], other[key]) for key in one] if one.keys() == other.keys() else None
+
+
+def _sequences(left: Any, right: Any) -> tuple[list[Any], list[Any]] | None:
+    """The items of two tuples, or of two lists."""
+    for kind in (tuple, list):
+        if isinstance(left, kind) and isinstance(right, kind):
+            return list(cast("list[Any]", left)), list(cast("list[Any]", right))
+    return None
+
+
+def _ordered(
+    visitor: Evaluator, node: ast.AST, sign: str, left: list[Any], right: list[Any]
+) -> Any:
+    """Whether a sequence comes before another one: the first pair of different items decides."""
+    if not left or not right:
+        return constants.python("the comparison", _PYTHON[sign], len(left), len(right))
+    (one, *ones), (other, *others) = left, right
+    rest = _ordered(visitor, node, sign, ones, others)
+    strict = compare_values(visitor, node, sign[0], one, other)
+    equal = _same(visitor, node, one, other)
+    return short_circuit.either(
+        visitor, node, strict, short_circuit.both(visitor, node, equal, rest)
+    )
+
+
+def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left in right``.
+
+    Raises:
+        TypeMismatchError: for a container whose items are only known at run time.
+    """
+    visitor.frame.mark(node)
+    found = methods.call(visitor.frame, right, "__contains__", left)
+    if found is not methods.NONE:
+        return visitor.truth_of(found, node)
+    if not contains_staged(left) and not contains_staged(right):
+        return visitor.frame.state.ask("the comparison", operator.contains, right, left)
+    if isinstance(right, range) and isinstance(left, Scalar) and len(right) > _LONGEST_COMPARED:
+        return _in_range(visitor, node, left, right)
+    if isinstance(right, Mapping):
+        right = cast("Mapping[Any, Any]", right).keys()
+    items: Any = Items(visitor.frame, right, node) if is_iterator(right) else right
+    if not isinstance(items, Items | tuple | list | range | Set) and type(items) is not _VALUES:
+        raise TypeMismatchError(
+            "CONTAINS",
+            f"'in' looks into a tuple, a list, a set, a dict or a range, received {constants.kind(right)}",
+            hint="write the comparisons, or a loop over the elements",
+        )
+    value: Any = False
+    for item in cast("Iterable[Any]", items):
+        value = short_circuit.either(visitor, node, value, _same(visitor, node, left, item))
+        if value is True:
+            break  # Python stops at the first that is equal
+    if isinstance(items, Items) and isinstance(value, Scalar):
+        items.leave()
+    return value
+
+
+def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> Any:
+    """Whether a number is in a range: between its ends, and on one of its steps."""
+    if not left.dtype.is_integer:
+        raise TypeMismatchError(
+            "CONTAINS",
+            f"a long range holds integers, and {left.dtype} is not one",
+            hint="write int(x)",
+        )
+    ends = sorted((right[0], right[-1]))
+    value: Any = True
+    for sign, bound in ((">=", ends[0]), ("<=", ends[1])):
+        outside = not left.dtype.minimum <= bound <= left.dtype.maximum
+        if outside:
+            if (bound > left.dtype.maximum) == (sign == ">="):
+                return False
+            continue
+        holds = compare(visitor.frame.mark(node), sign, left, bound)
+        value = short_circuit.both(visitor, node, value, holds)
+    step = abs(right.step)
+    if step == 1:
+        return value
+    if step > left.dtype.maximum:
+        return compare(visitor.frame.mark(node), "==", left, right[0])
+    builder = visitor.frame.mark(node)
+    phase = compare(builder, "==", binary(builder, "%", left, step), right[0] % step)
+    return short_circuit.both(visitor, node, value, phase)
+
+
+def find_lookup(owner: object, name: str, count: int) -> Lookup | None:
+    """What a method means for staged values, if it means something with that many arguments."""
+    for kinds, rows in _LOOKUPS:
+        if isinstance(owner, kinds) and name in rows:
+            lookup, least, most = rows[name]
+            return lookup if least <= count <= most else None
+    return None
+
+
+def _get(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+    """``table.get(key, default)``: the value under the key that is equal."""
+    key, default = (*given, None)[:2]
+    value: Any = default
+    frame = visitor.frame
+    for label, item in reversed(cast("dict[Any, Any]", owner).items()):
+        same = _same(visitor, node, key, label)
+        if not isinstance(same, Scalar):
+            value = item if same else value
+            continue
+        frame.mark(node)
+        try:
+            value = Fork(frame, same).finish((), (item, value))
+        except Mismatch as mismatch:
+            raise TypeMismatchError(
+                "TYPE_JOIN",
+                f"this is {describe_side(item)} for one key and {describe_side(value)} otherwise",
+                hint=mismatch.hint,
+            ) from None
+    return value
+
+
+def _count(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+    """How many items are equal to a value."""
+    total: Any = 0
+    for item in owner:
+        same: Any = _same(visitor, node, item, given[0])
+        if isinstance(same, Scalar):
+            same = convert(visitor.frame.mark(node), same, i32)
+        total = visitor.operate(node, ast.Add, total, same)
+    return total
+
+
+def _is_disjoint(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
+    """Whether no item of one container is in another."""
+    value: Any = False
+    for item in Items(visitor.frame, given[0], node):
+        found = contains(visitor, node, item, owner)
+        value = short_circuit.either(visitor, node, value, found)
+    return short_circuit.negated(visitor, node, value)
+
+
+# Classes → method → what it means, and how many arguments it may have.
+_LOOKUPS: Final[list[tuple[tuple[type, ...], dict[str, tuple[Lookup, int, int]]]]] = [
+    ((dict,), {"get": (_get, 1, 2)}),
+    ((tuple, list), {"count": (_count, 1, 1)}),
+    ((set, frozenset), {"isdisjoint": (_is_disjoint, 1, 1)}),
+]

@@ -23,7 +23,7 @@ from weft.frontend.expressions import (
 from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
-from weft.language.numbers.operators import binary, logical_not, truth, unary
+from weft.language.numbers.operators import binary, truth, unary
 from weft.language.values import Scalar, describe, is_staged
 
 if TYPE_CHECKING:
@@ -137,21 +137,17 @@ class Expressions:
         in_place: bool = False,
     ) -> Any:
         """``left operator right``; the operation comes from `node`."""
+        sign, state = _BINARY[operator], self.frame.state
         if type(left) not in PLAIN or type(right) not in PLAIN:
             self.frame.mark(node)
-            sign = _BINARY[operator]
             found = methods.binary(self.frame, sign, left, right, in_place=in_place)
             if found is not methods.NONE:
                 return found
-        if isinstance(left, Scalar) or isinstance(right, Scalar):
-            return binary(self.frame.mark(node), _BINARY[operator], left, right)
         if is_staged(left) or is_staged(right):
-            return binary(self.frame.mark(node), _BINARY[operator], left, right)
-        ask = self.frame.state.ask
-        sign = _BINARY[operator]
+            return binary(self.frame.mark(node), sign, left, right)
         if in_place and isinstance(left, list | dict | set):
-            return constants.in_place(self.frame.state.run, sign, left, right)
-        return self._container(constants.binary(ask, sign, left, right), left, right)
+            return constants.in_place(state.run, sign, left, right)
+        return self._container(constants.binary(state.ask, sign, left, right), left, right)
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A list, dict or set that Python has just made is the program's own, and may be changed."""
@@ -161,7 +157,7 @@ class Expressions:
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
             value = self.truth_of(self.evaluate(node.operand), node.operand)
-            return logical_not(self.frame.mark(node), value) if is_staged(value) else not value
+            return short_circuit.negated(self, node, value)
         value = self.evaluate(node.operand)
         operator = _UNARY[type(node.op)]
         if type(value) not in PLAIN:
@@ -173,30 +169,11 @@ class Expressions:
             return unary(self.frame.mark(node), operator, value)
         return constants.unary(self.frame.state.ask, operator, value)
 
-    def _compare(self, node: ast.Compare) -> Any:
-        return comparisons.comparison(self, node)
-
-    def equal(self, node: ast.AST, left: Any, right: Any) -> Any:
-        """``left == right``, where the operation comes from `node`."""
-        return comparisons.compare_one(self, node, ast.Eq(), left, right)
-
-    def _bool(self, node: ast.BoolOp) -> Any:
-        return short_circuit.boolean(self, node)
-
-    def _conditional(self, node: ast.IfExp) -> Any:
-        return short_circuit.conditional(self, node)
-
-    def _call(self, node: ast.Call) -> Any:
-        return calls.call(self, node)
-
     def call_value(
         self, node: ast.AST, callee: Any, arguments: list[Any], keywords: dict[str, Any]
     ) -> Any:
         """The value of calling a compile-time object at `node`."""
         return calls.call_value(self, node, callee, arguments, keywords)
-
-    def _attribute(self, node: ast.Attribute) -> Any:
-        return attributes.attribute(self.frame, self.evaluate(node.value), node)
 
     def _subscript(self, node: ast.Subscript) -> Any:
         value = attributes.subscript(self, node)
@@ -237,14 +214,6 @@ class Expressions:
             constants.refuse_staged(label, "a key")
             constants.python("the key", found.__setitem__, label, self.evaluate(value))
         return self.frame.state.note(found)
-
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-    ) -> Any:
-        return comprehensions.comprehension(self, node)
-
-    def _lambda(self, node: ast.Lambda) -> LocalFunction:
-        return self.local_function(node)
 
     def local_function(self, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
         """What a nested `def` or a lambda evaluates to."""
@@ -290,22 +259,22 @@ _METHODS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Any]]] = {
     ast.Name: Expressions._name,
     ast.BinOp: Expressions._binary,
     ast.UnaryOp: Expressions._unary,
-    ast.Compare: Expressions._compare,
-    ast.BoolOp: Expressions._bool,
-    ast.IfExp: Expressions._conditional,
-    ast.Call: Expressions._call,
-    ast.Attribute: Expressions._attribute,
+    ast.Compare: comparisons.comparison,
+    ast.BoolOp: short_circuit.boolean,
+    ast.IfExp: short_circuit.conditional,
+    ast.Call: calls.call,
+    ast.Attribute: attributes.attribute,
     ast.Subscript: Expressions._subscript,
     ast.Slice: Expressions._slice,
     ast.Tuple: Expressions._tuple,
     ast.List: Expressions._list,
     ast.Set: Expressions._set,
     ast.Dict: Expressions._dict,
-    ast.ListComp: Expressions._comprehension,
-    ast.SetComp: Expressions._comprehension,
-    ast.GeneratorExp: Expressions._comprehension,
-    ast.DictComp: Expressions._comprehension,
-    ast.Lambda: Expressions._lambda,
+    ast.ListComp: comprehensions.comprehension,
+    ast.SetComp: comprehensions.comprehension,
+    ast.GeneratorExp: comprehensions.comprehension,
+    ast.DictComp: comprehensions.comprehension,
+    ast.Lambda: Expressions.local_function,
     ast.NamedExpr: Expressions._walrus,
     ast.JoinedStr: Expressions._formatted,
     ast.FormattedValue: Expressions._formatted_value,

@@ -225,10 +225,10 @@ def _operator(kind: type[ast.operator]) -> Emit:
     return emit
 
 
-def _comparison(kind: type[ast.cmpop]) -> Emit:
+def _comparison(sign: str) -> Emit:
     def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
         _only("a comparison", given, keywords, 2)
-        return comparisons.compare_one(visitor, node, kind(), given[0], given[1])
+        return comparisons.compare_values(visitor, node, sign, given[0], given[1])
 
     return emit
 
@@ -258,10 +258,10 @@ FOLDS: Final[dict[Any, Fold]] = {
     operator.and_: Fold(_operator(ast.BitAnd)),
     operator.or_: Fold(_operator(ast.BitOr)),
     operator.xor: Fold(_operator(ast.BitXor)),
-    operator.eq: Fold(_comparison(ast.Eq)),
-    operator.ne: Fold(_comparison(ast.NotEq)),
-    operator.lt: Fold(_comparison(ast.Lt)),
-    operator.le: Fold(_comparison(ast.LtE)),
-    operator.gt: Fold(_comparison(ast.Gt)),
-    operator.ge: Fold(_comparison(ast.GtE)),
+    operator.eq: Fold(_comparison("==")),
+    operator.ne: Fold(_comparison("!=")),
+    operator.lt: Fold(_comparison("<")),
+    operator.le: Fold(_comparison("<=")),
+    operator.gt: Fold(_comparison(">")),
+    operator.ge: Fold(_comparison(">=")),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.expressions import attributes, short_circuit
+from weft.frontend.expressions.comparisons import compare_values
 from weft.frontend.state import constants
 from weft.frontend.structure import contains_staged
 from weft.language.values import Scalar, describe, is_instance, is_staged
@@ -176,7 +177,7 @@ class Matcher:
             return bool(ask("the comparison", operator.eq, subject, value))
         if is_staged(subject) and not isinstance(value, int | float | Scalar):
             return False
-        return self._visitor.equal(pattern, subject, value)
+        return compare_values(self._visitor, pattern, "==", subject, value)
 
     def _refuse_tensor(self, pattern: ast.pattern, subject: Any) -> None:
         if is_staged(subject) and not isinstance(subject, Scalar):
