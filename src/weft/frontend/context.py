@@ -72,11 +72,11 @@ class BoundMethod:
     """A method of an object that holds staged values; calling it inlines it.
 
     Attributes:
-        function: the method's function.
+        function: the method's function, as the class has it.
         owner: its first argument.
     """
 
-    function: FunctionType
+    function: Any
     owner: Any
 
 

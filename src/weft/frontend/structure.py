@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from weft.arguments.records import is_dataclass, make
 from weft.language.values import Scalar, Stream, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
 """Classes of values that hold no others and whose operators are not a user's."""
@@ -37,7 +38,7 @@ class Deferred:
     __slots__ = ()
 
 
-class Shape:
+class Shape(NamedTuple):
     """How a container is built: two values have one shape if these are equal.
 
     Attributes:
@@ -46,28 +47,9 @@ class Shape:
         children: one shape per item; None for a leaf.
     """
 
-    __slots__ = ("children", "kind", "labels")
-
-    def __init__(
-        self, kind: type, labels: tuple[Any, ...], children: tuple[Shape | None, ...]
-    ) -> None:
-        self.kind = kind
-        self.labels = labels
-        self.children = children
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Shape)
-            and self.kind is other.kind
-            and self.labels == other.labels
-            and self.children == other.children
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.labels, self.children))
-
-    def __str__(self) -> str:
-        return f"{self.kind.__name__} of {len(self.children)}"
+    kind: type
+    labels: tuple[Any, ...]
+    children: tuple[Shape | None, ...]
 
 
 def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
@@ -81,21 +63,10 @@ def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
     if isinstance(value, dict):
         table = cast("dict[Any, Any]", value)
         return tuple(table), list(table.values())
-    if is_frozen_dataclass(value):
-        names = field_names(kind)
+    if is_dataclass(kind, frozen=True):
+        names = tuple(cast("Any", kind).__dataclass_fields__)
         return names, [getattr(value, name) for name in names]
     return None
-
-
-def is_frozen_dataclass(value: object) -> bool:
-    """Whether a value is an instance of a frozen dataclass."""
-    parameters = getattr(type(value), "__dataclass_params__", None)
-    return parameters is not None and parameters.frozen
-
-
-def field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass, in order."""
-    return tuple(kind.__dataclass_fields__)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
 
 
 def flatten(value: object, leaves: list[Any]) -> Shape | None:
@@ -114,17 +85,11 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
         return next(leaves)
     items = [rebuild(child, leaves) for child in shape.children]
     kind = shape.kind
-    if issubclass(kind, tuple):
-        make: Callable[[Sequence[Any]], Any] = getattr(cast("Any", kind), "_make", tuple)
-        return make(items)
     if issubclass(kind, list):
         return items
     if issubclass(kind, dict):
         return dict(zip(shape.labels, items, strict=True))
-    made: Any = object.__new__(cast("type[Any]", kind))
-    for name, item in zip(shape.labels, items, strict=True):
-        object.__setattr__(made, name, item)
-    return made
+    return make(kind, shape.labels, tuple(items))
 
 
 def contains_staged(value: object) -> bool:

@@ -14,6 +14,7 @@ import operator
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.arguments.records import is_dataclass
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable
 from weft.frontend.expressions import methods
@@ -21,7 +22,7 @@ from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
-from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
+from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.memory import access, views
@@ -125,7 +126,7 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> 
     if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
         return
     own: Any = getattr(value, "__dict__", ())
-    if not is_module and (is_frozen_dataclass(value) or name not in own):
+    if not is_module and (is_dataclass(cast("Any", type(value)), frozen=True) or name not in own):
         return
     frame.context.session.captures.read_attribute(value, name, found, ast.unparse(node))
 

@@ -15,6 +15,7 @@ from collections.abc import ItemsView, ValuesView
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.arguments.records import is_dataclass
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.expressions import comparisons, folds, methods
@@ -82,9 +83,7 @@ def call_value(
         TypeMismatchError: for what cannot be called with staged arguments.
     """
     frame = visitor.frame
-    callee = resolved(
-        callee
-    )  # a name of the language may come as an argument, or out of a container
+    callee = resolved(callee)  # an argument or an item may be a name of the language
     if isinstance(callee, Operation):
         refuse_on_host(frame, callee)
         return callee.emit(frame.builder, *arguments, **keywords)
@@ -97,22 +96,14 @@ def call_value(
         return callee.call(frame, arguments, keywords)
     if isinstance(callee, KernelFunction):
         return frame.context.call_kernel(frame, callee, arguments, keywords)
-    if isinstance(callee, HostFunction):
-        return frame.inline(callee.function, arguments, keywords)
-    if isinstance(callee, LocalFunction):
-        return frame.inline(callee, arguments, keywords)
+    if isinstance(callee, HostFunction | LocalFunction):
+        function: Any = callee.function if isinstance(callee, HostFunction) else callee
+        return frame.inline(function, arguments, keywords)
     if isinstance(callee, BoundMethod):
-        return frame.context.session.inline(
-            frame, callee.function, (callee.owner, *arguments), keywords
-        )
+        return frame.inline(callee.function, (callee.owner, *arguments), keywords)
     if isinstance(callee, functools.partial):
-        return call_value(
-            visitor,
-            node,
-            callee.func,
-            [*callee.args, *arguments],
-            {**callee.keywords, **keywords},
-        )
+        given, named = [*callee.args, *arguments], {**callee.keywords, **keywords}
+        return call_value(visitor, node, callee.func, given, named)
     refused = refused_call(callee, arguments)
     if refused is not None:
         raise refused
@@ -274,7 +265,11 @@ def _takes_staged(callee: Any) -> bool:
         return _moves(callee)
     if isinstance(callee, type):
         kind = cast("type[Any]", callee)
-        return kind in _CONTAINER_BUILTINS or issubclass(kind, tuple) or _is_frozen_class(kind)
+        return (
+            kind in _CONTAINER_BUILTINS
+            or issubclass(kind, tuple)
+            or is_dataclass(kind, frozen=True)
+        )
     if isinstance(callee, BuiltinMethodType):
         if isinstance(callee.__self__, list | dict | set | tuple):
             return True
@@ -283,8 +278,3 @@ def _takes_staged(callee: Any) -> bool:
             isinstance(owner, type) and issubclass(owner, tuple)
         )
     return False
-
-
-def _is_frozen_class(kind: type) -> bool:
-    parameters = getattr(kind, "__dataclass_params__", None)
-    return parameters is not None and parameters.frozen

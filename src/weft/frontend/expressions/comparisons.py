@@ -11,6 +11,7 @@ import operator
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.arguments.records import is_dataclass
 from weft.errors import TypeMismatchError
 from weft.frontend.control_flow.branches import Fork
 from weft.frontend.control_flow.joins import Mismatch, describe_side
@@ -18,7 +19,7 @@ from weft.frontend.expressions import methods, short_circuit
 from weft.frontend.expressions.items import Items
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
-from weft.frontend.structure import PLAIN, contains_staged, is_frozen_dataclass
+from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.convert import convert
 from weft.language.numbers.operators import binary, compare
 from weft.language.values import Scalar, describe, is_staged
@@ -158,7 +159,7 @@ def _pairs(left: object, right: object) -> list[tuple[Any, Any]] | None:
     if sequences is not None:
         ones, others = sequences
         return list(zip(ones, others, strict=True)) if len(ones) == len(others) else None
-    if is_frozen_dataclass(left):
+    if is_dataclass(type(left), frozen=True):
         return _compared_fields(left, right)
     return _entries(left, right)
 

@@ -16,10 +16,10 @@ from weft.frontend.expressions import (
     attributes,
     calls,
     comparisons,
-    comprehensions,
     methods,
     short_circuit,
 )
+from weft.frontend.expressions.items import Items, comprehension
 from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
@@ -188,7 +188,7 @@ class Expressions:
         found: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                found.extend(comprehensions.iterate(self.frame, self.evaluate(node.value), node))
+                found.extend(Items(self.frame, self.evaluate(node.value), node))
             else:
                 found.append(self.evaluate(node))
         return found
@@ -270,10 +270,10 @@ _METHODS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Any]]] = {
     ast.List: Expressions._list,
     ast.Set: Expressions._set,
     ast.Dict: Expressions._dict,
-    ast.ListComp: comprehensions.comprehension,
-    ast.SetComp: comprehensions.comprehension,
-    ast.GeneratorExp: comprehensions.comprehension,
-    ast.DictComp: comprehensions.comprehension,
+    ast.ListComp: comprehension,
+    ast.SetComp: comprehension,
+    ast.GeneratorExp: comprehension,
+    ast.DictComp: comprehension,
     ast.Lambda: Expressions.local_function,
     ast.NamedExpr: Expressions._walrus,
     ast.JoinedStr: Expressions._formatted,

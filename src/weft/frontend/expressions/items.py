@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The items of a compile-time iterable, each taken when it is asked for, as Python does.
+"""The items of a compile-time iterable, each taken when it is asked for, as Python does; comprehensions, unpacking.
 
 In: a compile-time object. Out: `Items`, which may be staged; `Lazy`, what generator expressions and `map` make.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import ast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import TypeMismatchError
+from weft.errors import TypeMismatchError, WeftError
+from weft.frontend.scope import Scope
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
@@ -16,10 +18,10 @@ from weft.language.control import StagedRange
 from weft.language.values import Tensor, describe, is_staged
 
 if TYPE_CHECKING:
-    import ast
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from weft.frontend.context import Frame
+    from weft.frontend.context import Evaluator, Frame
+    from weft.frontend.paths import Binding
 
 _MOST_ITEMS: Final = 1 << 16
 """Of what says how many items it has."""
@@ -27,11 +29,7 @@ _MOST_OF_AN_ITERATOR: Final = 1 << 12
 """Of what may never end: each round has been compiled by the time that the next item is asked for."""
 
 
-class _End:
-    """What stands for no further item."""
-
-
-_END: Final = _End()
+_END: Final = object()
 
 
 class Items:
@@ -144,3 +142,167 @@ class Lazy(Deferred):
     def __next__(self) -> Any:
         self._frame.state.change(self, "the iteration")
         return next(self._steps)
+
+
+def comprehension(
+    visitor: Evaluator, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+) -> Any:
+    """A comprehension, unrolled at compile time; a generator expression computes an item when it is asked for."""
+
+    def element() -> Any:
+        if isinstance(node, ast.DictComp):
+            return visitor.evaluate(node.key), visitor.evaluate(node.value)
+        return visitor.evaluate(node.elt)
+
+    frame = visitor.frame
+    first = node.generators[0].iter
+    items = Items(frame, visitor.evaluate(first), first)  # outside of the comprehension
+    inside = _Inside(frame, _own_variables(frame, node.generators))
+    rounds = _rounds(visitor, node.generators, items, inside.own, element)
+    if isinstance(node, ast.GeneratorExp):
+        return Lazy(frame, "generator expression", [items], _each(inside, rounds))
+    with inside:
+        values = list(rounds)
+    created = frame.state.note
+    if isinstance(node, ast.ListComp):
+        return created(values)
+    if isinstance(node, ast.SetComp):
+        constants.refuse_staged(values, "a set")
+        return created(constants.python("the set", set, values))
+    constants.refuse_staged([key for key, _ in values], "a key")
+    return created(constants.python("the dict", dict, values))
+
+
+def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
+    """What functions that the comprehension makes see of it, also after it: the last values, as in Python."""
+    names = frame.source.analysis.assigned([generator.target for generator in generators])
+    around = frame.comprehension or frame.scope
+    return Scope(frame.source, names, frame.context.session.captures, around)
+
+
+class _Inside:
+    """While it is entered, a comprehension's variables stand in place of those that they hide.
+
+    Attributes:
+        own: the comprehension's variables.
+    """
+
+    __slots__ = ("_around", "_covered", "_frame", "_hidden", "_kept", "own")
+
+    def __init__(self, frame: Frame, own: Scope) -> None:
+        self._frame = frame
+        self.own = own
+        self._around: Scope | None = None
+        self._covered: list[str] = []
+        self._hidden: dict[str, Binding] = {}
+        self._kept: dict[str, Binding] = {}
+
+    def __enter__(self) -> None:
+        frame, own = self._frame, self.own
+        self._around, frame.comprehension = frame.comprehension, own
+        self._covered = frame.scope.cover(own.local_names)
+        self._hidden = self._taken()
+        frame.scope.path.variables.update(self._kept)
+
+    def __exit__(self, *raised: object) -> None:
+        frame = self._frame
+        self._kept = self._taken()
+        frame.scope.path.variables.update(self._hidden)
+        frame.scope.uncover(self._covered)
+        frame.comprehension = self._around
+
+    def _taken(self) -> dict[str, Binding]:
+        held = self._frame.scope.path.variables
+        return {name: held.pop(name) for name in sorted(self.own.local_names) if name in held}
+
+
+def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
+    """The items of a generator expression; between them its variables are not in sight."""
+    while True:
+        with inside:
+            try:
+                item = next(rounds)
+            except StopIteration:
+                return
+        yield item
+
+
+def _rounds(
+    visitor: Evaluator,
+    generators: list[ast.comprehension],
+    items: Items,
+    own: Scope,
+    element: Callable[[], Any],
+) -> Iterator[Any]:
+    first, rest = generators[0], generators[1:]
+    frame = visitor.frame
+    scope = frame.scope
+    names = frame.source.analysis.assigned([first.target])
+    for item in items:
+        bind(frame, first.target, item)
+        for name in names:
+            own.path.variables[name] = scope.path.variables[name]
+        if all(_holds(visitor, condition) for condition in first.ifs):
+            if rest:
+                inner = rest[0].iter
+                found = Items(frame, visitor.evaluate(inner), inner)
+                yield from _rounds(visitor, rest, found, own, element)
+            else:
+                yield element()
+
+
+def _holds(visitor: Evaluator, condition: ast.expr) -> bool:
+    value = visitor.condition(condition)
+    if not isinstance(value, bool):
+        raise TypeMismatchError(
+            "NOT_CONSTANT",
+            "the condition of a comprehension must be known at compile time",
+            hint="write a loop with an if",
+            location=visitor.frame.locate(condition),
+        )
+    return value
+
+
+def bind(frame: Frame, target: ast.expr, value: Any) -> None:
+    """Assigns to names and to nested tuples of names.
+
+    Raises:
+        TypeMismatchError: for a wrong number of items.
+    """
+    if isinstance(target, ast.Name):
+        frame.scope.assign(target.id, value, frame.locate(target))
+        return
+    if not isinstance(target, ast.Tuple | ast.List):
+        raise TypeMismatchError(
+            "TARGET", "only names can be assigned here", location=frame.locate(target)
+        )
+    try:
+        for part, item in unpack(frame, target, value):
+            bind(frame, part, item)
+    except WeftError as error:
+        frame.note(error, target)
+        raise
+
+
+def unpack(frame: Frame, target: ast.Tuple | ast.List, value: Any) -> list[tuple[ast.expr, Any]]:
+    """The parts of a target, each with its item of the value; ``*rest`` takes a list."""
+    items = list(Items(frame, value, target))
+    parts = target.elts
+    starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
+    if len(items) < len(parts) - len(starred) or (not starred and len(items) != len(parts)):
+        expected = f"at least {len(parts) - 1}" if starred else str(len(parts))
+        raise TypeMismatchError(
+            "UNPACK", f"{expected} values are unpacked here, received {len(items)}"
+        )
+    if not starred:
+        return list(zip(parts, items, strict=True))
+    first = starred[0]
+    behind = len(parts) - first - 1
+    end = len(items) - behind
+    rest = cast("ast.Starred", parts[first]).value
+    middle: Any = frame.state.note(items[first:end])
+    return [
+        *zip(parts[:first], items[:first], strict=True),
+        (rest, middle),
+        *zip(parts[first + 1 :], items[end:], strict=True),
+    ]

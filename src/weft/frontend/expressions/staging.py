@@ -11,15 +11,14 @@ import functools
 from enum import Enum
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
+from weft.frontend.state.reachable import attributes_of, cell_contents, code_names
 from weft.frontend.structure import PLAIN, Deferred, passed_on
 from weft.language import LanguageName
 from weft.language.functions import StagedFunction
@@ -29,9 +28,6 @@ from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-_HEAP_TYPE: Final = 1 << 9  # of a class's flags: it is not built into the interpreter
-
 
 _OF_THE_KERNEL: Final = (
     StagedNamespace,
@@ -91,20 +87,7 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, MethodType):
         yield from (value.__func__, value.__self__)
     yield from passed_on(value)
-    yield from _attributes(value)
-
-
-def _attributes(value: Any) -> Iterator[Any]:
-    yield from getattr(value, "__dict__", {}).values()
-    for kind in type(value).__mro__:
-        if not kind.__flags__ & _HEAP_TYPE:
-            continue
-        for slot in vars(kind).values():
-            if isinstance(slot, MemberDescriptorType):
-                try:
-                    yield slot.__get__(value)
-                except AttributeError:
-                    continue  # it is not assigned
+    yield from (item for _, item in attributes_of(value))
 
 
 def uses_language(function: FunctionType) -> bool:
@@ -134,7 +117,7 @@ def _is_language(value: object) -> bool:
 
 def _named_values(function: FunctionType) -> Iterator[Any]:
     """What the names in a function's code currently stand for: globals, free variables, names in modules."""
-    names = list(_names(function.__code__))
+    names = list(code_names(function.__code__))
     for name in names:
         if name not in function.__globals__:
             continue
@@ -145,14 +128,4 @@ def _named_values(function: FunctionType) -> Iterator[Any]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:
-            continue  # a variable that is not assigned yet
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+        yield from cell_contents(cell)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import marshal
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft._native import constant_key
+from weft.frontend.state.reachable import cell_contents, code_names
 from weft.language import LanguageName
 from weft.types.dtype import DType
 
@@ -78,7 +79,7 @@ class Captures:
     def read_cell(self, cell: CellType, name: str, value: object) -> None:
         """Notes that the free variable `name` was read."""
         if not isinstance(value, _FIXED):
-            self._note(cell, name, name, value, lambda: _cell_contents(cell))
+            self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), _GONE))
 
     def read_attribute(self, owner: object, name: str, value: object, text: str) -> None:
         """Notes that an attribute of an object that can change was read."""
@@ -99,16 +100,16 @@ class Captures:
             seen.add(id(current))
             namespace = current.__globals__
             found: list[Any] = []
-            for name in _names(current.__code__):
+            for name in code_names(current.__code__):
                 if name in namespace:
                     found.append(namespace[name])
                     self.read_global(namespace, name, namespace[name])
             for name, cell in zip(
                 current.__code__.co_freevars, current.__closure__ or (), strict=True
             ):
-                value = _cell_contents(cell)
-                found.append(value)
-                self.read_cell(cell, name, value)
+                for value in cell_contents(cell) or [_GONE]:
+                    found.append(value)
+                    self.read_cell(cell, name, value)
             pending += [
                 value
                 for value in found
@@ -121,21 +122,6 @@ class Captures:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
             self._found[key] = CapturedValue(text, value, read)
-
-
-def _cell_contents(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _GONE
-
-
-def _names(code: CodeType) -> Iterable[str]:
-    """The names that a function and those within it may look up among the globals."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _is_constant(value: object) -> bool:

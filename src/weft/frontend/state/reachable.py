@@ -22,6 +22,7 @@ from types import (
     FrameType,
     FunctionType,
     GeneratorType,
+    MemberDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -55,9 +56,8 @@ _FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.st
 _PRINTED: Final = (itertools.count, itertools.repeat)
 _BUFFERS: Final = (bytearray, array.array, memoryview)
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
-_HEAP_TYPE: Final = 1 << 9
+_HEAP_TYPE: Final = 1 << 9  # of a class's flags: it is not built into the interpreter
 _RESTORED: Final = (list, dict, set, collections.deque)
-_ABSENT: Final = object()
 
 
 def is_fixed(value: object) -> bool:
@@ -120,6 +120,36 @@ def is_plain_iterator(value: object) -> bool:
     if _is_lazy(value) or kind in _FORWARDING[:3]:
         return True
     return kind.__module__ == "builtins" and hasattr(kind, "__length_hint__")
+
+
+def cell_contents(cell: CellType) -> list[Any]:
+    """What a cell holds: one object, or none where the variable is not assigned yet."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def code_names(code: CodeType) -> Iterator[str]:
+    """The names that a function and those within it may look up among the globals, or as attributes."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_names(constant)
+
+
+def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes that an instance has itself, in its dict and its slots."""
+    own = getattr(value, "__dict__", None)
+    if type(own) is dict:
+        yield from cast("dict[str, Any]", own).items()
+    for kind in type(value).__mro__:
+        for name, slot in vars(kind).items() if kind.__flags__ & _HEAP_TYPE else ():
+            if isinstance(slot, MemberDescriptorType):
+                try:
+                    yield name, slot.__get__(value)
+                except AttributeError:
+                    continue  # it is not assigned
 
 
 class Held:
@@ -228,7 +258,7 @@ class Reach:
         if isinstance(value, _UNCHANGING):
             return None
         if isinstance(value, CellType):
-            return _cell(value)
+            return cell_contents(value)
         if isinstance(value, dict):
             table = cast("dict[Any, Any]", value)
             return [*table, *table.values(), *self._attributes(value)]
@@ -271,17 +301,10 @@ class Reach:
         """The attributes of an instance; what is computed once and kept is not one that changes."""
         found: list[Any] = []
         kind = cast("type[Any]", type(value))
-        own = getattr(value, "__dict__", None)
-        for name, item in own.items() if type(own) is dict else ():
+        for name, item in attributes_of(value):
             kept = getattr(kind, name, None) if isinstance(name, str) else None
             if not isinstance(kept, functools.cached_property):
                 found += (name, item)
-        for base in kind.__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                item = getattr(value, name, _ABSENT) if name != "__dict__" else _ABSENT
-                if item is not _ABSENT and name != "__weakref__":
-                    found += (name, item)
         return found
 
     def _function(self, function: FunctionType) -> list[Any]:
@@ -290,7 +313,7 @@ class Reach:
         for part in (function.__defaults__, function.__kwdefaults__, function.__dict__):
             found += (part.values() if isinstance(part, dict) else part) or ()
         namespace = function.__globals__
-        names = list(_names(function.__code__))
+        names = list(code_names(function.__code__))
         for name in names:
             found.append(namespace.get(name))
             if isinstance(found[-1], ModuleType) and self._is_own(found[-1].__name__):
@@ -300,7 +323,7 @@ class Reach:
 
     def _met(self, code: CodeType) -> Iterator[Any]:
         """Notes the names in a function's code; the methods of these names that it may call."""
-        for name in _names(code):
+        for name in code_names(code):
             self._names.add(name)
             yield from self._methods.pop(name, ())
 
@@ -343,13 +366,6 @@ class Reach:
         return not any(folder in file.replace("\\", "/") for folder in _INSTALLED)
 
 
-def _cell(cell: CellType) -> list[Any]:
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
-
-
 def _functions_of(member: Any) -> list[Any]:
     """The functions in a member of a class: a method, or those of a property."""
     if isinstance(member, property):
@@ -378,10 +394,3 @@ def _bytes(value: Any) -> list[Any]:
             return [] if view.readonly else [view.tobytes()]
     except (TypeError, ValueError, BufferError):
         return [value.tobytes()] if hasattr(value, "tobytes") else []
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

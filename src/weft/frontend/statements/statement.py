@@ -18,8 +18,8 @@ from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
 from weft.frontend.expressions import matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
-from weft.frontend.expressions.comprehensions import unpack
 from weft.frontend.expressions.expression import Expressions
+from weft.frontend.expressions.items import unpack
 from weft.frontend.paths import Assigned, Conflict, Undefined
 from weft.frontend.source.names import NONE
 from weft.frontend.source.refusals import outer_assignment, refusal
