@@ -148,8 +148,8 @@ def page() -> str:
             "## 5. PTX for sm_90a",
             "",
             "For the CUDA target the same IR is printed with the target's own rows, and LLVM makes "
-            "PTX of it. An assembler (nvJitLink, or ptxas) makes a cubin of that on another thread, "
-            "while this one compiles the host function.",
+            "PTX of it. ptxas makes a cubin of that in a process of its own, while this one compiles "
+            "the host function.",
             "",
             block("text", from_line(cuda.ptx, ".visible .entry", "}")),
             "`fn.kernels` says what ptxas reported, `fn.sass` is the machine code.",

@@ -206,7 +206,7 @@ class Config:
     )
     nvjitlink = FilePath(
         "WEFT_NVJITLINK",
-        "The `libnvJitLink.so` to open in place of that of the `cuda` extra.",
+        "The `libnvJitLink.so` to assemble with instead of `ptxas`, unless `WEFT_PTXAS` names that.",
     )
     nvdisasm = FilePath(
         "WEFT_NVDISASM",
@@ -244,6 +244,11 @@ def misspelled_variables() -> dict[str, str]:
 def search_path() -> str:
     """`PATH`, for looking up a tool that no variable names."""
     return os.environ.get("PATH", os.defpath)
+
+
+def environment(**defaults: str) -> dict[str, str]:
+    """The environment for a tool, with values for what is not in it."""
+    return {**defaults, **os.environ}
 
 
 @contextmanager

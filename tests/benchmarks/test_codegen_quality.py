@@ -195,19 +195,18 @@ def test_warps_are_those_of_cudas_occupancy_calculator(
     assert warps_per_multiprocessor(threads, registers, shared_bytes) == warps
 
 
-# Measured with CUDA 13.5 and a tenth more, as another release of ptxas may choose otherwise; the registers that keep as
-# many warps on a multiprocessor.
+# Measured with CUDA 13.5; a tenth more is allowed, as another release of ptxas may choose otherwise.
 @pytest.mark.parametrize(
     ("name", "instructions", "warps"),
     [
         ("copy", 15, 64),
         ("saxpy_vec4", 6.75, 64),
-        ("reduction", 4.5, 48),
-        ("transpose", 32, 64),
-        ("matmul_tiled", 4.69, 48),
-        ("sgemm", 2.18, 8),
-        ("nbody", 28.8, 40),
-        ("gelu", 74, 64),
+        ("reduction", 4.5, 64),
+        ("transpose", 31.5, 64),
+        ("matmul_tiled", 4.69, 64),
+        ("sgemm", 2.18, 16),
+        ("nbody", 29.3, 64),
+        ("gelu", 73, 64),
     ],
 )
 def test_code_does_not_get_worse(name: str, instructions: float, warps: int):

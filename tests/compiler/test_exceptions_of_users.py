@@ -184,9 +184,9 @@ def test_without_more_threads_everything_is_compiled_here(monkeypatch):
 
 
 def test_without_more_processes_the_limit_is_named(ptxas, monkeypatch):
-    def run(*_arguments, **_options):
+    def start(*_arguments, **_options):
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(weft.ToolchainError, match=r"no more threads or processes \(RLIMIT_NPROC"):
         weft.compile(host, *FAKE, options="--gpu-arch sm_90a")

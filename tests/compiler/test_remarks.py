@@ -7,7 +7,7 @@ import pytest
 import weft
 from tests.conformance.harness import define
 from weft.backends.cuda import stages
-from weft.backends.cuda.toolchain import Assembly, assemble
+from weft.backends.cuda.toolchain import Assembly, begin_assembly
 
 
 @weft.kernel
@@ -103,11 +103,11 @@ def test_coroutines_are_explained_in_the_words_of_the_language(name):
 def test_warnings_of_the_assembler_are_remarks(monkeypatch):
     warning = "ptxas info    : (C7510) Potential Performance Loss in the function 'lonely'\n"
 
-    def warn(*arguments, **keywords):
-        assembly = assemble(*arguments, **keywords)
-        return Assembly(assembly.cubin, assembly.log + warning)
+    def warn(*arguments):
+        assembly = begin_assembly(*arguments)()
+        return lambda: Assembly(assembly.cubin, assembly.log + warning)
 
-    monkeypatch.setattr(stages, "assemble", warn)
+    monkeypatch.setattr(stages, "begin_assembly", warn)
     (remark,) = weft.compile(both, options="--gpu-arch sm_90a").remarks
     assert (remark.code, remark.kernel) == ("C7510", "lonely")
 

@@ -22,7 +22,7 @@ class KernelInfo(Frozen):
         spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
         stack_bytes: local memory per thread.
         shared_memory_bytes: of the kernel's own shared arrays, per block; launches add their request to it.
-        constant_bytes: constant memory, parameters included; reported by nvJitLink, not by ptxas.
+        constant_bytes: constant memory, parameters included.
         barriers: named barriers per block.
         global_scratch_bytes: of `weft.global_scratch`, per block; each launch allocates it for its grid.
     """

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.backends.recorder import Artifacts, Options
 from tests.codegen.kernel_runner import INDEX, parse_module, tensor
+from weft.backends.cuda import toolchain
 from weft.backends.cuda.lowering.kernel import entry_name, launch_bounds
 from weft.backends.cuda.stages import emit_ptx, print_host, print_kernels
 from weft.backends.cuda.target import ARCHITECTURES, cuda_machine
@@ -17,6 +19,9 @@ from weft.backends.registry import find_backend
 from weft.codegen.operations.launch import kernels_of
 from weft.config import override
 from weft.errors import OptionError, ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 F32 = tensor("f32")
 
@@ -48,7 +53,16 @@ def compiled(text: str, architecture: str | None = None, **options: object):
     return code, artifacts
 
 
-def test_a_kernel_becomes_a_cubin_with_its_resources():
+@pytest.fixture(params=["ptxas", "nvJitLink"])
+def assembler(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What assembles: ptxas as long as nothing else is asked for."""
+    library = toolchain.find_nvjitlink()
+    assert library is not None
+    with override(**({"nvjitlink": library.path} if request.param == "nvJitLink" else {})):
+        yield request.param
+
+
+def test_a_kernel_becomes_a_cubin_with_its_resources(assembler: str):
     code, artifacts = compiled(kernel_text())
     assert code.device_code.startswith(b"\x7fELF")
     assert (code.target, code.architecture) == ("cuda", "sm_90a")
@@ -75,15 +89,12 @@ def test_the_host_object_is_built_without_waiting_for_the_assembler():
 
 
 def test_ptxas_gives_the_same_resources_as_nvjitlink():
-    from weft.backends.cuda.toolchain import find_ptxas
-
-    in_process, _ = compiled(kernel_text())
-    with override(ptxas=find_ptxas()):
-        beside, _ = compiled(kernel_text())
-    for kernel in (*in_process.kernels, *beside.kernels):
-        kernel.constant_bytes = 0  # ptxas does not tell
+    beside, _ = compiled(kernel_text())
+    with override(nvjitlink=toolchain.find_nvjitlink().path):
+        in_process, _ = compiled(kernel_text())
     assert beside.kernels == in_process.kernels
     assert beside.kernels[0].registers > 0
+    assert beside.kernels[0].constant_bytes >= 0x210 + 12  # what a launch says, and the parameters
 
 
 def test_the_configuration_of_the_caller_reaches_the_assemblers_thread():
@@ -120,18 +131,13 @@ def test_an_unknown_architecture_is_an_error_that_lists_all(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("tool", ["nvJitLink", "ptxas"])
-def test_an_architecture_that_the_assembler_dropped_leaves_ptx_for_the_driver(tool: str):
-    from weft.backends.cuda import toolchain
-
-    chosen = {"ptxas": toolchain.find_ptxas()} if tool == "ptxas" else {}
-    with override(**chosen):
-        code, artifacts = compiled(kernel_text(), "sm_50")
+def test_an_architecture_that_the_assembler_dropped_leaves_ptx_for_the_driver(assembler: str):
+    code, artifacts = compiled(kernel_text(), "sm_50")
     assert code.device_code == artifacts.contents["ptx"] + b"\0"
     assert code.kernels[0].parameter_sizes == (8, 4)
     (remark,) = code.remarks
     assert "the driver assembles the PTX when it loads it" in remark.message
-    assert tool in remark.message and "makes no code for sm_50" in remark.message
+    assert assembler in remark.message and "makes no code for sm_50" in remark.message
     refused = artifacts.refused["cubin"]
     assert refused.code == "ASSEMBLER_ARCHITECTURE"
     assert "--keep-ptx" in refused.hint
@@ -143,18 +149,16 @@ def test_options_for_an_assembler_that_there_is_not_are_an_error():
 
 
 def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    from weft.backends.cuda import toolchain
-
     for finder in ("find_nvjitlink", "find_ptxas", "find_nvdisasm"):
         monkeypatch.setattr(toolchain, finder, lambda: None)
-    missing = r"(?s)neither nvJitLink nor ptxas.*weft\[cuda\]"
+    missing = r"(?s)ptxas, which makes a cubin from PTX, is not installed.*weft\[cuda\]"
     with pytest.raises(ToolchainError, match=missing):
         toolchain.assemble("", "sm_90a")
     with pytest.raises(ToolchainError, match=r"(?s)nvdisasm.*weft\[cuda\]"):
         toolchain.disassemble(b"")
     code, artifacts = compiled(kernel_text())
     assert code.device_code.endswith(b"\0")
-    assert "neither nvJitLink nor ptxas" in artifacts.refused["cubin"].message
+    assert "ptxas, which makes a cubin from PTX" in artifacts.refused["cubin"].message
 
 
 @pytest.mark.parametrize("tool", ["ptxas", "nvjitlink", "nvdisasm"])
@@ -168,12 +172,13 @@ def test_a_tool_that_cannot_be_run_is_named(tool: str):
             assemble("", "sm_90a")
 
 
-def test_options_for_ptxas_reach_it():
+def test_options_for_ptxas_reach_it(assembler: str):
     body = f"%w = math.powf %value, %value : f32\n  simt.store %w, %a[%i : i32] : f32, {F32}"
     free, _ = compiled(kernel_text(body))
     bound, _ = compiled(kernel_text(body), ptxas_options=("--maxrregcount=24",))
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
-    with pytest.raises(ToolchainError, match="no-such-option"):
+    refused = f"{assembler} refused the code for sm_90a:.*Unknown option.*no-such-option"
+    with pytest.raises(ToolchainError, match=f"(?s){refused}"):
         compiled(kernel_text(), ptxas_options=("--no-such-option",))
 
 
@@ -189,7 +194,9 @@ BLOCK_OF_64 = " attributes {block_size = array<i32: 64, 1, 1>}"
         ("-maxrregcount=99", "-maxrregcount=24"),
     ],
 )
-def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(words: tuple[str, ...]):
+def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(
+    words: tuple[str, ...], assembler: str
+):
     free, _ = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64))
     bound, artifacts = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64), ptxas_options=words)
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
@@ -213,10 +220,10 @@ def test_a_register_limit_that_is_no_number_of_registers_is_refused(word: str):
         compiled(kernel_text(), ptxas_options=(word,))
 
 
-def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark():
+def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark(assembler: str):
     text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     code, _ = compiled(text, ptxas_options=("-maxrregcount=64",))
-    assert code.remarks == ()
+    assert len(code.remarks) == (assembler == "nvJitLink")  # which says what it costs
 
 
 @pytest.mark.parametrize(
@@ -375,7 +382,7 @@ def test_inline_assembly_is_convergent():
     assert all("convergent" in line for line in calls)
 
 
-def test_warnings_are_logged_with_the_kernel(caplog: pytest.LogCaptureFixture):
+def test_warnings_are_logged_with_the_kernel(assembler: str, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING, logger="weft"):
         compiled(kernel_text(), ptxas_options=("--warn-on-double-precision-use",))
     assert caplog.records == []

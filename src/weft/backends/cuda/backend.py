@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA backend: kernels become a cubin on a worker thread while the host object is built.
+"""The CUDA backend: kernels become PTX, then an assembler makes a cubin of it while the host object is built.
 
 In: a module. Out: `ObjectCode`, with what the assembler says about each kernel.
 """
@@ -14,7 +14,7 @@ from weft.backends.base import Job, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
 from weft.backends.cuda.lowering.kernel import entry_name
 from weft.backends.cuda.lowering.launch import refuse_clusters
-from weft.backends.cuda.stages import DEVICE_STAGES, HOST_STAGES, PRINT_STAGES, machine_of
+from weft.backends.cuda.stages import CUBIN_STAGES, HOST_STAGES, begin_cubin, machine_of
 from weft.backends.cuda.toolchain import disassemble
 from weft.backends.host import entry_symbols
 from weft.backends.worker import Worker
@@ -59,9 +59,9 @@ class CudaBackend:
         kernels = kernels_of(module)
         assembly: Assembly | None = None
         if kernels:
-            text = run_stages(PRINT_STAGES, job)
+            finish = begin_cubin(job)
             worker: Worker[Assembly] = Worker(
-                lambda: run_stages(DEVICE_STAGES, job, text), "weft-assembler"
+                lambda: run_stages(CUBIN_STAGES, job, finish), "weft-assembler"
             )
             data = run_stages(HOST_STAGES, job)
             assembly = worker.result()
@@ -69,7 +69,7 @@ class CudaBackend:
             data = run_stages(HOST_STAGES, job)
         device_code = record_device_code(assembly, artifacts)
         remarks = report_diagnostics(assembly, artifacts)
-        resources = read_resources(assembly.log) if assembly else {}
+        resources = read_resources(assembly.log, assembly.cubin) if assembly else {}
         return ObjectCode(
             host_object=data,
             device_code=device_code,
@@ -113,7 +113,7 @@ def report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[R
     found = read_diagnostics(assembly.log, ptx.decode())
     for diagnostic in found:
         _log.warning("%s", diagnostic)
-    return found
+    return [*found, Remark("", assembly.remark)] if assembly.remark else found
 
 
 def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> KernelInfo:

@@ -8,6 +8,7 @@ the PTX is traced to the user's file through `.loc`.
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,6 @@ _AMOUNTS: Final = {
     "barriers": re.compile(r"used (\d+) barriers"),
     "shared_memory_bytes": re.compile(r"(\d+) bytes smem"),
     "local_memory_bytes": re.compile(r"(\d+) bytes lmem"),
-    "constant_bytes": re.compile(r"(\d+) bytes cmem\[0\]"),
 }
 _PTX_LINE: Final = re.compile(r"\bline (\d+)\b")
 _CODE: Final = re.compile(r"\((C\d{4})\)")
@@ -67,8 +67,8 @@ class KernelResources:
         return min(MOST_THREADS, by_registers, bound or MOST_THREADS)
 
 
-def read_resources(log: str) -> dict[str, KernelResources]:
-    """Resources by kernel name, from a verbose log of ptxas or nvJitLink."""
+def read_resources(log: str, cubin: bytes = b"") -> dict[str, KernelResources]:
+    """Resources by kernel name, from a verbose log of ptxas or nvJitLink; constant memory is in the cubin alone."""
     found: dict[str, KernelResources] = {}
     current = KernelResources()
     for line in log.splitlines():
@@ -91,7 +91,20 @@ def read_resources(log: str) -> dict[str, KernelResources]:
             # nvJitLink repeats the sizes but counts reserved barriers too; ptxas's own line comes first.
             if amount is not None and (name != "barriers" or used is not None):
                 setattr(current, name, int(amount[1]))
+    sizes = _section_sizes(cubin) if cubin else {}
+    for name, resources in found.items():
+        resources.constant_bytes = sizes.get(f".nv.constant0.{name}", 0)
     return found
+
+
+def _section_sizes(elf: bytes) -> dict[str, int]:
+    """The bytes of each section of a 64-bit ELF file."""
+    (table,) = struct.unpack_from("<Q", elf, 0x28)
+    each, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    # The offset of the name, type, flags, address, offset and size of each section.
+    rows = [struct.unpack_from("<IIQQQQ", elf, table + each * index) for index in range(count)]
+    begin = rows[names][4]
+    return {elf[begin + row[0] : elf.index(0, begin + row[0])].decode(): row[5] for row in rows}
 
 
 def read_diagnostics(log: str, ptx: str) -> list[Remark]:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a module to a cubin and a host object: the kernels on a worker thread, the host code meanwhile.
+"""From a module to a cubin and a host object: the kernels as far as PTX, then the host code beside their assembler.
 
-In: a job. Out: cubin with its log; host object. Text for kernels is printed before the thread starts, since the
-IR belongs to one thread.
+In: a job. Out: cubin with its log; host object.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.backends.base import Stage
+from weft.backends.base import Stage, run_stages
 from weft.backends.cuda.lowering.kernel import print_kernel
 from weft.backends.cuda.lowering.shared import check_shared_memory
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.register_limit import take_register_limit
 from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
-from weft.backends.cuda.toolchain import Assembly, assemble
+from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
@@ -26,6 +25,8 @@ from weft.dialects.simt.kernel import KernelOp
 from weft.errors import ToolchainError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Job
@@ -86,17 +87,25 @@ def _emit_ptx(job: Job, text: str) -> str:
     return emit_ptx(text, machine_of(job), job.options.opt_level)
 
 
-def _assemble(job: Job, ptx: str) -> Assembly:
-    """The cubin; without an assembler for the architecture, why there is none: the PTX has to serve."""
-    others = take_register_limit(job.options.ptxas_options)[1]
-    options = list(others)
+def begin_cubin(job: Job) -> Callable[[], Assembly]:
+    """Makes the PTX, which an assembler takes over; what is returned waits for that."""
+    _, options = take_register_limit(job.options.ptxas_options)
     if job.options.opt_level < 3 and not any(option.startswith("-O") for option in options):
-        options.append(f"-O{job.options.opt_level}")
-    architecture = machine_of(job).architecture
+        options = (*options, f"-O{job.options.opt_level}")
+    return begin_assembly(
+        lambda: run_stages(_PTX_STAGES, job),
+        machine_of(job).architecture,
+        options,
+        job.options.generate_line_info,
+    )
+
+
+def _finish_assembly(job: Job, finish: Callable[[], Assembly]) -> Assembly:
+    """The cubin; without an assembler for the architecture, why there is none: the PTX has to serve."""
     try:
-        return assemble(ptx, architecture, options, line_info=job.options.generate_line_info)
+        return finish()
     except ToolchainError as error:
-        if error.code not in _NO_ASSEMBLER or others:
+        if error.code not in _NO_ASSEMBLER or take_register_limit(job.options.ptxas_options)[1]:
             raise
         return Assembly(b"", "", error)
 
@@ -114,11 +123,11 @@ def _print_host(job: Job, _value: None) -> str:
     return print_host(job.module, host_machine())
 
 
-PRINT_STAGES: Final = (Stage("LLVM text", _print_kernels, "llvm"),)
-DEVICE_STAGES: Final = (
+_PTX_STAGES: Final = (
+    Stage("LLVM text", _print_kernels, "llvm"),
     Stage("LLVM to PTX", _emit_ptx, "ptx"),
-    Stage("assembling", _assemble),
 )
+CUBIN_STAGES: Final = (Stage("assembling", _finish_assembly),)
 HOST_STAGES: Final = (
     Stage("host: LLVM text", _print_host, "llvm-host"),
     Stage("host: LLVM to object", _emit_host),

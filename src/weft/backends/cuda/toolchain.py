@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's tools: nvJitLink in this process or ptxas beside it for cubins, nvdisasm for SASS.
+"""NVIDIA's tools: ptxas beside this process, or nvJitLink in it, for cubins; nvdisasm for SASS.
 
 In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for in the environment variables of
 `weft.config`, in NVIDIA's installed wheels, in PATH and in CUDA's usual place.
@@ -7,28 +7,30 @@ In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.diagnostics import refused_line
 from weft.backends.cuda.installed import find_installed
 from weft.backends.cuda.nvjitlink import NvJitLink
-from weft.blame import limit_reached
+from weft.backends.cuda.tool_process import Ptxas, run_tool
+from weft.codegen.llvm.lock import holding_llvm
 from weft.config import config, search_path
 from weft.errors import ToolchainError
 from weft.location import SourceLocation
 from weft.memo import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-INSTALL_HINT: Final = "pip install 'weft[cuda]' installs them; neither needs a GPU"
+INSTALL_HINT: Final = "pip install 'weft[cuda]' installs it; it needs no GPU"
 _USUAL_PLACE: Final = Path("/usr/local/cuda/bin")
-_TIMEOUT_SECONDS: Final = 600
+# Errors that say nothing against the code: another assembler may do.
+_TRIES_ANOTHER: Final = {"TOOL_MISSING", "TOOL_FAILED", "ASSEMBLER_ARCHITECTURE"}
+_TOO_NEW: Final = re.compile(r"'gpu-name'|Unsupported \.version")
 
 
 @dataclass(frozen=True)
@@ -39,64 +41,114 @@ class Assembly:
         cubin: the machine code; empty where there is no assembler.
         log: what it said, verbosely.
         missing: why there is no machine code, or None.
+        remark: what it costs that another assembler than ptxas made it, and why that was so.
     """
 
     cubin: bytes
     log: str
     missing: ToolchainError | None = None
+    remark: str = ""
 
 
 def assemble(
     ptx: str, architecture: str, options: Sequence[str] = (), line_info: bool = False
 ) -> Assembly:
-    """PTX as a cubin, by whichever assembler is installed; nvJitLink first, as it starts no process.
+    """PTX as a cubin: `begin_assembly` of what is there already."""
+    return begin_assembly(lambda: ptx, architecture, options, line_info)()
+
+
+def begin_assembly(
+    make_ptx: Callable[[], str],
+    architecture: str,
+    options: Sequence[str] = (),
+    line_info: bool = False,
+) -> Callable[[], Assembly]:
+    """Starts to assemble PTX, all its kernels at once; what is returned waits for the cubin.
+
+    ptxas does it, and loads while the PTX is made. If there is none that runs, or it is too old for the architecture,
+    nvJitLink does, unless WEFT_PTXAS named it; WEFT_NVJITLINK chooses nvJitLink.
 
     Args:
-        ptx: the text.
+        make_ptx: called once, before this returns.
         architecture: such as ``"sm_90a"``.
         options: more options for ptxas.
         line_info: whether the cubin holds source lines.
     Raises:
-        ToolchainError: if there is no assembler, or if it refuses the text; the message holds its log.
+        ToolchainError: later, if there is no assembler, or if it refuses the text; the message holds its log.
     """
-    library = find_nvjitlink() if config.ptxas is None else None
-    if library is not None:
-        return _with_nvjitlink(library, ptx, architecture, options, line_info)
-    ptxas = find_ptxas()
-    if ptxas is None:
-        raise ToolchainError(
+    words = [f"-arch={architecture}", "-v", *options, *(["-lineinfo"] if line_info else [])]
+    with holding_llvm():  # so that nobody forks, see `Ptxas`, and no other thread delays the PTX
+        run = _start_ptxas(words)
+        try:
+            ptx = make_ptx()
+            if isinstance(run, Ptxas):
+                run.feed(ptx)
+        except BaseException:
+            if isinstance(run, Ptxas):
+                run.stop()
+            raise
+
+    def finish() -> Assembly:
+        try:
+            if isinstance(run, ToolchainError):
+                raise run
+            return _with_ptxas(run, ptx, architecture)
+        except ToolchainError as error:
+            library = find_nvjitlink() if error.code in _TRIES_ANOTHER else None
+            if library is None or config.ptxas is not None:
+                raise
+            try:
+                return _with_nvjitlink(library, ptx, architecture, options, line_info, error)
+            except ToolchainError as another:
+                raise error if error.code == another.code else another from None
+
+    return finish
+
+
+def _start_ptxas(words: list[str]) -> Ptxas | ToolchainError:
+    """A run of ptxas, or why there is none."""
+    if config.nvjitlink is not None and config.ptxas is None:
+        return ToolchainError("TOOL_MISSING", "WEFT_NVJITLINK is set, and WEFT_PTXAS is not")
+    path = find_ptxas()
+    if path is None:
+        return ToolchainError(
             "TOOL_MISSING",
-            "neither nvJitLink nor ptxas is installed, and one of them makes a cubin from PTX",
+            "ptxas, which makes a cubin from PTX, is not installed",
             hint=INSTALL_HINT,
         )
-    return _with_ptxas(ptxas, ptx, architecture, options, line_info)
+    try:
+        return Ptxas(path, words)
+    except ToolchainError as error:
+        return error
+
+
+def _with_ptxas(run: Ptxas, ptx: str, architecture: str) -> Assembly:
+    status, log, cubin = run.result()
+    # Where the program waits for all children, or ignores them, every status is 0.
+    if status == 0 and cubin.startswith(b"\x7fELF"):
+        return Assembly(cubin, log)
+    raise _refused("ptxas", run.path, architecture, log, ptx)
 
 
 def _with_nvjitlink(
-    library: NvJitLink, ptx: str, architecture: str, options: Sequence[str], line_info: bool
+    library: NvJitLink,
+    ptx: str,
+    architecture: str,
+    options: Sequence[str],
+    line_info: bool,
+    reason: ToolchainError,
 ) -> Assembly:
     flags = [f"-arch={architecture}", "-verbose", *(f"-Xptxas={option}" for option in options)]
     if line_info:
         flags.append("-lineinfo")
     result = library.link_ptx(ptx, flags)
     if result.lacks_architecture:
-        raise _architecture_missing(f"nvJitLink ({library.path})", architecture)
+        raise _architecture_missing("nvJitLink", library.path, architecture)
     if result.error:
-        raise _refused("nvJitLink", architecture, f"{result.error}\n{result.log}", ptx)
-    return Assembly(result.cubin, result.log)
-
-
-def _with_ptxas(
-    ptxas: str, ptx: str, architecture: str, options: Sequence[str], line_info: bool
-) -> Assembly:
-    with _memory_file(ptx.encode()) as source, _memory_file() as output:
-        paths = _path(source), "-o", _path(output)
-        command = [ptxas, f"-arch={architecture}", "-v", *options, *paths]
-        if line_info:
-            command.insert(2, "-lineinfo")
-        log = _run(command, (source, output), f"ptxas -arch={architecture}", architecture, ptx)
-        output.seek(0)
-        return Assembly(output.read(), log)
+        log = f"{result.error}\n{result.log}"
+        raise _refused("nvJitLink", library.path, architecture, log, ptx)
+    cost = "nvJitLink assembled the kernels, which takes more registers, so fewer warps run at once"
+    return Assembly(result.cubin, result.log, remark=f"{reason.message}; {cost}")
 
 
 def disassemble(cubin: bytes) -> str:
@@ -110,62 +162,24 @@ def disassemble(cubin: bytes) -> str:
         raise ToolchainError(
             "TOOL_MISSING", "nvdisasm, which shows SASS, is not installed", hint=INSTALL_HINT
         )
-    with _memory_file(cubin) as source:
-        return _run([tool, "-g", "-c", _path(source)], (source,), "nvdisasm")
+    status, text = run_tool([tool, "-g", "-c"], cubin)
+    if status != 0:
+        raise _refused("nvdisasm", tool, "", text, "")
+    return text
 
 
-def _memory_file(content: bytes = b"") -> BinaryIO:
-    """A file without a name: tools read and write it where no folder for temporary files can be used, too."""
-    file = os.fdopen(os.memfd_create("weft"), "w+b")
-    file.write(content)
-    file.flush()
-    return file
-
-
-def _path(file: BinaryIO) -> str:
-    """Where a tool that inherits the file finds it."""
-    return f"/proc/self/fd/{file.fileno()}"
-
-
-def _run(
-    command: list[str],
-    files: Sequence[BinaryIO],
-    what: str,
-    architecture: str = "",
-    ptx: str = "",
-) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-            pass_fds=[file.fileno() for file in files],
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        limit = limit_reached(error)
-        raise ToolchainError(
-            "TOOL_FAILED", f"{command[0]} cannot be run: {limit or error}"
-        ) from error
-    log = (done.stdout + done.stderr).replace(_path(files[0]), "kernels.ptx")
-    if done.returncode != 0:
-        if architecture and "'gpu-name'" in log:
-            raise _architecture_missing(command[0], architecture)
-        raise _refused(what, "", log, ptx)
-    return log
-
-
-def _architecture_missing(tool: str, architecture: str) -> ToolchainError:
+def _architecture_missing(tool: str, path: str, architecture: str) -> ToolchainError:
     return ToolchainError(
         "ASSEMBLER_ARCHITECTURE",
-        f"{tool} makes no code for {architecture}: each release of CUDA knows some architectures",
+        f"{tool} ({path}) makes no code for {architecture}: each release of CUDA knows some architectures",
         hint="WEFT_PTXAS names the ptxas of another release; the PTX (fn.ptx, --keep-ptx) needs none",
     )
 
 
-def _refused(tool: str, architecture: str, log: str, ptx: str) -> ToolchainError:
+def _refused(tool: str, path: str, architecture: str, log: str, ptx: str) -> ToolchainError:
     """The error, at the user's line that the first complaint is about, where there is one."""
+    if architecture and _TOO_NEW.search(log):
+        return _architecture_missing(tool, path, architecture)
     target = f" for {architecture}" if architecture else ""
     file, line = refused_line(log, ptx)
     return ToolchainError(

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import atexit
 import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from llvmlite.binding import ffi
 
 from weft import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 def guard_llvm() -> None:
@@ -29,6 +34,17 @@ def guard_llvm() -> None:
         before=held.acquire, after_in_parent=held.release, after_in_child=held.release
     )
     atexit.register(held.acquire)
+
+
+@contextmanager
+def holding_llvm() -> Generator[None]:
+    """Keeps LLVM from other threads, and these from forking."""
+    held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]
+    held.acquire()
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def holds_llvm() -> bool:
