@@ -45,8 +45,6 @@ class HostMachine:
         masks_stores: the CPU writes parts of a vector without a penalty (AVX-512).
     """
 
-    __slots__ = ("machine", "masks_stores", "target")
-
     def __init__(self, cpu: str, features: str) -> None:
         triple = llvm.get_process_triple()
         # Level 1: for weft's code the same speed as 3, in half the time.

@@ -31,8 +31,6 @@ class Worker(Generic[_Result]):
         name: the thread's.
     """
 
-    __slots__ = ("_call", "_done", "_error", "_result")
-
     _result: _Result
 
     def __init__(self, call: Callable[[], _Result], name: str) -> None:

@@ -65,8 +65,6 @@ class Artifacts:
         modules: the stages at which the module is shown, in order: its trace, and after each pass.
     """
 
-    __slots__ = ("_kept", "modules", "name", "options", "times")
-
     def __init__(self, name: str, options: CompileOptions) -> None:
         self.name = name
         self.options = options

@@ -28,8 +28,6 @@ __tracebackhide__ = True  # for pytest
 class BareHost:
     """The host function of one kernel's bare launches, with the names of what it takes beside the arguments."""
 
-    __slots__ = ("bind", "block_name", "call", "count", "file", "grid_name", "name")
-
     def __init__(self, kernel: Any, make_host: Callable[..., Any]) -> None:
         code = kernel.function.__code__
         self.grid_name, self.block_name = _free("grid", code), _free("block", code)

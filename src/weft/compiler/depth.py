@@ -33,8 +33,6 @@ class _Limit:
         before, set_to: the limit as it was found, and as it was set.
     """
 
-    __slots__ = ("before", "lock", "set_to", "users")
-
     def __init__(self) -> None:
         self.forget()
 

@@ -29,8 +29,6 @@ class Hooks:
         functions: called in order with the module.
     """
 
-    __slots__ = ("_changed_by", "functions")
-
     def __init__(self, functions: Sequence[PostCompileHook] = ()) -> None:
         self.functions = tuple(functions)
         self._changed_by: list[str] = []

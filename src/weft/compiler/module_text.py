@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class IRText(str):
     """A module as text; ``generic()`` gives the form that other MLIR tools read."""
 
-    __slots__ = ()
-
     def generic(self) -> str:
         """The same module in MLIR's generic form, for ``mlir-opt --allow-unregistered-dialect``."""
         stream = io.StringIO()

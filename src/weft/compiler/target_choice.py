@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 DEFAULT_TARGET: Final = "cpu"
 
 
-class TargetChoice:
+class TargetChoice(NamedTuple):
     """A backend's name, the DLPack device type of its tensors, and the architecture to compile for or None."""
 
-    __slots__ = ("architecture", "device_type", "name")
-
-    def __init__(self, name: str, device_type: int, architecture: str | None) -> None:
-        self.name = name
-        self.device_type = device_type
-        self.architecture = architecture
+    name: str
+    device_type: int
+    architecture: str | None
 
 
 class _Placed(NamedTuple):

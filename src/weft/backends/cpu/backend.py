@@ -30,8 +30,6 @@ _DEVICE_CPU: Final = 1  # DLPack's kDLCPU
 class CpuBackend:
     """Compiles for the CPU of this process."""
 
-    __slots__ = ()
-
     name = "cpu"
     device_type = _DEVICE_CPU
 

@@ -36,8 +36,6 @@ _log = logging.getLogger("weft")
 class CudaBackend:
     """Compiles for NVIDIA GPUs."""
 
-    __slots__ = ()
-
     name = "cuda"
     device_type = _DEVICE_CUDA
 

@@ -40,8 +40,6 @@ class Calls:
     interpreter's end waits, too: the process then destroys what daemon threads would still use.
     """
 
-    __slots__ = ("_entry", "_held", "_running")
-
     def __init__(self) -> None:
         self._entry = threading.RLock()  # the thread that ends the interpreter may fork afterwards
         self._running: set[threading.Lock] = set()
@@ -84,8 +82,6 @@ class NvJitLink:
     Raises:
         ToolchainError: if it cannot be loaded or is not nvJitLink.
     """
-
-    __slots__ = ("_calls", "_library", "_major", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -91,8 +91,6 @@ class CudaMachine:
         machine: LLVM's target machine.
     """
 
-    __slots__ = ("architecture", "machine", "number", "shared_memory_bytes", "target")
-
     def __init__(self, architecture: str) -> None:
         version = ARCHITECTURES.get(architecture)
         if version is None:

@@ -62,9 +62,7 @@ def print_decode_shape(printer: WrapperPrinter, op: DecodeShapeOp) -> None:
         f"ptr {sizes}",
     )
     printer.require_success(code)
-    shape = TensorArgument("", argument, op.place)
-    shape.shape, shape.rank = sizes, rank
-    printer.arguments[op.result] = shape
+    printer.arguments[op.result] = TensorArgument("", argument, op.place, shape=sizes, rank=rank)
 
 
 def print_as_dim(printer: WrapperPrinter, op: AsDimOp) -> None:

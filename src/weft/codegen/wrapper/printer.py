@@ -6,6 +6,7 @@ In: conditions and sentences. Out: branches with weights, constant failure sites
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
@@ -50,6 +51,7 @@ _FAILED: Final = "failed"  # where a wrapper returns whose error is set
 _MOST_FAILURES: Final = 200
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TensorArgument:
     """What the wrapper knows of one tensor so far; everything in it was computed on the straight path.
 
@@ -64,17 +66,14 @@ class TensorArgument:
         strides: strides (i64), once they are known.
     """
 
-    __slots__ = ("argument", "data", "dims", "place", "rank", "shape", "strides", "view")
-
-    def __init__(self, view: str, argument: str, place: str) -> None:
-        self.view = view
-        self.argument = argument
-        self.place = place
-        self.data = ""
-        self.shape = ""
-        self.rank = 0
-        self.dims: dict[int, str] = {}
-        self.strides: list[str] | None = None
+    view: str
+    argument: str
+    place: str
+    data: str = ""
+    shape: str = ""
+    rank: int = 0
+    dims: dict[int, str] = field(default_factory=dict[int, str])
+    strides: list[str] | None = None
 
 
 class _FailureEnds:
@@ -83,8 +82,6 @@ class _FailureEnds:
     Attributes:
         groups: label of an end → for each check that goes there its values, with types, and the label it comes from.
     """
-
-    __slots__ = ("_row", "groups")
 
     def __init__(self, row: str) -> None:
         self._row = row
@@ -113,20 +110,6 @@ class WrapperPrinter(FunctionPrinter):
         results: where the host function stored each of its results.
         device_type: DLDeviceType that the function runs on.
     """
-
-    __slots__ = (
-        "_ends",
-        "_has_failing_call",
-        "_kept",
-        "arguments",
-        "arrays",
-        "device_type",
-        "results",
-        "signature",
-        "state",
-        "symbols",
-        "table",
-    )
 
     def __init__(self, module: ModulePrinter, op: FuncOp, device_type: int) -> None:
         super().__init__(module)

@@ -32,8 +32,6 @@ class _Return:
         open_arrays: arrays that are being filled, with the number of values they own; what a failure drops.
     """
 
-    __slots__ = ("op", "open_arrays", "printer")
-
     def __init__(self, printer: WrapperPrinter, op: ReturnOp) -> None:
         self.printer = printer
         self.op = op

@@ -7,7 +7,7 @@ thread. Only operations that can be evaluated again anywhere take part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.ir import Block
@@ -36,7 +36,7 @@ def is_pure(operation: Operation) -> bool:
     return type(operation) in _PURE or isinstance(operation, CoordinateOp)
 
 
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A value that must not wrap for its growth to continue in a wider type or a comparison.
 
     Attributes:
@@ -45,18 +45,13 @@ class Checkpoint:
         signed: whether it is read as a signed integer.
     """
 
-    __slots__ = ("growth", "signed", "value")
-
-    def __init__(self, value: SSAValue, growth: int, signed: bool) -> None:
-        self.value = value
-        self.growth = growth
-        self.signed = signed
+    value: SSAValue
+    growth: int
+    signed: bool
 
 
 class RowAnalysis:
     """What is known about one kernel's values along x; answers are remembered."""
-
-    __slots__ = ("_varies",)
 
     def __init__(self) -> None:
         self._varies: dict[SSAValue, bool] = {}

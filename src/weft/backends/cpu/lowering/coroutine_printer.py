@@ -47,8 +47,6 @@ class CoroutinePrinter(FunctionPrinter):
         sites: LLVM text of each `weft_cooperative_site`, in order of their indices.
     """
 
-    __slots__ = ("sites",)
-
     def __init__(self, module: ModulePrinter, scope: int | None = None) -> None:
         super().__init__(module, scope)
         self.sites: list[str] = []

@@ -7,7 +7,7 @@ it is true, as bounds of a loop that then needs no mask (index-set splitting).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block
@@ -24,42 +24,28 @@ _SWAPPED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
-class AffineTerm:
+class AffineTerm(NamedTuple):
     """`value <relation> bound`, where the value grows along the row and the bound is uniform."""
 
-    __slots__ = ("bound", "checkpoints", "growth", "relation", "signed", "value")
-
-    def __init__(
-        self,
-        value: SSAValue,
-        relation: str,
-        bound: SSAValue,
-        growth: int,
-        signed: bool,
-        checkpoints: list[Checkpoint],
-    ) -> None:
-        self.value = value
-        self.relation = relation
-        self.bound = bound
-        self.growth = growth
-        self.signed = signed
-        self.checkpoints = checkpoints
+    value: SSAValue
+    relation: str
+    bound: SSAValue
+    growth: int
+    signed: bool
+    checkpoints: list[Checkpoint]
 
 
-class UniformTerm:
+class UniformTerm(NamedTuple):
     """A condition that is the same for the whole row."""
 
-    __slots__ = ("condition", "negated")
-
-    def __init__(self, condition: SSAValue, negated: bool) -> None:
-        self.condition = condition
-        self.negated = negated
+    condition: SSAValue
+    negated: bool
 
 
 Term = AffineTerm | UniformTerm
 
 
-class Guard:
+class Guard(NamedTuple):
     """A condition that holds for one range of a row's threads, or fails for one range.
 
     Attributes:
@@ -68,12 +54,9 @@ class Guard:
         negated: the terms describe where the condition is false.
     """
 
-    __slots__ = ("negated", "operation", "terms")
-
-    def __init__(self, operation: scf.IfOp, terms: list[Term], negated: bool) -> None:
-        self.operation = operation
-        self.terms = terms
-        self.negated = negated
+    operation: scf.IfOp
+    terms: list[Term]
+    negated: bool
 
 
 def find_guard(body: Block, analysis: RowAnalysis) -> Guard | None:
@@ -178,8 +161,6 @@ class GuardPrinter:
         start: name of the first thread's index, i32.
         rest: name of the number of threads from `start` to the end of the row, i64.
     """
-
-    __slots__ = ("_printer", "_rest", "_values")
 
     def __init__(
         self, printer: FunctionPrinter, start: str, rest: str, thread_values: list[SSAValue]

@@ -36,8 +36,6 @@ class LocalMemory:
         bytes: of that part, a multiple of 64.
     """
 
-    __slots__ = ("bytes", "offsets")
-
     def __init__(self, kernel: KernelOp) -> None:
         self.offsets: dict[AllocaOp, int] = {}
         self.bytes = 0

@@ -252,8 +252,6 @@ def counted_loop(
 class _RowPrinter:
     """Prints the threads of one row (all x of one y and z), split by the kernel's first guard."""
 
-    __slots__ = ("_block_dim", "_guard", "_kernel", "_masked", "_printer", "_threads")
-
     def __init__(
         self, printer: FunctionPrinter, kernel: KernelOp, block_dim: str, masks_stores: bool
     ) -> None:

@@ -8,6 +8,7 @@ the launch names.
 from __future__ import annotations
 
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.names import quoted
@@ -26,7 +27,7 @@ from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
@@ -146,7 +147,7 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     if arrays:
         row = "launch_cuda_scratch"
         operands += [f"ptr {_scratch_constant(printer, arrays)}", f"i64 {len(arrays)}"]
-    with _StreamOfLaunch(printer, op):
+    with _stream_of_launch(printer, op):
         code = call_row(
             printer,
             table_of_frame(printer),
@@ -159,26 +160,17 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     print_return_on_failure(printer, code)
 
 
-class _StreamOfLaunch:
+@contextmanager
+def _stream_of_launch(printer: FunctionPrinter, op: LaunchExOp) -> Generator[None]:
     """Puts a launch's own stream into the frame for the time of the call."""
-
-    __slots__ = ("_before", "_op", "_printer", "_slot")
-
-    def __init__(self, printer: FunctionPrinter, op: LaunchExOp) -> None:
-        self._printer = printer
-        self._op = op
-
-    def __enter__(self) -> None:
-        if self._op.stream is None:
-            return
-        self._slot = self._printer.let(f"getelementptr i8, ptr %frame, i64 {FRAME_STREAM}")
-        self._before = self._printer.let(f"load ptr, ptr {self._slot}, align 8", "stream")
-        stream = self._printer.values[self._op.stream]
-        self._printer.line(f"store ptr {stream}, ptr {self._slot}, align 8")
-
-    def __exit__(self, *_: object) -> None:
-        if self._op.stream is not None:
-            self._printer.line(f"store ptr {self._before}, ptr {self._slot}, align 8")
+    if op.stream is None:
+        yield
+        return
+    slot = printer.let(f"getelementptr i8, ptr %frame, i64 {FRAME_STREAM}")
+    before = printer.let(f"load ptr, ptr {slot}, align 8", "stream")
+    printer.line(f"store ptr {printer.values[op.stream]}, ptr {slot}, align 8")
+    yield
+    printer.line(f"store ptr {before}, ptr {slot}, align 8")
 
 
 LAUNCH: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
