@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xdsl.parser import Parser
@@ -17,6 +18,7 @@ import weft
 from examples.add_one import add_one, add_one_kernel, fake_arguments
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import machine_of
+from weft.compiler.pipeline import PASSES
 from weft.dialects.context import make_context
 
 PAGE = Path(__file__).parent / "walkthrough.md"
@@ -82,11 +84,24 @@ def operation(module: str, begin: str) -> str:
     return "\n".join(line[indent:] for line in lines[first : last + 1])
 
 
+def said(function: Any) -> str:
+    """The first sentence of a function's module, as it goes on after a colon."""
+    text = inspect.getdoc(inspect.getmodule(function)) or ""
+    first = text.partition("\n")[0].rstrip(".")
+    return first[0].lower() + first[1:]
+
+
+def heads(module: str) -> list[str]:
+    """The first lines of the kernel and of the host function."""
+    return [operation(module, begin).partition("\n")[0] for begin in ("simt.kernel", "func.func")]
+
+
 def page() -> str:
     """The page as it should be."""
     cpu = weft.compile(add_one, *fake_arguments(), options="--target cpu")
     cuda = weft.compile(add_one, *fake_arguments(), options="--gpu-arch sm_90a")
-    module = str(cpu.ir_module)
+    module, traced = str(cpu.ir_module), cpu.stages["trace"]
+    passes = [f"* `{each.__name__}`: {said(each)}" for each in PASSES]
     x = np.arange(4, dtype=np.float32)
     y = np.zeros(4, dtype=np.float32)
     cpu(x, y)
@@ -127,25 +142,35 @@ def page() -> str:
             "indices are i32, the guard is an `scf.if`, and the literal `1.0` took the type of what "
             "it was added to.",
             "",
-            block("text", operation(module, "simt.kernel")),
+            block("text", operation(traced, "simt.kernel")),
             "The host function computes the grid and launches:",
             "",
-            block("text", operation(module, "func.func")),
+            block("text", operation(traced, "func.func")),
+            "## 4. Passes",
+            "",
+            "`compiler.pipeline.PASSES` lists what is done to the module, one function and one file each:",
+            "",
+            *passes,
+            "",
+            "After them the kernel says for which block it is made and what it takes of each tensor, and the "
+            "host function what its kernels write:",
+            "",
+            block("text", "\n".join(heads(module))),
             "`ffi_wrapper` adds the function that callers see. It reads as the contract: which "
             "arguments, what is checked, in which order.",
             "",
             block("text", operation(module, "ffi.func")),
-            "`str(fn.ir_module)` is this text, and `fn.ir_module.generic()` the same in the form "
-            "that `mlir-opt --allow-unregistered-dialect` reads.",
+            "`fn.ir_module` is the whole text, `fn.stages` has it after each pass, and `generic()` of each "
+            "gives the form that `mlir-opt --allow-unregistered-dialect` reads.",
             "",
-            "## 4. LLVM IR for the CPU",
+            "## 5. LLVM IR for the CPU",
             "",
             "`codegen` prints LLVM's text straight from these operations. On the CPU a kernel is a "
             "loop over the threads of a block, and the guard has become the bound of that loop, so "
             "LLVM vectorizes it.",
             "",
             block("llvm", llvm_excerpt(cpu_llvm(module))),
-            "## 5. PTX for sm_90a",
+            "## 6. PTX for sm_90a",
             "",
             "For the CUDA target the same IR is printed with the target's own rows, and LLVM makes "
             "PTX of it. ptxas makes a cubin of that in a process of its own, while this one compiles "
@@ -154,7 +179,7 @@ def page() -> str:
             block("text", from_line(cuda.ptx, ".visible .entry", "}")),
             "`fn.kernels` says what ptxas reported, `fn.sass` is the machine code.",
             "",
-            "## 6. A call",
+            "## 7. A call",
             "",
             "The host object is linked in memory; the marshaller turns Python arguments into "
             "`TVMFFIAny` values on the stack and calls the symbol `__tvm_ffi_add_one`. It checks, "

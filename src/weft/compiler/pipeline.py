@@ -35,6 +35,7 @@ from weft.passes.find_written_arguments import find_written_arguments, written_a
 from weft.passes.keep_awaited_loads import keep_awaited_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
+from weft.passes.remove_unused_parameters import remove_unused_parameters
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -63,6 +64,8 @@ PASSES: Final[tuple[Callable[[ModuleOp], None], ...]] = (
     find_written_arguments,
     keep_awaited_loads,
     lay_out_shared_memory,
+    # Those that rewrite arithmetic and addresses stand here: what they leave unused is not passed.
+    remove_unused_parameters,
 )
 """What is done to a module between its trace and its wrapper, in this order; `weft.passes` has a file for each.
 

@@ -19,6 +19,7 @@ from weft.backends.registry import find_backend
 from weft.codegen.operations.launch import kernels_of
 from weft.config import override
 from weft.errors import OptionError, ToolchainError
+from weft.passes.remove_unused_parameters import remove_unused_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +46,16 @@ func.func @host(%a : {F32}, %n : i32, %stream : !simt.stream) {{
 }}"""
 
 
+def passed(text: str):
+    """A module whose kernels take what they use, as backends get it."""
+    module = parse_module(text)
+    remove_unused_parameters(module)
+    return module
+
+
 def compiled(text: str, architecture: str | None = None, **options: object):
     artifacts = Artifacts()
-    code = find_backend("cuda").compile(
-        parse_module(text), architecture, Options(**options), artifacts
-    )
+    code = find_backend("cuda").compile(passed(text), architecture, Options(**options), artifacts)
     return code, artifacts
 
 
@@ -400,7 +406,7 @@ def test_warnings_are_logged_with_the_kernel(assembler: str, caplog: pytest.LogC
 
 
 def host_text(attributes: str) -> str:
-    module = parse_module(kernel_text() + HOST.replace("ATTRIBUTES", attributes))
+    module = passed(kernel_text() + HOST.replace("ATTRIBUTES", attributes))
     return print_host(module, host_machine())
 
 

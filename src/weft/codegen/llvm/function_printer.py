@@ -242,32 +242,38 @@ class TensorValue:
 
     Attributes:
         type: the tensor's type.
-        pointer: name of the data pointer; its type is the target's pointer into the tensor's space.
         dims: per dimension a constant or a name, as wide as the type's `dims`; None if not passed.
         strides: per dimension a name (i64, in elements); None if not passed or derived from dims.
     """
 
-    __slots__ = ("dims", "pointer", "strides", "type")
+    __slots__ = ("_pointer", "dims", "strides", "type")
 
     def __init__(
         self,
         tensor_type: TensorType,
-        pointer: str,
+        pointer: str | None,
         dims: Sequence[str | None] = (),
         strides: Sequence[str | None] = (),
     ) -> None:
         rank = tensor_type.rank
         self.type = tensor_type
-        self.pointer = pointer
+        self._pointer = pointer
         known = [str(dim) if dim != DYNAMIC else None for dim in tensor_type.dims]
         self.dims = [text or given for text, given in zip(known, dims or known, strict=True)]
         self.strides = list(strides) or [None] * rank
+
+    @property
+    def pointer(self) -> str:
+        """Name of the data pointer; its type is the target's pointer into the tensor's space."""
+        if self._pointer is None:
+            raise _not_passed("the pointer")
+        return self._pointer
 
     def dim(self, dimension: int) -> str:
         """A dimension as an integer of the type's `dims` width."""
         text = self.dims[dimension]
         if text is None:
-            raise _not_passed("dimension", dimension)
+            raise _not_passed(f"dimension {dimension}")
         return text
 
     def stride(self, printer: FunctionPrinter, dimension: int) -> str:
@@ -279,7 +285,7 @@ class TensorValue:
         if layout != "strided" and dimension == rank - 1:
             return "1"
         if layout != "contiguous":
-            raise _not_passed("stride", dimension)
+            raise _not_passed(f"stride {dimension}")
         product = 1
         result = ""
         for following in range(dimension + 1, rank):
@@ -357,7 +363,7 @@ def _plus(printer: FunctionPrinter, lhs: str, rhs: str, bits: int) -> str:
     return lhs if rhs == "0" else printer.let(f"add nsw i{bits} {lhs}, {rhs}")
 
 
-def _not_passed(what: str, dimension: int) -> InternalCompilerError:
+def _not_passed(what: str) -> InternalCompilerError:
     return InternalCompilerError(
-        "CODEGEN_PARAMETER", f"{what} {dimension} of a tensor was not passed", hint=REPORT_HINT
+        "CODEGEN_PARAMETER", f"{what} of a tensor was not passed", hint=REPORT_HINT
     )

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel receives, in order: per tensor the pointer, the dims and the strides that are used.
+"""What a kernel receives, in order: its scalars, and per tensor the parts that are passed: pointer, dims, strides.
 
-In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's
-description. Unused parts are dropped.
+In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's description.
 """
 
 from __future__ import annotations
@@ -10,45 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.llvm.types import memory_type, size_in_bytes
-from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.simt.memory import (
-    AtomicCasOp,
-    AtomicLoadOp,
-    AtomicRmwOp,
-    AtomicStoreOp,
-    DimOp,
-    LoadOp,
-    StoreOp,
-    StrideOp,
-)
-from weft.dialects.simt.timing import RecordOp
-from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
-from weft.errors import REPORT_HINT, InternalCompilerError
+from weft.codegen.llvm.function_printer import TensorValue
+from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
+from weft.dialects.simt.kernel import DIM, POINTER, STRIDE
+from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
-    from xdsl.ir import BlockArgument, Operation
+    from collections.abc import Iterable
 
+    from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.simt.kernel import KernelOp
 
-POINTER: Final = "pointer"
-DIM: Final = "dim"
-STRIDE: Final = "stride"
 SCALAR: Final = "scalar"
-
-_ACCESSES: Final = (
-    LoadOp,
-    StoreOp,
-    LoadVectorOp,
-    StoreVectorOp,
-    AtomicLoadOp,
-    AtomicStoreOp,
-    AtomicRmwOp,
-    AtomicCasOp,
-    RecordOp,
-    ViewOp,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +47,7 @@ class KernelParameter:
 
 
 def kernel_parameters(kernel: KernelOp) -> tuple[KernelParameter, ...]:
-    """The parameters that a kernel uses, with natural alignment in their buffer.
+    """The parameters of a kernel, with natural alignment in their buffer.
 
     Example:
         for `add_one(a: tensor<?xf32>, b: tensor<?xf32>)` that reads `a.shape[0]`: a's pointer, a's dim 0,
@@ -83,11 +55,15 @@ def kernel_parameters(kernel: KernelOp) -> tuple[KernelParameter, ...]:
     """
     parameters: list[KernelParameter] = []
     offset = 0
-    for index, argument in enumerate(kernel.body.block.args):
-        for part, dimension, text in _parts(argument):
+    for argument in kernel.body.block.args:
+        kind = argument.type
+        is_tensor = isinstance(kind, TensorType)
+        texts = {POINTER: "ptr", DIM: f"i{kind.dim_bits.data}"} if is_tensor else {}
+        for part, dimension in kernel.parts(argument) if is_tensor else ((SCALAR, 0),):
+            text = texts.get(part, "i64") if is_tensor else memory_type(kind)
             size = size_in_bytes(text)
             offset = (offset + size - 1) // size * size
-            parameters.append(KernelParameter(index, part, dimension, text, offset))
+            parameters.append(KernelParameter(argument.index, part, dimension, text, offset))
             offset += size
     return tuple(parameters)
 
@@ -97,64 +73,20 @@ def parameter_bytes(parameters: tuple[KernelParameter, ...]) -> int:
     return parameters[-1].offset_bytes + parameters[-1].size_bytes if parameters else 0
 
 
-def _parts(argument: BlockArgument) -> list[tuple[str, int, str]]:
-    """(part, dimension, LLVM type) of what an argument's uses need."""
-    tensor_type = argument.type
-    if not isinstance(tensor_type, TensorType):
-        used = argument.first_use is not None
-        return [(SCALAR, 0, memory_type(tensor_type))] if used else []
-    needs = _Needs(tensor_type)
-    for use in argument.uses:
-        needs.add(use.operation)
-    dim_text = f"i{tensor_type.dim_bits.data}"
-    parts = [(POINTER, 0, "ptr")] if needs.pointer else []
-    parts += [
-        (DIM, dimension, dim_text)
-        for dimension in sorted(needs.dims)
-        if tensor_type.dims[dimension] == DYNAMIC
-    ]
-    return parts + [(STRIDE, dimension, "i64") for dimension in sorted(needs.strides)]
-
-
-class _Needs:
-    """What the uses of one tensor ask for."""
-
-    __slots__ = ("dims", "pointer", "strides", "tensor_type")
-
-    def __init__(self, tensor_type: TensorType) -> None:
-        self.tensor_type = tensor_type
-        self.pointer = False
-        self.dims: set[int] = set()
-        self.strides: set[int] = set()
-
-    def add(self, operation: Operation) -> None:
-        rank = self.tensor_type.rank
-        if isinstance(operation, _ACCESSES):
-            self.pointer = True
-            if self.tensor_type.layout.data == "contiguous":
-                self.dims.update(range(1, rank))
-            else:
-                for dimension in range(rank):
-                    self._add_stride(dimension)
-            if isinstance(operation, ViewOp):
-                for dimension, _ in operation.dimensions:
-                    self._add_stride(dimension)
-        elif isinstance(operation, InlinePtxOp):
-            self.pointer = True
-        elif isinstance(operation, DimOp):
-            self.dims.add(operation.dimension.value.data)
-        elif isinstance(operation, StrideOp):
-            self._add_stride(operation.dimension.value.data)
-        else:
-            raise InternalCompilerError(
-                "CODEGEN_TENSOR_USE",
-                f"a kernel's tensor argument is used by {operation.name}",
-                hint=REPORT_HINT,
+def take_parameters(printer: FunctionPrinter, kernel: KernelOp, names: Iterable[str]) -> None:
+    """Gives a kernel's arguments the values that it receives, whose names come in the order of the parameters."""
+    found: dict[tuple[int, str, int], str] = {}
+    for parameter, name in zip(kernel_parameters(kernel), names, strict=True):
+        found[parameter.argument, parameter.part, parameter.dimension] = name
+    for index, argument in enumerate(kernel.body.block.args):
+        if isinstance(argument.type, TensorType):
+            pointer = found.get((index, POINTER, 0))
+            dims, strides = (
+                [found.get((index, part, dimension)) for dimension in range(argument.type.rank)]
+                for part in (DIM, STRIDE)
             )
-
-    def _add_stride(self, dimension: int) -> None:
-        layout, rank = self.tensor_type.layout.data, self.tensor_type.rank
-        if layout == "contiguous":
-            self.dims.update(range(dimension + 1, rank))
-        elif layout == "strided" or dimension < rank - 1:
-            self.strides.add(dimension)
+            printer.tensors[argument] = TensorValue(argument.type, pointer, dims, strides)
+        else:
+            name = found[index, SCALAR, 0]
+            is_bool = llvm_type(argument.type) == "i1"
+            printer.values[argument] = printer.let(f"icmp ne i8 {name}, 0") if is_bool else name

@@ -16,8 +16,6 @@ from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import TensorValue, widened
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import (
-    DIM,
-    POINTER,
     SCALAR,
     KernelParameter,
     kernel_parameters,
@@ -25,7 +23,7 @@ from weft.codegen.operations.kernel_parameters import (
 )
 from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
-from weft.dialects.simt.kernel import KernelOp, LaunchExOp
+from weft.dialects.simt.kernel import DIM, POINTER, KernelOp, LaunchExOp
 from weft.dialects.simt.types import TensorType, array_bytes
 from weft.errors import REPORT_HINT, InternalCompilerError
 
@@ -206,11 +204,9 @@ def _stream_text(printer: FunctionPrinter, op: LaunchExOp) -> str:
 
 
 def scratch_bytes(kernel: KernelOp) -> list[int]:
-    """Bytes per block of each of a kernel's scratch arrays; 0 for one that nothing uses."""
+    """Bytes per block of each of a kernel's scratch arrays."""
     return [
         array_bytes(argument.type.dims[1:], argument.type.element_type)  # pyright: ignore
-        if argument.first_use
-        else 0
         for argument in kernel.scratch_arguments
     ]
 

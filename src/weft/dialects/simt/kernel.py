@@ -48,10 +48,10 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.simt.types import StreamType, TensorType
+from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
     from xdsl.parser import AttrParser, Parser
@@ -72,6 +72,14 @@ SHARED_MEMORY_ALIGNMENT: Final = 16
 
 MAX_LAUNCH_ATTRIBUTE_BYTES: Final = 64
 """Bytes of a `CUlaunchAttributeValue`."""
+
+POINTER: Final = "pointer"
+DIM: Final = "dim"
+STRIDE: Final = "stride"
+
+PARTS: Final = "weft.parts"
+"""Attribute of a kernel's tensor argument: what of it the machine code takes, such as ``{pointer, dims = array<i32: 1>,
+strides = array<i32: 0>}``. Without the attribute that is all that the type leaves open."""
 
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
@@ -244,6 +252,39 @@ class KernelOp(IRDLOperation):
         """The five numbers that size a launch's records; empty where only the run can tell."""
         return _integers(self.profile_words_attr) or ()
 
+    def keep_arguments(self, kept: Sequence[int]) -> None:
+        """Erases all arguments but those with these numbers; nothing uses the others."""
+        block, place = self.body.block, {index: number for number, index in enumerate(kept)}
+        for argument in [one for one in block.args if one.index not in place]:
+            block.erase_arg(argument)
+        self.function_type = FunctionType.from_lists([argument.type for argument in block.args], [])
+        if self.arg_attrs is not None:
+            self.arg_attrs = ArrayAttr([self.arg_attrs.data[index] for index in kept])
+        scratch = [place[i] for i in _integers(self.scratch_arguments_attr) or () if i in place]
+        self.scratch_arguments_attr = sizes_attribute(scratch) if scratch else None
+        profile = [place[i] for i in _integers(self.profile_argument_attr) or () if i in place]
+        self.profile_argument_attr = IntegerAttr(profile[0], i32) if profile else None
+
+    def parts(self, tensor: BlockArgument) -> list[tuple[str, int]]:
+        """What the machine code takes of a tensor argument, in order: its pointer, dims and strides by dimension."""
+        kind = tensor.type
+        assert isinstance(kind, TensorType)
+        noted = (
+            None if self.arg_attrs is None else self.arg_attrs.data[tensor.index].data.get(PARTS)
+        )
+        if isinstance(noted, DictionaryAttr):
+            pointer = POINTER in noted.data
+            dims = _integers(noted.data.get("dims")) or ()
+            strides = _integers(noted.data.get("strides")) or ()
+        else:
+            pointer = True
+            dims = tuple(number for number, dim in enumerate(kind.dims) if dim == DYNAMIC)
+            count = {"contiguous": 0, "inner": kind.rank - 1}.get(kind.layout.data, kind.rank)
+            strides = tuple(range(count))
+        found = [(POINTER, 0)] if pointer else []
+        found += [(DIM, dimension) for dimension in dims]
+        return found + [(STRIDE, dimension) for dimension in strides]
+
     def verify_(self) -> None:
         if self.function_type.outputs.data:
             raise VerifyException("a kernel returns nothing")
@@ -334,6 +375,15 @@ class LaunchExOp(IRDLOperation):
     def cluster(self) -> tuple[int, ...] | None:
         """Blocks per cluster along x, y and z; None for a launch without clusters."""
         return _integers(self.cluster_attr)
+
+    def keep_arguments(self, kept: Iterable[int]) -> None:
+        """Drops all arguments but those with these numbers."""
+        arguments = list(self.args)
+        left = [arguments[index] for index in kept]
+        before = self.operands[: len(self.operands) - len(arguments)]
+        sizes = cast("DenseArrayBase[I32]", self.properties["operandSegmentSizes"]).get_values()
+        self.operands = [*before, *left]
+        self.properties["operandSegmentSizes"] = sizes_attribute([*sizes[:-1], len(left)])
 
     @property
     def is_cooperative(self) -> bool:

@@ -28,11 +28,7 @@ def print_allocations(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp
     """
     found: list[str] = []
     for size in scratch_bytes(kernel):
-        if size == 0:
-            found.append("null")
-            continue
-        pointer = _print_allocation(printer, op, kernel, size, found)
-        found.append(pointer)
+        found.append(_print_allocation(printer, op, kernel, size, found))
     return found
 
 
@@ -40,8 +36,7 @@ def print_frees(printer: FunctionPrinter, pointers: list[str]) -> None:
     """Gives back what was allocated."""
     callee = printer.module.declare("free", "void (ptr)") if pointers else ""
     for pointer in pointers:
-        if pointer != "null":
-            printer.line(f"call void {callee}(ptr {pointer})")
+        printer.line(f"call void {callee}(ptr {pointer})")
 
 
 def _print_allocation(

@@ -23,16 +23,15 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.codegen import runtime_abi as abi
-from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
+from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name, local_stem
-from weft.codegen.llvm.types import llvm_type, size_in_bytes
-from weft.codegen.operations.kernel_parameters import DIM, POINTER, STRIDE, kernel_parameters
+from weft.codegen.llvm.types import llvm_type
+from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
 from weft.dialects.simt.timing import RecordOp
-from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import StoreVectorOp
 from weft.dialects.walk import walk
 
@@ -106,37 +105,16 @@ def _print_local_memory(printer: FunctionPrinter, kernel: KernelOp) -> None:
 
 def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
     """Loads the parameters and gives them to the kernel's arguments."""
-    arguments = kernel.body.block.args
-    tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
+    names: list[str] = []
     for parameter in kernel_parameters(kernel):
-        address = "%parameters"
+        address, kind = "%parameters", parameter.llvm_type
         if parameter.offset_bytes:
             address = printer.let(
                 f"getelementptr i8, ptr %parameters, i64 {parameter.offset_bytes}"
             )
-        kind = parameter.llvm_type
-        text = printer.let(f"load {kind}, ptr {address}, align {size_in_bytes(kind)}", "argument")
-        argument = arguments[parameter.argument]
-        if not isinstance(argument.type, TensorType):
-            is_bool = llvm_type(argument.type) == "i1"
-            printer.values[argument] = printer.let(f"icmp ne i8 {text}, 0") if is_bool else text
-            continue
-        rank = argument.type.rank
-        pointer, dims, strides = tensors.setdefault(
-            parameter.argument, ([], [None] * rank, [None] * rank)
-        )
-        if parameter.part == POINTER:
-            pointer.append(text)
-        elif parameter.part == DIM:
-            dims[parameter.dimension] = text
-        elif parameter.part == STRIDE:
-            strides[parameter.dimension] = text
-    for index, argument in enumerate(arguments):
-        if isinstance(argument.type, TensorType):
-            pointer, dims, strides = tensors.get(index, ([], [], []))
-            printer.tensors[argument] = TensorValue(
-                argument.type, pointer[0] if pointer else "null", dims, strides
-            )
+        load = f"load {kind}, ptr {address}, align {parameter.size_bytes}"
+        names.append(printer.let(load, "argument"))
+    take_parameters(printer, kernel, names)
 
 
 def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:

@@ -9,16 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
+from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import ascii_name, local_stem
-from weft.codegen.llvm.types import llvm_type
-from weft.codegen.operations.kernel_parameters import (
-    DIM,
-    POINTER,
-    SCALAR,
-    STRIDE,
-    kernel_parameters,
-)
+from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
 from weft.dialects.simt.grid import (
     BlockDimOp,
     BlockIdxOp,
@@ -26,8 +19,7 @@ from weft.dialects.simt.grid import (
     GridDimOp,
     ThreadIdxOp,
 )
-from weft.dialects.simt.kernel import KernelOp, ReturnOp
-from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.kernel import DIM, POINTER, STRIDE, KernelOp, ReturnOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +30,7 @@ if TYPE_CHECKING:
 
 
 # The host checks a dim before it launches. Knowing it, LLVM multiplies indices as 32 x 32 to 64 bits.
-_NOT_NEGATIVE: Final = {f"i{bits}": f"range(i{bits} 0, {-(1 << (bits - 1))}) " for bits in (32, 64)}
+_NOT_NEGATIVE: Final = {f"i{bits}": f"range(i{bits} 0, {-(1 << (bits - 1))})" for bits in (32, 64)}
 
 
 # Names of PTX and of the functions that kernels call; LLVM ends the process for a function with a name of its own.
@@ -86,38 +78,20 @@ def _stems(kernel: KernelOp) -> list[str]:
 
 def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
     """The parameter list; gives parameters to the kernel's arguments."""
-    arguments = kernel.body.block.args
     stems = _stems(kernel)
     listed: list[str] = []
-    tensors: dict[int, tuple[list[str], list[str | None], list[str | None]]] = {}
+    names: list[str] = []
     for parameter in kernel_parameters(kernel):
-        argument = arguments[parameter.argument]
-        name = f"%{stems[parameter.argument]}.{parameter.part}"
-        kind = parameter.llvm_type
-        if parameter.part == SCALAR:
-            listed.append(f"{kind} {name}")
-            is_bool = llvm_type(argument.type) == "i1"
-            printer.values[argument] = printer.let(f"icmp ne i8 {name}, 0") if is_bool else name
-            continue
-        tensor_type: Any = argument.type
-        unknown: list[Any] = [None] * tensor_type.rank
-        pointer, dims, strides = tensors.setdefault(
-            parameter.argument, ([], unknown, list(unknown))
-        )
-        if parameter.part == POINTER:
-            listed.append(f"{printer.module.target.pointer('global')} {name}")
-            pointer.append(name)
-        else:
+        name, kind = f"%{stems[parameter.argument]}.{parameter.part}", parameter.llvm_type
+        if parameter.part in (DIM, STRIDE):
             name = f"{name}.{parameter.dimension}"
-            attribute = _NOT_NEGATIVE[kind] if parameter.part == DIM else ""
-            listed.append(f"{kind} {attribute}{name}")
-            {DIM: dims, STRIDE: strides}[parameter.part][parameter.dimension] = name
-    for index, argument in enumerate(arguments):
-        if isinstance(argument.type, TensorType):
-            pointer, dims, strides = tensors.get(index, ([], [], []))
-            printer.tensors[argument] = TensorValue(
-                argument.type, pointer[0] if pointer else "null", dims, strides
-            )
+        if parameter.part == POINTER:
+            kind = printer.module.target.pointer("global")
+        elif parameter.part == DIM:
+            kind = f"{kind} {_NOT_NEGATIVE[kind]}"
+        listed.append(f"{kind} {name}")
+        names.append(name)
+    take_parameters(printer, kernel, names)
     return listed
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.names import quoted
-from weft.codegen.operations.kernel_parameters import POINTER
 from weft.codegen.operations.launch import (
     launched_kernel,
     print_launch_structure,
@@ -22,7 +21,7 @@ from weft.codegen.operations.launch import (
 )
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
-from weft.dialects.simt.kernel import MAX_LAUNCH_ATTRIBUTE_BYTES, LaunchExOp
+from weft.dialects.simt.kernel import MAX_LAUNCH_ATTRIBUTE_BYTES, POINTER, LaunchExOp
 from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
