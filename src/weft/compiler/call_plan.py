@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.base import ArgumentKind
     from weft.arguments.signature import Signature
-    from weft.frontend.functions.results import RestoredResult
+    from weft.frontend.functions.interface import RestoredResult
 
 _WRITTEN: Final = 1
 _STREAM: Final = 2

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.paths import EnclosingLoop, Path
-    from weft.frontend.source.names import Names
     from weft.frontend.source.text import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
@@ -193,8 +192,7 @@ class Frame:
         self,
         context: Context,
         source: FunctionSource,
-        local_names: Names,
-        name: str,
+        node: FunctionNode,
         *,
         caller: SourceLocation | None = None,
         parent: Scope | None = None,
@@ -206,9 +204,9 @@ class Frame:
         self.state = context.state
         self.source = source
         captures = context.session.captures
-        self.scope = Scope(source, local_names, captures, parent, is_foreign)
+        self.scope = Scope(source, source.local_names(node), captures, parent, is_foreign)
         self.comprehension: Scope | None = None
-        self.name = name
+        self.name: str = getattr(node, "name", "lambda")
         self.caller = caller
         self.returns_value = returns_value
         self.loop: EnclosingLoop | None = None

@@ -17,6 +17,8 @@ from weft.language.values import Scalar, Stream, Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from xdsl.ir import SSAValue
+
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
 """Classes of values that hold no others and whose operators are not a user's."""
 _STAGED: Final = (Scalar, Tensor, Stream)
@@ -69,14 +71,19 @@ def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
     return None
 
 
-def flatten(value: object, leaves: list[Any]) -> Shape | None:
-    """Appends the leaves of `value` and returns its shape; None if it is a leaf itself."""
+def flatten(value: object) -> tuple[Shape | None, list[Any]]:
+    """The shape of a value and its leaves; no shape where it is a leaf itself."""
+    leaves: list[Any] = []
+    return _shape_of(value, leaves), leaves
+
+
+def _shape_of(value: object, leaves: list[Any]) -> Shape | None:
     found = children(value)
     if found is None:
         leaves.append(value)
         return None
     labels, items = found
-    return Shape(type(value), labels, tuple(flatten(item, leaves) for item in items))
+    return Shape(type(value), labels, tuple(_shape_of(item, leaves) for item in items))
 
 
 def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
@@ -90,6 +97,15 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
     if issubclass(kind, dict):
         return dict(zip(shape.labels, items, strict=True))
     return make(kind, shape.labels, tuple(items))
+
+
+def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
+    """The same with the next arguments in place of its scalars."""
+    shape, leaves = flatten(value)
+    return rebuild(
+        shape,
+        (Scalar(next(arguments), x.dtype) if isinstance(x, Scalar) else x for x in leaves),
+    )
 
 
 def contains_staged(value: object) -> bool:

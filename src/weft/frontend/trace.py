@@ -27,17 +27,16 @@ from weft.errors import (
 )
 from weft.frontend.context import Context, Frame, Session
 from weft.frontend.functions.host import call_kernel, configure
-from weft.frontend.functions.inlining import inline, local_names
+from weft.frontend.functions.inlining import inline
+from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
-from weft.frontend.functions.parameters import host_parameters
-from weft.frontend.functions.results import Results
 from weft.frontend.statements.statement import Statements
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from weft.arguments.signature import Signature
-    from weft.frontend.functions.results import RestoredResult
+    from weft.frontend.functions.interface import RestoredResult
     from weft.frontend.source.text import FunctionSource
     from weft.frontend.state.captured import CapturedValue
 
@@ -115,7 +114,7 @@ def _trace(
     signature: Signature,
 ) -> TracedModule:
     context = Context(session, builder, partial(call_kernel, table), configure)
-    frame = Frame(context, source, local_names(source, source.tree), source.name)
+    frame = Frame(context, source, source.tree)
     place = frame.locate(source.tree)
     builder.location = place
     for name, value in host_parameters(builder, signature):

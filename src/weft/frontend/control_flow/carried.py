@@ -20,13 +20,13 @@ from weft.frontend.control_flow.joins import (
     is_number,
     joined_constants,
     joined_dtype,
-    typed_leaf,
+    joined_leaves,
+    typed_value,
     weak_dtype,
 )
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.ir_types import ir_type
-from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Variable:
     def begin(self, value: Any, place: SourceLocation | None) -> None:
         """What it holds before the loop."""
         self.place = place
-        self.shape = flatten(value, self.first)
+        self.shape, self.first = flatten(value)
         self.dtypes = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
 
     def read(self, path: Path) -> Binding | None:
@@ -135,7 +135,7 @@ class Carried:
             variable = _Variable(name, is_own=is_own)
             binding = variable.read(frame.scope.path)
             if isinstance(binding, Assigned):
-                leaves, shape = _leaves(frame.builder, binding.value)
+                shape, leaves = joined_leaves(frame.builder, binding.value)
                 # After the loop it may be another one.
                 frame.state.forget(binding.value)
                 variable.begin(rebuild(shape, iter(leaves)), binding.place)
@@ -174,7 +174,7 @@ class Carried:
     def first_values(self, builder: Builder) -> list[SSAValue]:
         """What the variables hold before the loop."""
         return [
-            _typed(builder, leaf, dtype)
+            typed_value(builder, leaf, dtype)
             for v in self._variables
             for leaf, dtype in zip(v.first, v.dtypes, strict=True)
             if dtype is not None
@@ -192,10 +192,10 @@ class Carried:
         for variable in self._variables:
             binding = variable.read(path)
             assert isinstance(binding, Assigned | LeftEarly)
-            leaves, _ = _leaves(builder, binding.value)
+            _, leaves = joined_leaves(builder, binding.value)
             for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
                 if dtype is not None:
-                    found.append(_typed(builder, leaf, dtype))
+                    found.append(typed_value(builder, leaf, dtype))
         return found
 
     def update(self, path: Path) -> bool:
@@ -211,7 +211,7 @@ class Carried:
             if variable.is_own and isinstance(binding, Conflict):
                 raise self._not_joined(variable, binding)
             if isinstance(binding, Assigned | LeftEarly):
-                leaves, shape = _leaves(builder, binding.value)
+                shape, leaves = joined_leaves(builder, binding.value)
                 is_early = not (self._always_runs or variable.is_own)
                 variable.is_early = is_early or isinstance(binding, LeftEarly)
                 blanks = [blank_like(builder, leaf) for leaf in leaves]
@@ -241,7 +241,7 @@ class Carried:
         return error
 
     def _update(self, variable: _Variable, binding: Assigned | LeftEarly) -> bool:
-        leaves, shape = _leaves(self._frame.builder, binding.value)
+        shape, leaves = joined_leaves(self._frame.builder, binding.value)
         if shape != variable.shape:
             raise self._changes(variable, binding, "a container keeps its type and length")
         changed = False
@@ -279,13 +279,6 @@ class Carried:
         )
 
 
-def _leaves(builder: Builder, value: Any) -> tuple[list[Any], Shape | None]:
-    """The leaves as control flow joins them, and the shape."""
-    leaves: list[Any] = []
-    shape = flatten(value, leaves)
-    return [typed_leaf(builder, leaf) for leaf in leaves], shape
-
-
 def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
     """The loop, with what its types depend on; None where that cannot be told."""
     variables = frame.scope.path.variables
@@ -294,8 +287,7 @@ def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
     # What it assigns counts too: a variable may pass through the loop without being read in it.
     for name in sorted((analysis.read(node) | analysis.assigned([node])) & variables.keys()):
         binding = variables[name]
-        leaves: list[Any] = []
-        shape = flatten(getattr(binding, "value", None), leaves)
+        shape, leaves = flatten(getattr(binding, "value", None))
         found += [name, type(binding), shape]
         for leaf in leaves:
             if isinstance(leaf, LocalFunction | BoundMethod):
@@ -331,7 +323,3 @@ def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:
         if wider is dtype:
             raise
         return wider
-
-
-def _typed(builder: Builder, leaf: Any, dtype: DType) -> SSAValue:
-    return leaf.ssa if isinstance(leaf, Scalar) else constant(builder, leaf, dtype).ssa

@@ -7,6 +7,7 @@ marker whose use is an error that names both places.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.state.changes import State
+    from weft.frontend.structure import Shape
     from weft.types.dtype import DType
 
 _JOIN_HINT = "convert one of them, such as weft.f32(x), so that both paths agree"
@@ -41,14 +43,12 @@ class Mismatch(Exception):
         self.hint = hint
 
 
+@dataclass(slots=True, eq=False)
 class _Yielded:
     """A leaf that the regions yield: the value is the operation's result of that index."""
 
-    __slots__ = ("dtype", "index")
-
-    def __init__(self, index: int, dtype: DType) -> None:
-        self.index = index
-        self.dtype = dtype
+    index: int
+    dtype: DType
 
 
 class Join:
@@ -75,10 +75,9 @@ class Join:
         """
         if first is second:
             return first
-        first_leaves: list[Any] = []
-        second_leaves: list[Any] = []
-        shape = flatten(first, first_leaves)
-        if shape != flatten(second, second_leaves):
+        shape, first_leaves = flatten(first)
+        other_shape, second_leaves = flatten(second)
+        if shape != other_shape:
             raise Mismatch("containers must have the same type and length on both paths")
         # Which of them it is decides the kernel, so that neither may change any more.
         self._state.forget(first)
@@ -88,8 +87,7 @@ class Join:
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
         """As `add`, where the region other than `side` yields a value that is never read."""
-        leaves: list[Any] = []
-        shape = flatten(value, leaves)
+        shape, leaves = flatten(value)
         if not any(isinstance(leaf, Scalar) for leaf in leaves):
             return value
         blank = rebuild(shape, iter([blank_like(self._builder, leaf) for leaf in leaves]))
@@ -102,7 +100,7 @@ class Join:
         dtype = joined_dtype(first, second)
         if dtype is None:
             return first
-        one, other = (self._typed(value, dtype) for value in (first, second))
+        one, other = (typed_value(self._builder, value, dtype) for value in (first, second))
         if one is other:
             return Scalar(one, dtype)
         found = self._found.get((one, other))
@@ -113,15 +111,9 @@ class Join:
             self.seconds.append(other)
         return found
 
-    def _typed(self, value: object, dtype: DType) -> SSAValue:
-        if isinstance(value, Scalar):
-            return value.ssa
-        return constant(self._builder, value, dtype).ssa  # pyright: ignore[reportArgumentType]
-
     def finish(self, value: Any, results: Sequence[SSAValue]) -> Any:
         """What `add` returned, with the operation's results in it."""
-        leaves: list[Any] = []
-        shape = flatten(value, leaves)
+        shape, leaves = flatten(value)
         if not any(isinstance(leaf, _Yielded) for leaf in leaves):
             return value
         finished = [
@@ -145,6 +137,17 @@ def typed_leaf(builder: Builder, value: Any) -> Any:
         return value
     is_numpy = getattr(value, "ndim", None) == 0 and not isinstance(value, Scalar | Tensor)
     return operand(builder, value) if is_numpy else value
+
+
+def joined_leaves(builder: Builder, value: Any) -> tuple[Shape | None, list[Any]]:
+    """The shape of a value, and its leaves as control flow joins them."""
+    shape, leaves = flatten(value)
+    return shape, [typed_leaf(builder, leaf) for leaf in leaves]
+
+
+def typed_value(builder: Builder, leaf: Any, dtype: DType) -> SSAValue:
+    """A leaf as a value of that type, which it has or, as a constant, can have."""
+    return leaf.ssa if isinstance(leaf, Scalar) else constant(builder, leaf, dtype).ssa
 
 
 def is_number(value: object) -> bool:

@@ -10,7 +10,7 @@ import ast
 import builtins
 import functools
 import operator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.expressions import attributes, comparisons, short_circuit
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NONE: Final = object()
 
 
-class Fold:
+class Fold(NamedTuple):
     """One of these functions.
 
     Attributes:
@@ -41,31 +41,19 @@ class Fold:
         always: also where no argument is staged, since a function among them may be one to inline.
     """
 
-    __slots__ = ("always", "emit")
-
-    def __init__(self, emit: Emit, *, always: bool = False) -> None:
-        self.emit = emit
-        self.always = always
+    emit: Emit
+    always: bool = False
 
 
 def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-    items, start = _arguments("sum", given, keywords, ("start", 0))
-    total: Any = start
-    for item in Items(visitor.frame, items, node):
+    if not 1 <= len(given) + len(keywords) <= 2 or not given or keywords.keys() - {"start"}:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS", "sum() takes a sequence and start", hint="write sum(items)"
+        )
+    total: Any = given[1] if len(given) == 2 else keywords.get("start", 0)
+    for item in Items(visitor.frame, given[0], node):
         total = visitor.operate(node, ast.Add, total, item)
     return total
-
-
-def _arguments(
-    name: str, given: list[Any], keywords: dict[str, Any], extra: tuple[str, Any]
-) -> tuple[Any, Any]:
-    """One sequence and an argument with a default, which may be named."""
-    label, default = extra
-    if not 1 <= len(given) <= 2 or keywords.keys() - {label} or (keywords and len(given) == 2):
-        raise TypeMismatchError(
-            "CALL_ARGUMENTS", f"{name}() takes a sequence and {label}", hint=f"write {name}(items)"
-        )
-    return given[0], given[1] if len(given) == 2 else keywords.get(label, default)
 
 
 def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
@@ -96,16 +84,16 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
 
 
 def _truth(*, is_and: bool) -> Emit:
+    name = "all" if is_and else "any"
+    combine = short_circuit.both if is_and else short_circuit.either
+
     def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-        name = "all" if is_and else "any"
         _only(name, given, keywords, 1)
         items = Items(visitor.frame, given[0], node)
         value: Any = is_and
         for item in items:
             holds = visitor.truth_of(item, node)
-            value = (short_circuit.both if is_and else short_circuit.either)(
-                visitor, node, value, holds
-            )
+            value = combine(visitor, node, value, holds)
             if isinstance(value, bool) and value is not is_and:
                 break
         if isinstance(value, Scalar):

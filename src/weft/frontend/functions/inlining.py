@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import FunctionType
 
-    from weft.frontend.source.text import FunctionNode, FunctionSource
+    from weft.frontend.source.text import FunctionSource
 
 
 def inline(
@@ -37,31 +37,21 @@ def inline(
         TypeMismatchError: for arguments that do not fit the parameters.
         CompileError: for recursion that does not end at compile time.
     """
-    context = caller.context
-    place = context.builder.location
+    context, place = caller.context, caller.builder.location
+    parent, is_foreign, annotations = None, False, dict[str, object]()
     if isinstance(function, LocalFunction):
-        outer, node, source = function.frame, function.node, function.frame.source
+        node, source, parent = function.node, function.frame.source, function.scope
+        is_foreign = function.frame.context is not context
         defaults, keyword_defaults = function.defaults, function.keyword_defaults
-        annotations: dict[str, object] = {}
         key: object = node
     else:
         source = context.session.source(function)
-        outer, node = None, source.tree
+        node, key = source.tree, function.__code__
         defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
         annotations = {p.name: p.annotation for p in _declared(source)}
-        key = function.__code__
-    name = getattr(node, "name", "lambda")
-    values = bind_arguments(name, node.args, arguments, keywords, defaults, keyword_defaults)
-    frame = Frame(
-        context,
-        source,
-        local_names(source, node),
-        name,
-        caller=place,
-        parent=function.scope if isinstance(function, LocalFunction) else None,
-        is_foreign=outer is not None and outer.context is not context,
-    )
-    with caller.called(key, name):
+    frame = Frame(context, source, node, caller=place, parent=parent, is_foreign=is_foreign)
+    values = bind_arguments(frame.name, node.args, arguments, keywords, defaults, keyword_defaults)
+    with caller.called(key, frame.name):
         for parameter, value in values.items():
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
         return Statements(frame).function_body(node)
@@ -72,15 +62,6 @@ def _declared(source: FunctionSource) -> Sequence[Any]:
     if arguments.vararg is not None or arguments.kwarg is not None:
         return ()  # a helper may take any number; only its annotations are not looked at then
     return source.parameters
-
-
-def local_names(source: FunctionSource, node: FunctionNode) -> frozenset[str]:
-    """Every name that a function binds somewhere: its parameters and what it assigns."""
-    arguments = node.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
-    return source.analysis.assigned(body) | frozenset(names)
 
 
 def _typed(frame: Frame, value: Any, annotation: object) -> Any:

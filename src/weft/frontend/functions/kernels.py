@@ -8,6 +8,7 @@ at run time.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
@@ -43,9 +44,9 @@ from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import Context, Frame
-from weft.frontend.functions.inlining import bind_arguments, local_names
+from weft.frontend.functions.inlining import bind_arguments
 from weft.frontend.statements.statement import Statements
-from weft.frontend.structure import flatten, rebuild
+from weft.frontend.structure import contains_staged, flatten, rebuild
 from weft.language.numbers.convert import constant, materialize
 from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
 from weft.types.dtype import DType
@@ -65,21 +66,22 @@ if TYPE_CHECKING:
 _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
+@dataclass(slots=True, eq=False)
 class _Argument:
     """One leaf of a parameter: a tensor or scalar that is passed, or a value built in.
 
     Attributes:
         name: the parameter, with the path to the leaf inside a container.
         value: what the host function passes.
-        is_passed: whether it is an argument of the kernel.
     """
 
-    __slots__ = ("is_passed", "name", "value")
+    name: str
+    value: Any
 
-    def __init__(self, name: str, value: Any) -> None:
-        self.name = name
-        self.value = value
-        self.is_passed = isinstance(value, Scalar | Tensor)
+    @property
+    def is_passed(self) -> bool:
+        """Whether it is an argument of the kernel."""
+        return isinstance(self.value, Scalar | Tensor)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -89,27 +91,17 @@ class _Argument:
             return ("tensor", value.type, value.dtype)
         if isinstance(value, Scalar):
             return ("scalar", value.dtype)
+        if isinstance(value, _Constant):
+            return ("constant", value.dtype, constant_key(value.value))
         return constant_key(value)
 
 
+@dataclass(slots=True, eq=False)
 class _Constant:
     """A constant for a parameter that is annotated with an element type: it keeps that type inside."""
 
-    __slots__ = ("dtype", "value")
-
-    def __init__(self, value: Any, dtype: DType) -> None:
-        self.value = value
-        self.dtype = dtype
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Constant)
-            and self.dtype is other.dtype
-            and constant_key(self.value) == constant_key(other.value)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.dtype, constant_key(self.value)))
+    value: Any
+    dtype: DType
 
 
 def _dynamic_bytes(operation: Operation) -> int:
@@ -125,6 +117,7 @@ def _dynamic_bytes(operation: Operation) -> int:
     return start.value.value.data + array_bytes(array.dims, array.element_type)
 
 
+@dataclass(slots=True, eq=False)
 class TracedKernel:
     """A kernel in the module.
 
@@ -132,33 +125,21 @@ class TracedKernel:
         symbol: its name there.
         function: what it was traced from.
         operation: the `simt.kernel`.
-        is_launched: whether a launch of it has been traced, even one that was discarded.
-        launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
         place: where the host function first calls it.
+        launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
         waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
+        is_launched: whether a launch of it has been traced, even one that was discarded.
     """
 
-    __slots__ = (
-        *("dynamic_bytes", "function", "is_launched", "launch_checks", "operation", "place"),
-        *("symbol", "waits_for_grid"),
-    )
-
-    def __init__(
-        self,
-        symbol: str,
-        function: KernelFunction,
-        operation: KernelOp,
-        place: SourceLocation,
-    ) -> None:
-        self.place = place
-        self.symbol = symbol
-        self.function = function
-        self.operation = operation
-        self.is_launched = False
-        self.launch_checks: list[Callable[[int], None]] = []
-        self.waits_for_grid = any(isinstance(op, GridBarrierOp) for op in walk(operation))
-        self.dynamic_bytes = max(map(_dynamic_bytes, walk(operation)), default=0)
+    symbol: str
+    function: KernelFunction
+    operation: KernelOp
+    place: SourceLocation
+    launch_checks: list[Callable[[int], None]]
+    waits_for_grid: bool
+    dynamic_bytes: int
+    is_launched: bool = False
 
 
 def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
@@ -178,8 +159,6 @@ class KernelTable:
     Args:
         session: the trace.
     """
-
-    __slots__ = ("_by_key", "_session", "_symbols", "kernels")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -214,8 +193,7 @@ class KernelTable:
         shapes: dict[str, Shape | None] = {}
         for name, value in values.items():
             checked = _checked(caller, source, declared[name], value)
-            found: list[Any] = []
-            shapes[name] = flatten(checked, found)
+            shapes[name], found = flatten(checked)
             leaves += _arguments(source, name, found)
         key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
@@ -266,9 +244,7 @@ class KernelTable:
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, self._session.target)
         context = Context(self._session, builder)
-        frame = Frame(
-            context, source, local_names(source, source.tree), source.name, returns_value=False
-        )
+        frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)
         arguments = iter(block.args)
         inside = iter([_inside(builder, leaf, arguments) for leaf in leaves])
@@ -288,9 +264,15 @@ class KernelTable:
         if builder.profile_words:
             operation.profile_words_attr = DenseArrayBase.from_list(i64, builder.profile_words)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
-        traced = TracedKernel(operation.sym_name.data, kernel, operation, place)
-        traced.launch_checks += builder.launch_checks
-        return traced
+        return TracedKernel(
+            operation.sym_name.data,
+            kernel,
+            operation,
+            place,
+            builder.launch_checks,
+            waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
+            dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
+        )
 
     def _symbol(self, name: str) -> str:
         """A readable symbol that the module does not have yet."""
@@ -366,7 +348,8 @@ def _checked(
     where = f"kernel '{source.name}': argument '{parameter.name}'"
     if isinstance(annotation, DType):
         if isinstance(value, bool | int | float):
-            return _Constant(materialize_constant(caller, value, annotation, where), annotation)
+            _materialized(caller, value, annotation, where)
+            return _Constant(value, annotation)
         if isinstance(value, Scalar):
             return _materialized(caller, value, annotation, where)
         raise _misfit(where, str(annotation), value)
@@ -380,19 +363,11 @@ def _checked(
         if not is_pointer or value.dtype is not annotation.dtype:
             raise _misfit(where, str(annotation), value)
     if annotation is Constexpr or isinstance(annotation, ConstantAnnotation):
-        leaves: list[Any] = []
-        flatten(value, leaves)
-        if any(isinstance(leaf, Scalar | Tensor | Stream) for leaf in leaves):
+        if contains_staged(value):
             raise _misfit(where, "a value known at compile time", value)
         expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
         if isinstance(expected, type) and not isinstance(value, expected):
             raise _misfit(where, f"a compile-time {expected.__name__}", value)
-    return value
-
-
-def materialize_constant(caller: Frame, value: Any, dtype: DType, where: str) -> Any:
-    """The constant, if `dtype` holds it."""
-    _materialized(caller, value, dtype, where)
     return value
 
 
@@ -432,11 +407,8 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
 
 def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
-    for name, value in (
-        ("max_threads", kernel.max_threads),
-        ("min_blocks", kernel.min_blocks),
-        ("max_registers", kernel.max_registers),
-    ):
+    for name in ("max_threads", "min_blocks", "max_registers"):
+        value = getattr(kernel, name)
         if value is not None:
             found[name] = IntegerAttr(value, i32)
     if kernel.cluster is not None:

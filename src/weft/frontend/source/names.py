@@ -8,7 +8,7 @@ flow carries what is assigned and live and nothing else.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,10 +20,11 @@ NONE: Final[Names] = frozenset()
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _TAKING: Final = (ast.Call, ast.For, ast.comprehension)
+_EXITS: Final = (ast.Break, ast.Continue, ast.Return)
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
 
 
-class Exits:
+class Exits(NamedTuple):
     """How a statement can leave the block that it stands in.
 
     Attributes:
@@ -31,15 +32,12 @@ class Exits:
         returns: whether a `return` is inside.
     """
 
-    __slots__ = ("breaks", "continues", "returns")
-
-    def __init__(self, breaks: bool, continues: bool, returns: bool) -> None:
-        self.breaks = breaks
-        self.continues = continues
-        self.returns = returns
+    breaks: bool = False
+    continues: bool = False
+    returns: bool = False
 
     def __bool__(self) -> bool:
-        return self.breaks or self.continues or self.returns
+        return any(self)
 
     @property
     def leave_loop(self) -> bool:
@@ -47,7 +45,7 @@ class Exits:
         return self.breaks or self.returns
 
 
-_NO_EXITS: Final = Exits(False, False, False)
+_NO_EXITS: Final = Exits()
 
 
 class NameAnalysis:
@@ -59,8 +57,6 @@ class NameAnalysis:
     Attributes:
         always_live: names read by nested functions, which may be called anywhere.
     """
-
-    __slots__ = ("_assigned", "_exits", "_has_walrus", "_live", "_read", "always_live")
 
     def __init__(self, *, has_walrus: bool = True) -> None:
         self._has_walrus = has_walrus
@@ -126,15 +122,8 @@ class NameAnalysis:
 
     def exits(self, nodes: Sequence[ast.AST]) -> Exits:
         """How control can leave the block through these nodes."""
-        found = [self._exits_of(node) for node in nodes]
-        found = [exits for exits in found if exits]
-        if not found:
-            return _NO_EXITS
-        return Exits(
-            any(e.breaks for e in found),
-            any(e.continues for e in found),
-            any(e.returns for e in found),
-        )
+        found = [exits for node in nodes if (exits := self._exits_of(node))]
+        return Exits(*map(any, zip(*found, strict=True))) if found else _NO_EXITS
 
     def _exits_of(self, node: ast.AST) -> Exits:
         found = self._exits.get(node)
@@ -145,12 +134,8 @@ class NameAnalysis:
     def _find_exits(self, node: ast.AST) -> Exits:
         if isinstance(node, _FUNCTIONS) or isinstance(node, ast.expr):
             return _NO_EXITS
-        if isinstance(node, ast.Break | ast.Continue | ast.Return):
-            return Exits(
-                isinstance(node, ast.Break),
-                isinstance(node, ast.Continue),
-                isinstance(node, ast.Return),
-            )
+        if isinstance(node, _EXITS):
+            return Exits(*(isinstance(node, kind) for kind in _EXITS))
         if isinstance(node, _LOOPS):
             # break and continue in the body are the loop's own; those in its else are an outer loop's.
             behind = self.exits(node.orelse)

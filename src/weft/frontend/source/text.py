@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.blame import is_of_a_handler
@@ -23,6 +23,8 @@ from weft.location import SourceLocation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import CellType
+
+    from weft.frontend.source.names import Names
 
 
 FunctionNode = ast.FunctionDef | ast.Lambda
@@ -54,27 +56,9 @@ class FunctionSource:
         private_class: name of the class around it, which Python puts into names such as ``__x``; else "".
     """
 
-    __slots__ = (
-        "_parameters",
-        "analysis",
-        "closure",
-        "file",
-        "first_line",
-        "function",
-        "globals",
-        "line_offset",
-        "lines",
-        "lines_are_ascii",
-        "name",
-        "private_class",
-        "text",
-        "texts",
-        "tree",
-    )
-
     def __init__(self, found: _Found, text: str, tree: FunctionNode, line_offset: int) -> None:
         function, code = found.function, found.code
-        self.function = function
+        self.function: Any = function
         self.texts = found.texts
         self.lines: Sequence[str] = found.lines
         self.name = "lambda" if code.co_name == _LAMBDA else code.co_name
@@ -96,6 +80,14 @@ class FunctionSource:
         if not self.private_class or not name.startswith("__") or name.endswith("__"):
             return name
         return f"_{self.private_class}{name}"
+
+    def local_names(self, node: FunctionNode) -> Names:
+        """Every name that the function, or one inside it, binds somewhere: its parameters and what it assigns."""
+        arguments = node.args
+        declared = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        declared += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+        return self.analysis.assigned(body) | {argument.arg for argument in declared}
 
     def __repr__(self) -> str:
         return f"FunctionSource({self.name} at {self.file}:{self.first_line})"
@@ -122,7 +114,7 @@ class FunctionSource:
                     hint="name each parameter, or pass a tuple",
                     location=self.locate(starred),
                 )
-        function = self.function
+        function: FunctionType = self.function
         defaults = function.__defaults__ or ()
         positional = [*arguments.posonlyargs, *arguments.args]
         first_default = len(positional) - len(defaults)
@@ -197,25 +189,20 @@ class FunctionSource:
         return len(text.encode()[:column].decode(errors="replace"))
 
 
-class _Found:
+class _Found(NamedTuple):
     """A function with the text that it was compiled from.
 
     Attributes:
-        function: as it runs.
+        function: the Python function, as it runs.
         code: its code as that text gives it; its lines are the text's.
         lines: the text.
         texts: where texts are remembered.
     """
 
-    __slots__ = ("code", "function", "lines", "texts")
-
-    def __init__(
-        self, function: FunctionType, code: CodeType, lines: Sequence[str], texts: SourceTexts
-    ) -> None:
-        self.function = function
-        self.code = code
-        self.lines = lines
-        self.texts = texts
+    function: Any
+    code: CodeType
+    lines: Sequence[str]
+    texts: SourceTexts
 
 
 def read_source(function: object, texts: SourceTexts | None = None) -> FunctionSource:

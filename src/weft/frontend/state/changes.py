@@ -11,6 +11,7 @@ In: what is to be run by Python, and the objects that it gets. Out: its value, o
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -34,21 +35,17 @@ if TYPE_CHECKING:
 _CONTAINERS: Final = (list, dict, set, deque)
 
 
+@dataclass(slots=True, eq=False)
 class _Made:
     """An object that traced code made, in which region, and before or after which others."""
 
-    __slots__ = ("item", "number", "region")
-
-    def __init__(self, item: object, region: object, number: int) -> None:
-        self.item = item  # alive, so that its id stays its own
-        self.region = region
-        self.number = number
+    item: object  # alive, so that its id stays its own
+    region: object
+    number: int
 
 
 class _Trial:
     """Rounds that are traced and may have to be taken back: what they changed that was there before."""
-
-    __slots__ = ("changed", "started")
 
     def __init__(self, started: int) -> None:
         self.started = started
@@ -64,8 +61,6 @@ class State:
     Attributes:
         regions: the regions of staged control flow that are being traced, outermost first.
     """
-
-    __slots__ = ("_made", "_program", "_trials", "regions")
 
     def __init__(self, program: str) -> None:
         self.regions: list[object] = []

@@ -7,6 +7,7 @@ bits reverses the order, and flipping the sign's makes unsigned order signed; ne
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -29,35 +30,24 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
+@dataclass(slots=True, eq=False)
 class Course:
     """How a loop counts.
 
     Attributes:
+        dtype: of counter and variable, i32, i64 or u64.
         lower, upper: of the counter, which goes up in signed order.
         step: of the counter; positive as an unsigned number.
-        dtype: of counter and variable, i32, i64 or u64.
+        flipped: the bits in which variable and counter differ; None for none.
+        may_pass_the_limit: whether the last round's counter plus the step may be more than the type's largest integer.
     """
 
-    __slots__ = ("_flipped", "_may_pass_the_limit", "dtype", "lower", "step", "upper")
-
-    def __init__(
-        self,
-        dtype: DType,
-        lower: SSAValue,
-        upper: SSAValue,
-        step: SSAValue,
-        flipped: SSAValue | None,
-        *,
-        may_pass_the_limit: bool,
-    ) -> None:
-        self.dtype = dtype
-        self.lower = lower
-        self.upper = upper
-        self.step = step
-        # The bits in which variable and counter differ.
-        self._flipped = flipped
-        # Whether the last round's counter plus the step may be more than the type's largest integer.
-        self._may_pass_the_limit = may_pass_the_limit
+    dtype: DType
+    lower: SSAValue
+    upper: SSAValue
+    step: SSAValue
+    flipped: SSAValue | None
+    may_pass_the_limit: bool = True
 
     @property
     def type(self) -> Attribute:
@@ -66,29 +56,29 @@ class Course:
 
     def variable(self, builder: Builder, counter: SSAValue) -> Scalar:
         """The loop's variable where the counter has this value."""
-        return Scalar(_flip(builder, counter, self._flipped), self.dtype)
+        return Scalar(_flip(builder, counter, self.flipped), self.dtype)
 
     @property
     def state_types(self) -> list[Attribute]:
         """What a loop that may be left early carries: the counter, and where it may pass the limit whether it runs."""
-        return [self.type, i1] if self._may_pass_the_limit else [self.type]
+        return [self.type, i1] if self.may_pass_the_limit else [self.type]
 
     def first(self, builder: Builder) -> list[SSAValue]:
         """What the first round begins with."""
-        if not self._may_pass_the_limit:
+        if not self.may_pass_the_limit:
             return [self.lower]
         return [self.lower, builder.emit(arith.CmpiOp(self.lower, self.upper, "slt")).result]
 
     def goes_on(self, builder: Builder, state: Sequence[SSAValue]) -> SSAValue:
         """Whether a round follows, as an i1."""
-        if self._may_pass_the_limit:
+        if self.may_pass_the_limit:
             return state[1]
         return builder.emit(arith.CmpiOp(state[0], self.upper, "slt")).result
 
     def following(self, builder: Builder, state: Sequence[SSAValue]) -> list[SSAValue]:
         """What the next round begins with."""
         counter = state[0]
-        if not self._may_pass_the_limit:
+        if not self.may_pass_the_limit:
             flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
             return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result]
         # A round ran, so what is left is positive, as an unsigned number.
@@ -111,7 +101,7 @@ def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> C
     sign = None if dtype.is_signed else builder.constant(ir_type(dtype), dtype.maximum // 2 + 1)
     if _is_positive(typed):
         lower, upper = (_flip(builder, end, sign) for end in (start, stop))
-        return Course(dtype, lower, upper, typed, sign, may_pass_the_limit=True)
+        return Course(dtype, lower, upper, typed, sign)
     if on_host:
         raise TypeMismatchError(
             "HOST_STEP",
@@ -133,7 +123,7 @@ def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> C
     # A step of 0, where assertions are off, makes the loop empty rather than endless.
     is_zero = builder.emit(arith.CmpiOp(typed, zero, "eq")).result
     upper = builder.emit(arith.SelectOp(is_zero, lower, upper)).result
-    return Course(dtype, lower, upper, step_up, flipped, may_pass_the_limit=True)
+    return Course(dtype, lower, upper, step_up, flipped)
 
 
 def _constant_course(builder: Builder, staged: StagedRange, step: int) -> Course:

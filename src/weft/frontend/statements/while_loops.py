@@ -7,7 +7,7 @@ In: the statement. Out: operations, and the variables as the loop leaves them.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region
@@ -17,7 +17,7 @@ from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions import short_circuit
 from weft.frontend.paths import Assigned, Undefined, WhenDecided
 from weft.frontend.statements.loop import Loop, flags_of
-from weft.frontend.structure import flatten, rebuild
+from weft.frontend.structure import flatten, with_values
 from weft.language.numbers.convert import constant
 from weft.language.values import Scalar
 from weft.types.dtype import bool_
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from weft.frontend.paths import Path
     from weft.frontend.source.names import Names
     from weft.frontend.statements.loop import Tracer
-    from weft.frontend.structure import Shape
-    from weft.location import SourceLocation
 
 _MOST_UNROLLED: Final = 64
 _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
@@ -104,7 +102,7 @@ class _Forwarded:
 
     def __init__(self, names: Sequence[str], path: Path, condition: SSAValue) -> None:
         self._only_in_body: list[str] = []
-        self._found: list[tuple[str, Shape | None, list[Any], SourceLocation | None]] = []
+        self._found: list[tuple[str, Assigned | WhenDecided]] = []
         self.operands: list[SSAValue] = []
         for name in names:
             binding = path.variables.get(name)
@@ -115,9 +113,8 @@ class _Forwarded:
                 self._only_in_body.append(name)
             elif not isinstance(binding, Assigned):
                 continue
-            leaves: list[Any] = []
-            shape = flatten(binding.value, leaves)
-            self._found.append((name, shape, leaves, binding.place))
+            _, leaves = flatten(binding.value)
+            self._found.append((name, binding))
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
 
     def bind_after(self, path: Path, results: Sequence[SSAValue]) -> None:
@@ -133,12 +130,9 @@ class _Forwarded:
     def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
         """Gives the variables the values of block arguments or results."""
         remaining = iter(arguments)
-        for name, shape, leaves, place in self._found:
-            found = [
-                Scalar(next(remaining), leaf.dtype) if isinstance(leaf, Scalar) else leaf
-                for leaf in leaves
-            ]
-            path.variables[name] = Assigned(rebuild(shape, iter(found)), place)
+        for name, binding in self._found:
+            value = with_values(binding.value, remaining)
+            path.variables[name] = Assigned(value, binding.place)
 
 
 def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwarded]:

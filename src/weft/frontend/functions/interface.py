@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host function's parameters and results: what each argument is inside, and what may be returned.
+
+In: a signature; the value of the function's body. Out: the function's block arguments and the value of each parameter;
+the results of `func.func`, the tree that the wrapper builds from them (`dialects.ffi`), and what Python makes of its
+tuples.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.arguments.base import MISSING
+from weft.arguments.constant import ConstantKind
+from weft.arguments.container import ContainerKind
+from weft.arguments.none import NoneKind
+from weft.arguments.pointer import PointerKind
+from weft.arguments.records import is_record, record_of, restorer
+from weft.arguments.scalar import ScalarKind
+from weft.arguments.shape import ShapeKind
+from weft.arguments.stream import EnvironmentStreamKind, StreamKind
+from weft.arguments.tensor import TensorKind
+from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.printed_names import name_value
+from weft.dialects.simt.views import ViewOp
+from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
+from weft.language.ir_types import ir_type_of
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant
+from weft.language.values import Scalar, Stream, Tensor, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+    from weft.arguments.base import ArgumentKind
+    from weft.arguments.signature import Signature
+    from weft.dialects.builder import Builder
+
+_UNPRINTABLE: Final = re.compile(r"\W+")  # of a path such as `t[1].x`
+
+# What the tuple that a function returns is to Python: a function of its items that makes a list or a record of them, or
+# None where it stays a tuple; and the same for each item. None where there is nothing to make at any depth.
+RestoredResult = tuple[
+    "Callable[[tuple[Any, ...]], Any] | None", tuple["RestoredResult | None", ...]
+]
+
+
+def host_parameters(builder: Builder, signature: Signature) -> Iterator[tuple[str, Any]]:
+    """Name and value of each parameter; adds the function's arguments."""
+    for parameter in signature.parameters:
+        yield parameter.name, _value(builder, parameter.kind, parameter.name)
+
+
+def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
+    match kind:
+        case TensorKind() | PointerKind():
+            return Tensor(_argument(builder, kind, path), kind.dtype, path)
+        case ScalarKind():
+            return Scalar(_argument(builder, kind, path), kind.dtype)
+        case StreamKind() | EnvironmentStreamKind():
+            return Stream(_argument(builder, kind, path))
+        case ShapeKind():
+            return _shape(builder, kind, path)
+        case ContainerKind():
+            return kind.make([_value(builder, item, path + label) for label, item in kind.parts])
+        case ConstantKind():
+            return kind.value
+        case NoneKind():
+            return None
+        case _:
+            raise InternalCompilerError(
+                "ARGUMENT_KIND", f"no meaning for the argument kind {kind!r}", hint=REPORT_HINT
+            )
+
+
+def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, ...]:
+    """Ints where the signature demands them, else scalars."""
+    sizes = {
+        leaf.path: Scalar(_argument(builder, leaf.kind, leaf.path), leaf.kind.dtype)
+        for leaf in kind.host_arguments(path)
+        if isinstance(leaf.kind, ScalarKind)
+    }
+    return tuple(
+        dim if isinstance(dim, int) else sizes[f"{path}[{index}]"]
+        for index, dim in enumerate(kind.dims)
+    )
+
+
+def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:
+    entry = builder.entry
+    argument_type = ir_type_of(kind)
+    assert argument_type is not None  # only kinds with run-time values come here
+    argument = entry.insert_arg(argument_type, len(entry.args))
+    name_value(argument, _UNPRINTABLE.sub("_", path).strip("_"))
+    return argument
+
+
+class Results:
+    """The results of a host function.
+
+    Attributes:
+        values: what `func.return` returns, scalars only.
+        has_tensors: whether a tensor is returned, which must then have arrived as an object.
+    """
+
+    __slots__ = ("_builder", "has_tensors", "values")
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self.values: list[SSAValue] = []
+        self.has_tensors = False
+
+    def describe(self, value: Any) -> tuple[Attribute, RestoredResult | None]:
+        """The description of a returned value, whose scalars are added to `values`, and what Python makes of it.
+
+        Raises:
+            TypeMismatchError: for what a host function cannot return.
+        """
+        kind = cast("type[Any]", type(value))
+        if is_record(kind):
+            return self._record(kind, value)
+        if issubclass(kind, tuple | list):
+            return self._items(value, list if kind is list else None)
+        return self._leaf(value), None
+
+    def _record(self, kind: type[Any], value: Any) -> tuple[Attribute, RestoredResult | None]:
+        record = record_of(kind)
+        fields = {name: getattr(value, name) for name in record.names}
+        returned = [field for name, field in fields.items() if name not in record.constants]
+        known = {name: fields[name] if name in record.constants else MISSING for name in fields}
+        return self._items(returned, restorer(kind, known))
+
+    def _items(
+        self, items: Sequence[Any], make: Callable[[tuple[Any, ...]], Any] | None
+    ) -> tuple[Attribute, RestoredResult | None]:
+        described = [self.describe(item) for item in items]
+        restored = tuple(child for _, child in described)
+        is_plain = make is None and all(child is None for child in restored)
+        return tuple_result([tree for tree, _ in described]), None if is_plain else (make, restored)
+
+    def _leaf(self, value: Any) -> Attribute:
+        if value is None:
+            return none_result()
+        is_argument = isinstance(value, Tensor) and not isinstance(value.ssa.owner, ViewOp)
+        if is_argument and not value.type.is_pointer:
+            self.has_tensors = True
+            return argument_result(value.name)
+        if isinstance(value, bool | int | float):
+            value = constant(self._builder, value, default_dtype(value))
+        if isinstance(value, Scalar):
+            self.values.append(value.ssa)
+            return scalar_result(len(self.values) - 1, value.dtype)
+        raise TypeMismatchError(
+            "RETURN_KIND",
+            f"a host function cannot return {describe(value)}",
+            hint="return numbers, tensors that it was given, and tuples, named tuples or frozen dataclasses of these",
+        )
