@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// What the marshaller relies on beyond the signatures.
+// The marshaller's assumptions beyond the signatures.
 static_assert(sizeof(TVMFFIAny) == 16 && offsetof(TVMFFIAny, v_int64) == 8, "TVMFFIAny is two words");
 static_assert(sizeof(TVMFFIObject) == 24 && offsetof(TVMFFIObject, type_index) == 8 &&
                   offsetof(TVMFFIObject, deleter) == 16,
@@ -29,7 +29,7 @@ FfiLibrary g_ffi_library;
 
 std::string open_ffi_library(const char* path) {
   if (g_ffi_library.is_open) return {};
-  // The library takes over SIGSEGV when it is loaded, and with it the traceback that faulthandler would show.
+  // Loading the library takes over SIGSEGV, and with it faulthandler's traceback.
   struct sigaction before = {};
   const bool known = sigaction(SIGSEGV, nullptr, &before) == 0;
   void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -54,17 +54,17 @@ struct FfiLibrary {
 #undef WEFT_ROW
 };
 
-// Written once by open_ffi_library, read-only afterwards, never closed. Whoever runs code that was loaded
-// through the extension finds it open.
+// Written once by open_ffi_library, then read-only, never closed. Code loaded through the extension finds it
+// open.
 extern FfiLibrary g_ffi_library;
 inline const FfiLibrary& ffi() { return g_ffi_library; }
 
-// The type of an index, or nullptr where nobody has registered one: libtvm_ffi itself ends the process when
-// it is asked for such an index. Any thread may ask.
+// The type of an index, or nullptr for an unregistered one, for which libtvm_ffi itself would end the
+// process. Thread-safe.
 const TVMFFITypeInfo* find_type_info(int32_t type_index);
 
-// Opens libtvm_ffi at `path` and fills the table. Returns an empty text, or why it cannot be used; calling
-// it again after success does nothing. Not thread-safe by itself: the caller holds the GIL.
+// Opens libtvm_ffi at `path` and fills the table. Returns an empty text, or why it cannot be used; does
+// nothing after success. The caller holds the GIL.
 std::string open_ffi_library(const char* path);
 
 }  // namespace weft

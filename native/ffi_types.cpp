@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which type indices are registered. libtvm_ffi can only be asked for one that is, but lists the keys of all;
-// what was found once is there for good.
+// Which type indices are registered. libtvm_ffi can only be asked for registered ones, but lists all keys;
+// what was found once stays registered.
 #include <mutex>
 #include <vector>
 
@@ -18,7 +18,7 @@ bool is_known(int32_t index) {
 }
 
 void note_key(const TVMFFIByteArray& key) {
-  // -2 as the parent asks without registering anything.
+  // -2, as the parent, asks without registering anything.
   const int32_t index = ffi().type_get_or_alloc_index(&key, -1, 0, 0, 0, -2);
   if (index < 0) return;
   const auto place = static_cast<size_t>(index);
@@ -26,13 +26,13 @@ void note_key(const TVMFFIByteArray& key) {
   g_registered[place] = true;
 }
 
-// Texts of up to seven bytes are held in the value itself.
+// Strings of up to seven bytes are stored inline.
 TVMFFIByteArray text_of(const TVMFFIAny& value) {
   if (value.type_index == kTVMFFISmallStr) return {value.v_bytes, value.small_str_len};
   return *reinterpret_cast<const TVMFFIByteArray*>(value.v_obj + 1);
 }
 
-// What libtvm_ffi has registered by now. It keeps its error, if there is one, for whoever asks next.
+// What libtvm_ffi has registered by now. An error is kept for the next caller.
 void note_all_keys() {
   constexpr char kName[] = "ffi.GetRegisteredTypeKeys";
   const TVMFFIByteArray name{kName, sizeof(kName) - 1};

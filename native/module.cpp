@@ -25,7 +25,7 @@ constexpr AddFunction kParts[] = {
 };
 
 #ifdef Py_GIL_DISABLED
-// Whether a free-threaded interpreter has turned its lock on for this module; -1 with an exception.
+// Whether a free-threaded interpreter has enabled its GIL for this module; -1 with an exception.
 int has_gil() {
   Reference enabled(PyObject_CallFunctionObjArgs(PySys_GetObject("_is_gil_enabled"), nullptr));
   return enabled ? PyObject_IsTrue(enabled.get()) : -1;
@@ -67,8 +67,8 @@ PyModuleDef_Slot kSlots[] = {
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
-    // A free-threaded interpreter runs with its GIL on while weft is loaded: the type entries and the counts
-    // of references in cells rely on it.
+    // A free-threaded interpreter runs with its GIL on while weft is loaded: type entries and reference
+    // counts in cells rely on it.
     {Py_mod_gil, Py_MOD_GIL_USED},
 #endif
     {0, nullptr},

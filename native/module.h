@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What module.cpp calls to fill the extension: one function per concern, each adds its own names to the
-// module and returns 0, or -1 with a Python exception set. A room adds a declaration here and a line in
-// module.cpp's table.
+// The functions with which module.cpp fills the extension: one per concern, each adds its names to the module
+// and returns 0, or -1 with a Python exception set. A new one also needs a line in module.cpp's table.
 #ifndef WEFT_MODULE_H_
 #define WEFT_MODULE_H_
 

@@ -14,9 +14,9 @@ void for_each_lane(uint32_t lanes, Visit visit) {
   for (uint32_t left = lanes; left != 0; left &= left - 1) visit(__builtin_ctz(left));
 }
 
-// The lane that `lane` reads, or itself where the group has no such lane. As PTX's shfl: only the low five
-// bits of the argument count, `up` stops at the group's first lane, `down` and `xor` at its last, `idx` wraps
-// inside the group.
+// The lane that `lane` reads, or itself if the group has no such lane. As in PTX's shfl, the argument is
+// taken modulo 32; `up` stops at the group's first lane, `down` and `xor` at its last, `idx` wraps inside the
+// group.
 int shuffle_source(int operation, int lane, int argument, int width) {
   const int first = lane & ~(width - 1);
   const int last = first + width - 1;
@@ -33,7 +33,7 @@ void shuffle(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site
   for_each_lane(lanes, [&](int lane) {
     weft_thread_slot& slot = warp[lane];
     const int source = shuffle_source(site.operation, lane, slot.lane, site.width);
-    // A lane outside the mask has no value to give: CUDA leaves the result undefined, here it is the own one.
+    // A lane outside the mask has no value: CUDA leaves the result undefined, here it is the lane's own.
     slot.result = (lanes >> source & 1) != 0 ? warp[source].value : slot.value;
   });
 }
@@ -70,7 +70,7 @@ uint64_t bits_of(Value value) {
   return bits;
 }
 
-// The operand of a reduction that is neither NaN, if one is: IEEE minNum and maxNum, as PTX's min and max.
+// The operand of a reduction that is not NaN, if any: IEEE minNum and maxNum, as in PTX's min and max.
 template <typename Value>
 Value smaller(Value a, Value b) {
   if (a != a) return b;
@@ -118,8 +118,8 @@ Value combine(int operation, Value a, Value b) {
   }
 }
 
-// Combines neighbors among the lanes of the mask, then neighbors among the results, and so on; what has no
-// neighbor is kept. `round` after each step gives the narrow floats what their own arithmetic gives.
+// Combines neighbors among the lanes of the mask, then neighbors among the results, and so on; a value
+// without a neighbor is kept. `round` after each step matches the arithmetic of narrow floats.
 template <typename Value, typename Load, typename Store, typename Round>
 void combine_lanes(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
   Value values[kWarpSize];
@@ -169,7 +169,7 @@ uint64_t f16_of_float(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x477ff000) return sign | 0x7c00;
   if (magnitude < 0x38800000) {
-    // Below the smallest normal number: adding 0.5 rounds at the last place of a subnormal one.
+    // Below the smallest normal number, adding 0.5 rounds at the last place of a subnormal.
     const float shifted = value_of<float>(magnitude) + 0.5F;
     return sign | (static_cast<uint32_t>(bits_of(shifted)) - 0x3f000000);
   }

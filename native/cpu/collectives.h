@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the lanes of a warp get from a collective, once all of them have posted their values.
+// The results of a warp's collectives, once all lanes have posted their values.
 #ifndef WEFT_CPU_COLLECTIVES_H_
 #define WEFT_CPU_COLLECTIVES_H_
 
@@ -25,11 +25,11 @@ class Warp {
   int64_t stride_;
 };
 
-// Whether an operation gives a lane what another one has.
+// Whether an operation gives a lane another lane's value.
 bool is_shuffle(int operation);
 
-// Stores every lane's result. `lanes` are those that take part: not empty, all with the same site's operation
-// and the same mask, all with their values posted.
+// Stores every lane's result. `lanes` take part: not empty, at the same site with the same mask, all values
+// posted.
 void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kPollNanoseconds = 50'000'000;
-// A call that asks again after so long is long enough for others to have the GIL.
+// A call that asks again after this long releases the GIL to others.
 constexpr int64_t kReleaseNanoseconds = 1'000'000;
 
 // What this thread's CpuCall released. Borrowed from the interpreter.
@@ -29,7 +29,7 @@ int64_t coarse_nanoseconds() {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// With the GIL, which others may have in between: only then can a Python thread send a signal.
+// With the GIL, which others may take in between: only then can a Python thread send a signal.
 bool ask_with_gil() {
   PyThreadState* state = PyEval_SaveThread();
   restore_thread(state);
@@ -46,8 +46,8 @@ bool ask_without_gil() {
   return raised;
 }
 
-// A caller that is not ours, or has released the GIL: tvm_ffi, C++. Python runs handlers on the main thread
-// only, so others have nothing to ask; nor must they wait for the GIL, whose holder may wait for them.
+// A foreign caller, or one that has released the GIL: tvm_ffi, C++. Python runs handlers only on the main
+// thread, so other threads need not ask; nor may they wait for the GIL, whose holder may wait for them.
 bool ask_for_foreign_caller() {
   if (syscall(SYS_gettid) != getpid() || !interpreter_is_usable()) return false;
   const PyGILState_STATE state = PyGILState_Ensure();

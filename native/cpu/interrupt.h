@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals, and other Python threads, while a grid runs. The calling thread asks now and then whether a
-// signal's handler wants to raise. A call from Python holds the GIL at first; one that takes long gives it
-// away until its end. Callers without Python on other threads than the main one are left alone.
+// Signals, and other Python threads, while a grid runs. The calling thread asks periodically whether a signal
+// handler wants to raise. A call from Python holds the GIL at first; a long one releases it until its end.
+// Callers without Python on threads other than the main one are left alone.
 #ifndef WEFT_CPU_INTERRUPT_H_
 #define WEFT_CPU_INTERRUPT_H_
 
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// Stands on the stack of a thread that runs a grid for its caller, for as long as that takes.
+// On the stack of a thread while it runs a grid for its caller.
 class CpuCall {
  public:
   CpuCall();
@@ -20,19 +20,19 @@ class CpuCall {
 
   // Releases the GIL until the end of the call, if Python called this thread with it.
   void release_gil();
-  // Whether a signal's handler has raised in this call. The exception stays pending.
+  // Whether a signal handler has raised in this call. The exception stays pending.
   bool interrupted() const { return interrupted_; }
 
  private:
   friend bool signal_raised();
-  CpuCall* outer_;  // of this thread: a signal's handler may run a grid
+  CpuCall* outer_;  // of this thread: a signal handler may run a grid
   int64_t first_asked_ = 0;
   bool released_ = false;
   bool interrupted_ = false;
 };
 
-// Runs the handlers of signals that have come, with the GIL. True when one of them raised: the grid is to be
-// stopped. Asks Python at most every 50 ms, and the clock each time, so that it may be called often.
+// Runs pending signal handlers, with the GIL. True when one of them raised: the grid must stop. Reads the
+// clock each time and asks Python at most every 50 ms, so frequent calls are cheap.
 bool signal_raised();
 
 }  // namespace weft

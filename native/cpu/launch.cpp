@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A launch on the CPU: its numbers checked before they are narrowed, then its blocks handed to the pool.
+// A launch on the CPU: checks its numbers before narrowing them, then hands its blocks to the pool.
 #include "cpu/launch.h"
 
 #include <new>

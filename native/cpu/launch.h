@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows launch_cpu and kernel_fail of the runtime table: a grid on this machine's CPU.
+// The rows launch_cpu and kernel_fail of the runtime table.
 #ifndef WEFT_CPU_LAUNCH_H_
 #define WEFT_CPU_LAUNCH_H_
 
@@ -8,10 +8,9 @@
 
 namespace weft {
 
-// Runs every block before it returns, on the pool's threads where that pays. Sizes are those that a CUDA
-// launch may have, so that a program that runs here runs there; a grid with a zero is a no-op. 0, or -1 with
-// the FFI error set. `parameters` is laid out as the kernel expects; `scratch_bytes` are allocated for the
-// launch.
+// Runs every block before it returns, on the pool's threads where that pays. CUDA's size limits apply, so
+// that programs stay portable; a grid with a zero is a no-op. 0, or -1 with the FFI error set. `parameters`
+// is laid out as the kernel expects; `scratch_bytes` are allocated for the launch.
 int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
                    const void* parameters, int64_t parameter_bytes, int64_t scratch_bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which grids are shared: those whose first blocks say that it pays.
+// Which grids are shared: those whose first blocks show that it pays.
 #include "cpu/pool.h"
 
 #include <sched.h>
@@ -17,18 +17,18 @@
 namespace weft {
 namespace {
 
-// The first blocks, that tell how long the others will take: up to so many, until they have taken so long.
+// The first blocks, timed to estimate the others: at most this many, for at most this long.
 constexpr int64_t kTrialBlocks = 32;
 constexpr int64_t kTrialNanoseconds = 2'000;
-// What a grid must have left, by the time its first blocks took, to be shared with workers that are awake.
+// The estimated work left that makes sharing with awake workers worthwhile.
 constexpr double kHotNanoseconds = 2'000;
-// What is long enough for other Python threads to have the GIL.
+// Work long enough to release the GIL for other Python threads.
 constexpr double kReleaseNanoseconds = 1'000'000;
-// Chunks of blocks: many for each thread, since some take longer than others, but each long beside the 10 ns
-// that it takes to begin one.
+// Chunks of blocks: many per thread, since their times differ, but each long compared with the 10 ns of
+// starting one.
 constexpr double kChunksPerThread = 32;
 constexpr double kLeastChunkNanoseconds = 400;
-// Launches between two questions for signals, in a host function that launches small grids in a loop.
+// Launches between two checks for signals, in a host function that launches small grids in a loop.
 constexpr uint32_t kLaunchesPerQuestion = 256;
 
 std::atomic<int32_t> g_threads{0};
@@ -91,7 +91,7 @@ int32_t run_many(const CpuGrid& grid, void* scratch, CpuCall& call) {
 int32_t run_grid(const CpuGrid& grid) {
   CpuCall call;
   if (++t_launches % kLaunchesPerQuestion == 0 && this_worker() == 0 && signal_raised()) {
-    return raise_error("EnvErrorAlreadySet", "a signal's handler has raised");
+    return raise_error("EnvErrorAlreadySet", "a signal handler has raised");
   }
   Scratch scratch(grid.scratch_bytes);
   if (scratch.failed()) throw std::bad_alloc();
@@ -120,7 +120,7 @@ int32_t kernel_poll(weft_cpu_launch* launch) {
   if (__atomic_load_n(&launch->failed, __ATOMIC_RELAXED) != 0) return 1;
   if (this_worker() == 0 && signal_raised()) {
     __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);
-    raise_error("EnvErrorAlreadySet", "a signal's handler has raised");
+    raise_error("EnvErrorAlreadySet", "a signal handler has raised");
     return 1;
   }
   return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of one grid at a time, on as many threads of the machine as pay.
+// Runs the blocks of one grid at a time, on as many threads as pay.
 //
-// A grid begins in the calling thread, and its first blocks tell how long the others will take. What is too
-// small to share stays there, and so does what finds the workers busy for another thread.
+// A grid starts in the calling thread, and its first blocks show how long the others will take. Grids too
+// small to share stay there, as do those that find the workers busy.
 #ifndef WEFT_CPU_POOL_H_
 #define WEFT_CPU_POOL_H_
 
@@ -15,7 +15,7 @@ namespace weft {
 
 constexpr int32_t kMostCpuThreads = 1024;
 
-// One grid: its kernel, how many blocks, and what every block is given. Borrowed for the time of the run.
+// One grid: its kernel, number of blocks, and the arguments of every block. Borrowed for the run.
 struct CpuGrid {
   weft_cpu_kernel kernel;
   const void* parameters;
@@ -26,16 +26,16 @@ struct CpuGrid {
 };
 
 // Runs all blocks and returns 0; or -1 with the FFI error of this thread set, as soon as a block has failed
-// or a signal's handler has raised. Of several failed blocks the one with the lowest index is reported.
-// Throws std::bad_alloc when there is no memory for the caller's scratch.
+// or a signal handler has raised. Of several failed blocks the one with the lowest index is reported. Throws
+// std::bad_alloc when there is no memory for the caller's scratch.
 int32_t run_grid(const CpuGrid& grid);
 
-// How many threads share a grid, the caller included; 0 chooses one per CPU that this process may use.
-// Takes effect with the next grid that is shared; must not be called from a kernel.
+// The number of threads that share a grid, the caller included; 0 means one per usable CPU. Applies from the
+// next shared grid on; must not be called from a kernel.
 void set_cpu_threads(int32_t count);
 int32_t cpu_threads();
 
-// What the pool has done since the process began, for tests and diagnosis.
+// Counts since the process began, for tests and diagnosis.
 struct PoolCounts {
   int64_t inline_grids;
   int64_t shared_grids;
@@ -46,7 +46,7 @@ PoolCounts pool_counts();
 // Rows of the runtime table.
 //
 // Called by kernels after some work: nonzero tells the kernel to stop, because another block has failed or a
-// signal's handler has raised.
+// signal handler has raised.
 int32_t kernel_poll(weft_cpu_launch* launch);
 // The number of the thread that runs the kernel: 0 is the caller.
 int32_t worker_number();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pool as Python sees it: how many threads, and what they have done.
+// The pool's Python interface: its number of threads, and its counts.
 #include "cpu/pool.h"
 #include "module.h"
 
@@ -28,7 +28,7 @@ PyObject* get_counts(PyObject*, PyObject*) {
 
 PyMethodDef kFunctions[] = {
     {"set_cpu_threads", set_threads, METH_O,
-     "set_cpu_threads(count)\n--\n\nHow many threads share a grid on the CPU; 0: one per usable CPU."},
+     "set_cpu_threads(count)\n--\n\nSets how many threads share a grid on the CPU; 0: one per usable CPU."},
     {"cpu_threads", get_threads, METH_NOARGS,
      "cpu_threads()\n--\n\nHow many threads share a grid on the CPU."},
     {"pool_counts", get_counts, METH_NOARGS,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The chunks of a grid that one thread has before it, in one word that others may take from.
+// One thread's remaining chunks of a grid, in one word that others may steal from.
 //
 // The owner takes chunks from the front, thieves take half from the back, both by compare-and-swap. The word
-// holds the number of the grid as well, so that nothing can be taken from a later grid by mistake, and
-// whether the owner has joined: before that, whoever shares the grid may close the range to it.
+// also holds the grid's number, so that nothing is taken from a later grid by mistake, and whether the owner
+// has joined: until then, the grid's caller may close the range to it.
 #ifndef WEFT_CPU_RANGE_H_
 #define WEFT_CPU_RANGE_H_
 
@@ -31,7 +31,7 @@ struct Range {
   }
 };
 
-// Takes the first chunk of the own range; false when there is none left.
+// Takes the first chunk of the thread's own range; false if none is left.
 inline bool take_chunk(std::atomic<uint64_t>& word, uint32_t* chunk) {
   uint64_t seen = word.load(std::memory_order_relaxed);
   for (;;) {
@@ -43,8 +43,7 @@ inline bool take_chunk(std::atomic<uint64_t>& word, uint32_t* chunk) {
   }
 }
 
-// Takes the upper half of another thread's range of grid `epoch`, at least one chunk; false when there is
-// none left.
+// Takes the upper half of another thread's range of grid `epoch`, at least one chunk; false if none is left.
 inline bool steal_half(std::atomic<uint64_t>& word, uint32_t epoch, Range* stolen) {
   uint64_t seen = word.load(std::memory_order_relaxed);
   for (;;) {

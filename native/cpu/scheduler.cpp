@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler of a block's coroutines, and of a grid's where the kernel has grid barriers.
+// The scheduler of a block's coroutines, or of a whole grid's if the kernel has grid barriers.
 //
 // Scratch of one block: the shared memory, then per thread a slot, its large arrays and a frame. Nothing in
-// it owns anything, so a block that is given up needs no cleaning.
+// it owns anything, so an abandoned block needs no cleanup.
 #include "cpu/scheduler.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kFrameAlignment = 32;  // as the kernels' llvm.coro.id says
-constexpr int32_t kBudget = 1 << 18;     // operations between two questions whether to stop; as in budget.py
+constexpr int32_t kBudget = 1 << 18;     // operations between two checks whether to stop; as in budget.py
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
-// From one thread's slot to the next: threads lie close together, so that a block fits the first cache.
+// From one thread's slot to the next: packed, so that a block fits the first cache.
 int64_t thread_bytes(const weft_cooperative_kernel& kernel) {
   const auto frame =
       reinterpret_cast<int64_t>(kernel.start(nullptr, nullptr, nullptr, 0, 0, 0, nullptr, nullptr));
@@ -43,7 +43,7 @@ void resume(void* frame) {
   (*static_cast<Resume*>(frame))(frame);
 }
 
-// What a pass over a block's threads has come to.
+// The result of a pass over a block's threads.
 enum class Pass { kAgain, kWaits, kExited, kFailed };
 
 class Block {
@@ -58,7 +58,7 @@ class Block {
     block_.budget = kBudget;
   }
 
-  // Every thread runs from its beginning to its first wait.
+  // Runs every thread from its start to its first wait.
   void start(const void* parameters, int64_t linear) {
     const int32_t* grid = launch_->grid;
     block_.linear = linear;
@@ -81,7 +81,7 @@ class Block {
     }
   }
 
-  // Runs whoever can run until the block has exited, failed, waits at a grid barrier, or gives way.
+  // Runs the runnable threads until the block has exited, failed, waits at a grid barrier, or yields.
   Pass run() {
     if (failed_) return Pass::kFailed;
     for (;;) {
@@ -92,7 +92,7 @@ class Block {
       if (seen_.exited + seen_.at_barrier != threads_) {
         return stuck(collectives_differ()
                          ? "lanes of one mask call different warp collectives, or with different masks"
-                         : "threads wait for each other and none can go on");
+                         : "threads wait for each other and none can continue");
       }
       if (seen_.different_barriers) return stuck("threads wait at different barriers");
       open_barrier();
@@ -112,7 +112,7 @@ class Block {
 
   int32_t at_grid() const { return seen_.at_grid; }
 
-  // Blocks that take turns share one budget, or each of many would use its own up before anybody asks.
+  // Blocks that take turns share one budget; with their own, many would use theirs up before anyone checks.
   void set_budget(int32_t budget) { block_.budget = budget; }
   int32_t budget() const { return block_.budget; }
 
@@ -148,7 +148,7 @@ class Block {
     }
   };
 
-  // Counts the work of a pass; asks now and then whether the launch has failed or a signal has come.
+  // Counts the work of a pass; checks periodically whether the launch has failed or a signal has arrived.
   bool must_stop() {
     block_.budget -= threads_ * kernel_.thread_work;
     if (block_.budget >= 0) return false;
@@ -156,13 +156,13 @@ class Block {
     return kernel_poll(launch_) != 0;
   }
 
-  // Whether a thread can run at the beginning of a pass: it gave way, or its barrier has been opened.
+  // Whether a thread can run at the start of a pass: it yielded, or its barrier has opened.
   bool can_run(const weft_thread_slot& own, bool opened) const {
     static_assert(WEFT_THREAD_READY == 0 && WEFT_THREAD_BARRIER == 1);
     return own.state <= (opened ? WEFT_THREAD_BARRIER : WEFT_THREAD_READY);
   }
 
-  // Without collectives: every thread that can run does, once.
+  // Without collectives: runs every runnable thread once.
   Pass threads_pass() {
     const bool opened = std::exchange(opened_, false);
     Seen seen;
@@ -175,7 +175,7 @@ class Block {
     return conclude(seen);
   }
 
-  // With collectives: each warp goes on as long as one of its collectives can be computed.
+  // With collectives: each warp continues as long as one of its collectives can be computed.
   Pass warps_pass() {
     const bool opened = std::exchange(opened_, false);
     Seen seen;
@@ -214,15 +214,14 @@ class Block {
         waiting |= uint32_t{own.state == WEFT_THREAD_COLLECTIVE} << lane;
         exited |= uint32_t{own.state == WEFT_THREAD_EXITED} << lane;
       }
-      // Lanes that gave way run again in the next pass, after the other warps.
+      // Lanes that yielded run again in the next pass, after the other warps.
       runnable = 0;
       for (uint32_t left = waiting; left != 0;) {
         const int lane = __builtin_ctz(left);
         if (!check_mask(first, lane, exited)) return false;
-        // Lanes that have returned count for nothing, as those that the block does not have; so it is on a
-        // GPU.
+        // As on a GPU, lanes that have returned are ignored, like lanes that the block does not have.
         const uint32_t mask = slot(first + lane).mask & present & ~exited;
-        // A lane of the mask that waits elsewhere, under another mask, may come here later.
+        // A lane of the mask that waits elsewhere, under another mask, may still arrive here.
         const uint32_t together = waiting_with(first, lane, mask & waiting, present & ~exited);
         left &= ~together;
         if (together != mask) continue;
@@ -248,7 +247,7 @@ class Block {
     return found;
   }
 
-  // When nobody can run: whether some lanes wait for lanes that all wait in collectives too, but other ones.
+  // When no thread can run: whether some lanes wait for lanes that all wait in other collectives.
   bool collectives_differ() const {
     for (int32_t first = 0; first < threads_; first += kWarpSize) {
       const int32_t lanes = std::min(threads_ - first, kWarpSize);
@@ -271,7 +270,7 @@ class Block {
       stuck("a lane calls a warp collective with a mask that it is not in");
       return false;
     }
-    // What a shuffle reads of a lane that has returned is undefined on a GPU.
+    // On a GPU, reading a returned lane's value in a shuffle is undefined.
     if ((own.mask & exited) != 0 && is_shuffle(kernel_.sites[own.site].operation)) {
       stuck("a shuffle waits for a lane that has exited");
       return false;
@@ -283,7 +282,7 @@ class Block {
     return one.operation == other.operation && one.width == other.width && one.value_type == other.value_type;
   }
 
-  // Every thread that has not exited is at one block barrier: the next pass takes them on.
+  // Every thread that has not exited is at the same block barrier: the next pass continues them.
   void open_barrier() {
     opened_ = true;
     const int32_t operation = kernel_.sites[seen_.barrier_site].operation;
@@ -314,8 +313,8 @@ class Block {
   bool failed_ = false;
 };
 
-// One block after the other. A block that gives way runs again at once: those before it are done, and those
-// after it belong to other threads of the pool, or come later.
+// One block after the other. A block that yields runs again at once: earlier ones are done, and later ones
+// come later or belong to other threads of the pool.
 int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters, weft_cpu_launch* launch,
                    int64_t first, int64_t last, char* scratch, int64_t stride) {
   Block block(kernel, launch, stride, scratch);
@@ -372,7 +371,7 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
 }  // namespace
 
 int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const weft_launch* launch) {
-  // A launch beyond the limits is refused later, with words; here it must only not overflow.
+  // A launch beyond the limits is refused later, with an explanation; here it must just not overflow.
   for (int axis = 0; axis < 3; ++axis) {
     if (launch->block[axis] < 1 || launch->block[axis] > kMostThreads) return 0;
     if (launch->grid[axis] < 0 || launch->grid[axis] > INT32_MAX) return 0;

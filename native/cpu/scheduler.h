@@ -3,9 +3,9 @@
 // Runs the threads of a block, each a coroutine, until all have exited.
 //
 // Threads run in the order of their number until they wait. A warp's collective is computed when its last
-// lane arrives; a block barrier opens when every thread that has not exited is there. When nobody can run,
-// the scheduler knows it, so a barrier that can never open is an error and not a hang. Everything is in a
-// fixed order: two runs of a program do the same.
+// lane arrives; a block barrier opens when every thread that has not exited has arrived. The scheduler
+// notices when no thread can run, so a barrier that can never open is an error, not a hang. The order is
+// fixed: two runs of a program do the same.
 #ifndef WEFT_CPU_SCHEDULER_H_
 #define WEFT_CPU_SCHEDULER_H_
 
@@ -16,7 +16,7 @@ namespace weft {
 
 // Rows of the runtime table.
 //
-// Bytes of scratch that `run_cooperative` needs for this launch: of one block, or of the whole grid where the
+// Bytes of scratch that `run_cooperative` needs for this launch: per block, or for the whole grid if the
 // kernel has grid barriers.
 int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const weft_launch* launch);
 // Blocks [first, last); 0, or 1 with the FFI error of this thread set or another thread's failure seen.

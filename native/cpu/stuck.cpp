@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of an error about threads that cannot go on.
+// The text of an error about threads that cannot continue.
 #include "cpu/stuck.h"
 
 #include <new>
@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// What users call an operation: `shuffle_xor` is shfl_xor, `reduce_umax` warp_max, `vote_ballot` ballot.
+// An operation's name for users: `shuffle_xor` is shfl_xor, `reduce_umax` warp_max, `vote_ballot` ballot.
 std::string name_of(int32_t operation) {
 #define WEFT_ROW(name) #name,
   static constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};

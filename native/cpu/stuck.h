@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of threads that wait for each other in a way that cannot end well: what, which block, which threads
-// wait where.
+// Errors of threads that wait for each other for ever: the block, and which threads wait where.
 #ifndef WEFT_CPU_STUCK_H_
 #define WEFT_CPU_STUCK_H_
 
@@ -22,8 +21,8 @@ struct StuckBlock {
   int32_t threads;
 };
 
-// Sets the FFI error, of kind RuntimeError: `what`, the kernel and the block, then one line for each run of
-// threads that wait at one place. Returns 1.
+// Sets the FFI error, of kind RuntimeError: `what`, the kernel and the block, then a line per run of threads
+// that wait at the same place. Returns 1.
 int32_t raise_stuck(const StuckBlock& stuck, const char* what);
 
 }  // namespace weft

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers: a line per worker to be called by, a line to answer in.
+// Workers: one cache line per worker for orders, one for answers.
 //
-// A worker sees a new grid's number in its range, copies what stands beside it, and joins by setting a bit of
-// the range. If that succeeds the copy is of this grid, since nobody writes into the line again before the
-// worker has left the grid. The caller closes the ranges of workers that have not joined by setting the same
-// bit, so it never waits for workers that have not woken up, and a worker never touches a grid that is gone.
+// A worker sees a new grid's number in its range, copies the order beside it, and joins by setting a bit of
+// the range. If that succeeds the copy belongs to this grid, since the line is not written again before the
+// worker has left. The caller closes the ranges of workers that have not joined by setting the same bit, so
+// it never waits for sleeping workers, and a worker never touches a finished grid.
 #include "cpu/workers.h"
 
 #include <immintrin.h>
@@ -30,7 +30,7 @@
 
 namespace weft {
 
-// What a worker must know to begin; its line is written by callers, its range by thieves as well.
+// A worker's order; its line is written by callers, its range by thieves too.
 struct alignas(64) Order {
   std::atomic<uint64_t> range{0};
   std::atomic<weft_cpu_kernel> kernel{nullptr};
@@ -44,7 +44,7 @@ struct alignas(64) Order {
 static_assert(sizeof(Order) == 64);
 
 struct alignas(64) Answer {
-  std::atomic<uint32_t> finished{0};  // the number of the last grid that the worker has left
+  std::atomic<uint32_t> finished{0};  // the last grid that the worker has left
   std::atomic<bool> asleep{false};
 };
 
@@ -54,26 +54,26 @@ struct Pool {
   alignas(64) std::atomic<uint32_t> wake{0};  // sleeping workers wait for it to change
   std::atomic<int32_t> workers{0};
   std::atomic<bool> caller_sleeps{false};
-  alignas(64) std::atomic<Run*> open{nullptr};  // for those who have joined
+  alignas(64) std::atomic<Run*> open{nullptr};  // for workers that have joined
   std::atomic<int32_t> threads{0};              // that share it
   alignas(64) std::atomic_flag busy = ATOMIC_FLAG_INIT;
-  // Of whoever has made the pool busy.
+  // Of the pool's current owner.
   uint32_t epoch = 0;
-  double small_nanoseconds = 0;  // work of grids, one soon after the other, that was not shared
-  int64_t last_small = 0;        // when the last of them was done, by the estimate
+  double small_nanoseconds = 0;  // unshared work of grids that followed each other closely
+  int64_t last_small = 0;        // the estimated end of the last of them
 };
 
 namespace {
 
 constexpr int kSpins = 2000;       // about 50 us of pauses before a worker sleeps
-constexpr int kOpenSpins = 20000;  // the same while others still work on the grid
+constexpr int kOpenSpins = 20000;  // the same while others work on the grid
 constexpr int kWaitSpins = 20000;  // before a caller that waits for workers sleeps
-constexpr int kSpinsPerLook = 32;  // between two looks at a line that callers write often
+constexpr int kSpinsPerLook = 32;  // between two reads of a line that callers write often
 constexpr int64_t kSpinNanoseconds = 50'000;
-// What a grid must have left to be worth waking sleepers for, which takes them about 50 us.
+// The work left that is worth waking sleepers for, which takes about 50 us.
 constexpr double kColdNanoseconds = 100'000;
 constexpr size_t kScratchAlignment = 64;
-constexpr size_t kMostKeptScratch = size_t{64} << 20;  // what a thread keeps for its next grid
+constexpr size_t kMostKeptScratch = size_t{64} << 20;  // kept by a thread for its next grid
 constexpr timespec kWaitSlice = {0, 50'000'000};
 
 void sleep_while_equal(std::atomic<uint32_t>& word, uint32_t value, const timespec* limit) {
@@ -100,10 +100,10 @@ thread_local ThreadScratch t_scratch;
 thread_local int32_t t_worker = 0;
 std::atomic<Pool*> g_pool{nullptr};
 
-// A child has none of its parent's threads: it forgets their pool, whose memory stays as it was.
+// A forked child has none of its parent's threads: it drops their pool without touching its memory.
 void forget_pool() { g_pool.store(nullptr, std::memory_order_relaxed); }
 
-// One thread's part in a grid, with its own copy of what the kernel is called with.
+// One thread's part in a grid, with its own copy of the kernel's arguments.
 struct Part {
   weft_cpu_kernel kernel;
   const void* parameters;
@@ -115,7 +115,7 @@ struct Part {
 
   bool stopped() const { return __atomic_load_n(&launch->failed, __ATOMIC_RELAXED) != 0; }
 
-  // False when the grid is to be stopped; `run` is only looked at for an error.
+  // False when the grid must stop; `run` is used for errors only.
   bool run_chunk(uint32_t index, const std::atomic<Run*>& run) const {
     const int64_t from = first + chunk * index;
     if (kernel(parameters, launch, from, std::min(from + chunk, blocks), scratch) == 0) return true;
@@ -124,8 +124,8 @@ struct Part {
   }
 };
 
-// The own chunks, then those of others, until there are none, a block has failed, or (in the caller) a
-// signal has raised.
+// Its own chunks, then those of others, until none are left, a block has failed, or (in the caller) a signal
+// handler has raised.
 void work(Pool& pool, const Part& part, uint32_t epoch, int32_t self) {
   std::atomic<uint64_t>& own = pool.orders[self].range;
   for (;;) {
@@ -166,7 +166,7 @@ void join_grid(Pool& pool, int32_t self, uint64_t seen) {
   const Scratch scratch(bytes);
   part.scratch = scratch.memory();
   if (scratch.failed()) {
-    // Others may wait in their blocks for one of this worker's, so it cannot leave them lying.
+    // Other blocks may wait for one of this worker's, so it must not drop them.
     raise_error("MemoryError", "no memory for a launch");
     pool.open.load(std::memory_order_acquire)->record_failure(part.blocks);
   } else {
@@ -192,7 +192,7 @@ uint64_t wait_for_order(Pool& pool, int32_t self, uint32_t epoch) {
     if (Range::unpack(seen).epoch != epoch) return seen;
     _mm_pause();
     if (looks % kSpinsPerLook != 0) continue;
-    // The caller may come with its next grid as soon as this one is closed.
+    // The caller may bring its next grid as soon as this one is closed.
     const bool is_open = pool.open.load(std::memory_order_relaxed) != nullptr;
     if (is_open ? (open_spins += kSpinsPerLook) < kOpenSpins : (spins += kSpinsPerLook) < kSpins) continue;
     const uint32_t wake = pool.wake.load();
@@ -217,7 +217,7 @@ void* worker_main(void* argument) {
   return nullptr;
 }
 
-// Starts workers until there are `count`, or the system gives no more.
+// Starts workers until there are `count`, or the system refuses.
 void start_workers(Pool& pool, int32_t count) {
   sigset_t all;
   sigset_t before;
@@ -240,7 +240,7 @@ void start_workers(Pool& pool, int32_t count) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Gives each thread its range, in order of the blocks: the caller has the first.
+// Gives each thread its range, in block order; the caller has the first.
 void announce(Pool& pool, const Run& run, uint32_t epoch, int32_t threads) {
   const auto chunks = static_cast<uint32_t>(run.chunks());
   for (int32_t self = threads - 1; self >= 0; --self) {
@@ -258,7 +258,7 @@ void announce(Pool& pool, const Run& run, uint32_t epoch, int32_t threads) {
       order.chunk.store(run.chunk, std::memory_order_relaxed);
       order.scratch_bytes.store(run.grid.scratch_bytes, std::memory_order_relaxed);
     }
-    // Sequentially consistent, as a worker's word that it sleeps: one of the two sees the other.
+    // Sequentially consistent, like a worker's note that it sleeps: one of the two sees the other.
     order.range.store(range.pack());
   }
 }
@@ -278,7 +278,7 @@ void wait_for_worker(Pool& pool, Answer& answer, uint32_t epoch, Run& run, CpuCa
   pool.caller_sleeps.store(false);
 }
 
-// Nobody joins from here on; waits for those who have.
+// No worker joins from here on; waits for those that have.
 void close(Pool& pool, uint32_t epoch, int32_t threads, Run& run, CpuCall& call) {
   for (int32_t self = 1; self < threads; ++self) {
     std::atomic<uint64_t>& word = pool.orders[self].range;
@@ -315,7 +315,7 @@ int32_t Run::finish(const CpuCall& call) {
   if (!call.interrupted() && error_ != nullptr) ffi().error_set_raised(error_);
   if (error_ != nullptr) ffi().object_dec_ref(error_);
   error_ = nullptr;
-  return call.interrupted() ? raise_error("EnvErrorAlreadySet", "a signal's handler has raised") : -1;
+  return call.interrupted() ? raise_error("EnvErrorAlreadySet", "a signal handler has raised") : -1;
 }
 
 Scratch::Scratch(int64_t bytes) : bytes_(bytes) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads that share grids with their callers, and how a grid is handed to them and given back.
+// The threads that share grids with their callers, and the handover of a grid.
 //
-// Each thread has a range of the grid's chunks. A worker's range lies in one cache line with all that it must
-// know to begin, so one transfer of a line hands a grid over. Who has no chunks left takes half of another
-// thread's. So the lowest unfinished block is always one that somebody runs or will run next, and a block
-// that waits for an earlier one never waits for nobody.
+// Each thread has a range of the grid's chunks. A worker's range shares a cache line with its order, so one
+// line transfer hands a grid over. A thread without chunks takes half of another's. So the lowest unfinished
+// block is always running or next in some thread, and a block that waits for an earlier one makes progress.
 #ifndef WEFT_CPU_WORKERS_H_
 #define WEFT_CPU_WORKERS_H_
 
@@ -20,12 +19,12 @@ namespace weft {
 
 class CpuCall;
 
-// A grid while it is being worked on, by the caller alone or with workers. Lives on the caller's stack.
+// A running grid, with or without workers. Lives on the caller's stack.
 struct Run {
   Run(const CpuGrid& grid, int64_t first, int64_t chunk) : grid(grid), first(first), chunk(chunk) {}
 
   const CpuGrid& grid;
-  const int64_t first;  // blocks from here on, in chunks of so many
+  const int64_t first;  // the first block, and blocks per chunk
   const int64_t chunk;
 
   int64_t chunks() const { return (grid.blocks - first + chunk - 1) / chunk; }
@@ -34,7 +33,7 @@ struct Run {
 
   // The kernel has set this thread's FFI error; it is moved here, for the caller to raise.
   void record_failure(int64_t block);
-  // After everybody has left: 0, or -1 with the FFI error of this thread set.
+  // After all have left: 0, or -1 with the FFI error of this thread set.
   int32_t finish(const CpuCall& call);
 
  private:
@@ -43,9 +42,8 @@ struct Run {
   TVMFFIObjectHandle error_ = nullptr;  // owned; of the lowest failed block
 };
 
-// Scratch memory for one grid on one thread: the thread's own, which grows and is used again by the next
-// grid, or, while a grid of this thread has that already (a signal's handler launched another), some of its
-// own.
+// Scratch memory for one grid on one thread: the thread's own, which grows and is reused by the next grid, or
+// memory of its own while another grid of this thread uses that (a signal handler launched one).
 class Scratch {
  public:
   explicit Scratch(int64_t bytes);
@@ -54,9 +52,9 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   void* memory() const { return memory_; }
-  // Whether there was not so much memory.
+  // Whether there was not enough memory.
   bool failed() const { return memory_ == nullptr && bytes_ > 0; }
-  // Gives the memory back at the end: that of a whole grid may be much more than the next grid needs.
+  // Frees the memory at the end: a whole grid's may be far more than the next grid needs.
   void release_at_end() { release_ = true; }
 
  private:
@@ -69,7 +67,7 @@ class Scratch {
 struct Pool;
 
 // The process's pool, or nullptr where there is no memory for one. It is never freed, since its workers may
-// look at it until the process ends. A child after fork has a pool of its own, without workers at first.
+// use it until the process ends. A child after fork has a pool of its own, without workers at first.
 Pool* the_pool();
 // Workers started by this process's pool.
 int32_t worker_count();
@@ -79,12 +77,12 @@ int32_t this_worker();
 // The pool works on one grid at a time: false when it is taken.
 bool begin_sharing(Pool& pool);
 void end_sharing(Pool& pool);
-// Whether `threads` - 1 workers are there and awake. These take the pool as begun.
+// Whether `threads` - 1 workers are there and awake. The pool must be taken.
 bool is_hot(const Pool& pool, int32_t threads);
-// Whether work that takes so long, in nanoseconds, is worth waking the workers for: by itself, or together
-// with the grids that came just before it, since more are likely to follow.
+// Whether this much work, in nanoseconds, is worth waking the workers for: by itself, or with the grids just
+// before it, since more are likely to follow.
 bool is_worth_waking(Pool& pool, double left, int64_t now);
-// Runs all chunks with the caller and up to `threads` - 1 workers, and returns when everybody has left.
+// Runs all chunks with the caller and up to `threads` - 1 workers, and returns when all have left.
 void share(Pool& pool, Run& run, void* scratch, int32_t threads, CpuCall& call);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every file of the marshaller uses: branch hints, the interned attribute names, and the few Python
-// objects that live as long as the process.
+// Basics of the marshaller: branch hints, interned attribute names, and the few Python objects that live as
+// long as the process.
 #ifndef WEFT_PYTHON_COMMON_H_
 #define WEFT_PYTHON_COMMON_H_
 
@@ -59,8 +59,8 @@ extern Names g_names;
 
 int prepare_names();
 
-// A module that the program has imported already, or nullptr without an exception: the marshaller never
-// imports an array library by itself. Borrowed from sys.modules.
+// A module that the program has imported, or nullptr without an exception: the marshaller never imports an
+// array library itself. Borrowed from sys.modules.
 PyObject* imported_module(const char* name);
 
 // `module.attribute` of a module that is already imported, as a new reference, or nullptr without an
@@ -74,9 +74,8 @@ bool is_instance_of_imported(PyObject* object, const char* module, const char* a
 // Sets an exception with a formatted message and returns -1.
 int refuse(PyObject* exception_type, const char* format, ...);
 
-// What `call` returns. Before Python 3.14 a thread that wants the GIL of an interpreter which has begun to
-// end is unwound; with generated code or destructors on its stack, which end the process, it waits for ever
-// instead.
+// The result of `call`. Before Python 3.14 a thread that wants the GIL of an ending interpreter is unwound;
+// with generated code or destructors on its stack, which would end the process, it waits for ever instead.
 template <typename Call>
 auto or_wait_for_the_end(Call call) -> decltype(call()) {
   try {
@@ -86,13 +85,13 @@ auto or_wait_for_the_end(Call call) -> decltype(call()) {
   }
 }
 
-// Whether this thread has the GIL; also right while the interpreter ends, and after it has.
+// Whether this thread has the GIL; reliable even while and after the interpreter ends.
 bool holds_the_gil();
 
-// Waits for ever where the interpreter ends and another thread has the GIL: this one is being unwound.
+// Waits for ever if the interpreter ends and another thread has the GIL: this one is being unwound.
 WEFT_COLD void wait_unless_held();
 
-// Drops a reference, with the GIL held, from wherever: what it runs may give up the GIL and never get it
+// Drops a reference with the GIL held, in any context: its finalizer may release the GIL and never get it
 // back, and destructors must not be unwound.
 inline void drop(PyObject* object) {
   if (object == nullptr) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What code that runs inside a call wants to know of it: whether Python's thread state is held, and which
-// library the tensors came from. The CPU pool asks, so that it can release the GIL while it waits and poll
-// for signals; callbacks and the tensor allocator ask. Other callers come without Python.
+// The current call, for code that runs inside it: whether Python's thread state is held, and which library
+// the tensors came from. Used by the CPU pool, to release the GIL while it waits and to poll for signals, by
+// callbacks and by the tensor allocator. Other callers may have no Python.
 #ifndef WEFT_PYTHON_GIL_H_
 #define WEFT_PYTHON_GIL_H_
 
@@ -15,18 +15,18 @@ struct TypeEntry;
 struct CallContext {
   bool holds_gil = true;
   const TypeEntry* tensors = nullptr;  // of the call's first tensor argument
-  const void* callee;                  // the handle of what is called
+  const void* callee;                  // the callee's handle
 };
 
-// The innermost call of the marshaller on this thread, or nullptr. The initial-exec model costs one
-// instruction to read.
+// The innermost call of the marshaller on this thread, or nullptr. Reading it costs one instruction
+// (initial-exec model).
 extern thread_local const CallContext* t_call __attribute__((tls_model("initial-exec")));
 
 // True when the marshaller called with the GIL held and this thread still holds it: foreign code between
 // the two may have released it.
 inline bool caller_holds_gil() { return t_call != nullptr && t_call->holds_gil && PyGILState_Check(); }
 
-// The thread state of this thread, made if it has none, and given back at the end of the scope.
+// This thread's thread state, made if it has none, and released at the end of the scope.
 class HeldGil {
  public:
   HeldGil() : state_(or_wait_for_the_end(PyGILState_Ensure)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results that are objects. Values that come in are owned and are given up on every path.
+// Results that are objects. Incoming values are owned and released on every path.
 #include "runtime/array.h"
 
 #include <mutex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of the runtime table that make results: tuples, and arguments that are returned.
+// The rows of the runtime table that make results: tuples, and returned arguments.
 #ifndef WEFT_RUNTIME_ARRAY_H_
 #define WEFT_RUNTIME_ARRAY_H_
 

@@ -17,7 +17,7 @@ weft_code_image::weft_code_image(PyObject* loaded, weft::DeviceProgram* program,
 }
 
 weft_code_image::~weft_code_image() {
-  // Whoever kept the bare address of a symbol and calls it now finds no state instead of a freed one.
+  // A late call of a symbol by its bare address finds no state instead of a freed one.
   if (state_slot_ != nullptr) *state_slot_ = nullptr;
   if (program_ != nullptr) program_->release();
   weft::drop_anywhere(loaded_);

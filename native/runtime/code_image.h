@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linked code: what owns it, and how long it lives.
+// Linked code: its ownership and lifetime.
 //
 //   weft._native.CodeImage ──► CodeImage ──► loaded object (LLJIT's code, dropped with the GIL)
 //   (Python, one per state)    (native)  └─► DeviceProgram (cubin, libraries, modules)
 //
-// A compiled function and every TVMFFIFunction made of it hold the Python object; `.to(device)` makes
-// another one with its own state over the same native image. The last release needs no GIL and calls no
-// driver: the loaded object is dropped by whoever holds the GIL next, libraries are queued for unloading,
-// and nothing happens once the interpreter has begun to end.
+// A compiled function and every TVMFFIFunction made from it hold the Python object; `.to(device)` makes
+// another one with its own state over the same native image. The last release needs no GIL and makes no
+// driver call: the next holder of the GIL drops the loaded object, libraries are queued for unloading, and
+// nothing happens once the interpreter has begun to end.
 #ifndef WEFT_RUNTIME_CODE_IMAGE_H_
 #define WEFT_RUNTIME_CODE_IMAGE_H_
 
@@ -35,7 +35,7 @@ struct weft_code_image {
   // Any thread, with or without the GIL.
   void release();
 
-  // The state that the code uses when it is called with a NULL handle.
+  // The state used by calls with a NULL handle.
   weft_state* default_state() { return &state_; }
   // A state over the same code: bound to a device, or -1.
   weft_state make_state(int32_t bound_device) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for values. Nothing here trusts more of a value than its type index promises.
+// Descriptions of values. Nothing here trusts more of a value than its type index guarantees.
 #include "runtime/describe.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string pointer_text(const void* pointer) {
   return pointer == nullptr ? "NULL" : text;
 }
 
-// An object of a type that messages have no words for: its key in the type table.
+// An object of a type without a description: its key in the type table.
 std::string object_text(const TVMFFIAny& value) {
   const TVMFFITypeInfo* info = find_type_info(value.type_index);
   if (info == nullptr) return "a value of type index " + number(value.type_index);
@@ -50,8 +50,8 @@ std::string shape_object_text(const TVMFFIAny& value) {
   return "a shape of " + std::to_string(cell->size) + (cell->size == 1 ? " item" : " items");
 }
 
-// The Python object behind an opaque one: {header, PyObject*}. Only its type's name is read, which lives as
-// long as the object does, so that no GIL is needed.
+// The Python object in an opaque one: {header, PyObject*}. Only its type's name is read, which lives as long
+// as the object, so no GIL is needed.
 std::string python_object_text(const TVMFFIAny& value) {
   auto* object = *reinterpret_cast<PyObject**>(value.v_obj + 1);
   if (object == nullptr) return "a Python object";
@@ -224,7 +224,7 @@ std::string describe_float(double value) {
   char text[64];
   const std::to_chars_result result = std::to_chars(text, text + sizeof(text), value);
   std::string digits(text, result.ptr);
-  // As Python writes it: a float is told from an int.
+  // As Python writes it, so that a float differs from an int.
   if (digits.find_first_of(".en") == std::string::npos) digits += ".0";
   return digits;
 }

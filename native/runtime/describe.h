@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How messages name what was received: values of the FFI, dtypes, devices, shapes. The names are those of
-// weft.types; a test compares both.
+// Names of received values in messages: FFI values, dtypes, devices, shapes. A test compares them with
+// weft.types.
 #ifndef WEFT_RUNTIME_DESCRIBE_H_
 #define WEFT_RUNTIME_DESCRIBE_H_
 

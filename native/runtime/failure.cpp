@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sentence of each failing check: where, what was received, what was expected. Written once, here; the
-// generated code holds the parts that are known when it is compiled.
+// The sentence of each failing check: where, what was received, what was expected. The generated code holds
+// the parts known at compile time.
 #include "runtime/failure.h"
 
 #include <atomic>
@@ -76,7 +76,7 @@ std::string item(const char* noun, const weft_failure_site& site) {
   return std::string(noun) + "[" + std::to_string(site.index) + "] is ";
 }
 
-// What follows `expected` where the site has more to say: " to match a.shape[0]".
+// The site's optional end of a sentence: " to match a.shape[0]".
 std::string tail(const weft_failure_site& site) {
   return site.expected == nullptr ? "" : std::string(" ") + site.expected;
 }
@@ -86,7 +86,7 @@ std::string count_sentence(int64_t received, int64_t wanted) {
          std::to_string(received);
 }
 
-// What is said of a check that got two numbers.
+// The sentence of a check with two numbers.
 std::string sentence(const weft_failure_site& site, int64_t received, int64_t wanted) {
   const std::string got = std::to_string(received);
   const std::string want = std::to_string(wanted);
@@ -129,7 +129,7 @@ std::string sentence(const weft_failure_site& site, int64_t received, int64_t wa
   }
 }
 
-// What is said of a check that looked at a whole argument.
+// The sentence of a check of a whole argument.
 std::string sentence(const weft_failure_site& site, const TVMFFIAny& received) {
   const DLTensor* tensor = tensor_of(received);
   switch (site.kind) {
@@ -162,7 +162,7 @@ const char* exception_of(const weft_failure_site& site) {
   return known ? kExceptions[site.kind] : "RuntimeError";
 }
 
-// A rank that no tensor has is for the check of ranks, which comes later: nothing is read then.
+// An impossible rank is left to the check of ranks, which comes later: nothing is read here.
 bool has_elements(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > 64) return false;
   for (int32_t index = 0; index < tensor.ndim; ++index) {

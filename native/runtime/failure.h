@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of the runtime table that end a call with an error, and what they are made of.
+// The rows of the runtime table that end a call with an error, and their helpers.
 #ifndef WEFT_RUNTIME_FAILURE_H_
 #define WEFT_RUNTIME_FAILURE_H_
 

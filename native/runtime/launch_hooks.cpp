@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hooks and what they receive: numbers copied from the launch, made into Python objects when asked for.
+// The hooks and their argument: numbers copied from the launch, made into Python objects on request.
 #include "runtime/launch_hooks.h"
 
 #include <cstring>
@@ -25,11 +25,11 @@ namespace {
 struct Hooks {
   PyObject* enter;
   PyObject* exit;
-  PyObject* compute;  // more metadata, from what is known of the launch
+  PyObject* compute;  // more metadata, computed from the launch's
 };
 Hooks g_hooks{nullptr, nullptr, nullptr};
 
-// Called as begin(metadata), whose result is given to end(result, has_succeeded). Guarded by the GIL, owned.
+// Called as begin(metadata), whose result is passed to end(result, has_succeeded). Guarded by the GIL, owned.
 struct Observer {
   PyObject* begin;
   PyObject* end;
@@ -108,7 +108,7 @@ PyObject* call_hook(PyObject* hook, PyObject* metadata) {
   return or_wait_for_the_end([=] { return PyObject_CallOneArg(hook, metadata); });
 }
 
-// Everything as a dict, with what the user's function adds; computed on the first call and kept.
+// Everything as a dict, with the user function's additions; computed on the first call and kept.
 PyObject* get_all(PyObject* self, PyObject*) {
   Metadata* metadata = as_metadata(self);
   if (metadata->computed != nullptr) return Py_NewRef(metadata->computed);
@@ -170,8 +170,8 @@ PyObject* make_metadata(const LaunchFacts& facts) {
 
 // ---- calling them
 
-// After a launch that failed: the hook's own exception, and errors it meets, must not hide the launch's, be
-// it an FFI error or an exception that is pending, as after Ctrl-C.
+// After a failed launch: the hook's own exception must not hide the launch's, be it an FFI error or a pending
+// exception, as after Ctrl-C.
 template <typename Call>
 void call_after_failure(PyObject* hook, Call call) {
   TVMFFIObjectHandle error = nullptr;
@@ -206,7 +206,7 @@ int32_t perform_observed(PyObject* metadata, int32_t (*perform)(void*), void* da
 }
 
 int32_t call_hooks(const LaunchFacts& facts, int32_t (*perform)(void*), void* data) {
-  // Held, since a hook may set others meanwhile.
+  // Held, since a hook may replace the hooks.
   Reference enter(Py_XNewRef(g_hooks.enter)), exit(Py_XNewRef(g_hooks.exit));
   Reference metadata(make_metadata(facts));
   if (!metadata) return raise_into_ffi();
@@ -232,7 +232,7 @@ void update_flags() {
                            std::memory_order_relaxed);
 }
 
-// None stands for nothing.
+// None means no hook.
 void replace(PyObject** place, PyObject* value) {
   PyObject* previous = *place;
   *place = value == Py_None ? nullptr : Py_NewRef(value);
@@ -261,13 +261,12 @@ PyObject* set_launch_hooks(PyObject*, PyObject* const* values, Py_ssize_t count)
 
 PyMethodDef kMethods[] = {
     {"get", get_all, METH_NOARGS,
-     "get()\n--\n\nAll of it as a dict, with what `metadata` of set_launch_hooks adds, computed once."},
+     "get()\n--\n\nEverything as a dict, with the additions of set_launch_hooks' `metadata`, computed once."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot kSlots[] = {
-    {Py_tp_doc,
-     const_cast<char*>("One launch, as hooks see it; what it tells is made when it is asked for.")},
+    {Py_tp_doc, const_cast<char*>("One launch, as seen by hooks; attributes are computed on request.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
     {Py_tp_methods, kMethods},
@@ -285,8 +284,9 @@ PyMethodDef kFunctions[] = {
     {"set_launch_observer", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_launch_observer)),
      METH_FASTCALL,
      "set_launch_observer(begin, end)\n--\n\n"
-     "Who sees every launch, inside the user's hooks: begin(metadata) before it, end(what begin returned,\n"
-     "has_succeeded) after it. None for both removes them."},
+     "Sets the observer of every launch, inside the user's hooks: begin(metadata) before, end(begin's "
+     "result,\n"
+     "has_succeeded) after. None for both removes it."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -295,11 +295,11 @@ PyMethodDef kFunctions[] = {
 int32_t launch_between_hooks(const LaunchFacts& facts, int32_t (*perform)(void* data), void* data) {
   if (!interpreter_is_usable()) return perform(data);
   HeldGil gil;
-  // An exception that the caller left pending is not the hooks'.
+  // A pending exception of the caller is not the hooks'.
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   const int32_t code = call_hooks(facts, perform, data);
-  // What the launch left pending itself, such as a KeyboardInterrupt, stays.
+  // The launch's own pending exception, such as a KeyboardInterrupt, stays.
   if (type != nullptr) PyErr_Restore(type, value, traceback);
   return code;
 }

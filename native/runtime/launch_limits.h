@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large a launch may be: CUDA's limits, which every target keeps, so that a launch means the same on all
-// of them. What one kernel or device allows, its driver says. Python reads the numbers from the extension
+// The size limits of launches: CUDA's, kept by every target, so that a launch means the same on all of them.
+// The driver checks the limits of a kernel or device. Python reads the numbers from the extension
 // (weft.types.launch_limits).
 #ifndef WEFT_RUNTIME_LAUNCH_LIMITS_H_
 #define WEFT_RUNTIME_LAUNCH_LIMITS_H_
@@ -18,7 +18,7 @@ constexpr int64_t kMostThreads = 1024;       // of a block
 constexpr int64_t kMostShared = 227 * 1024;  // of a block of sm_90 and sm_100, and on the CPU
 constexpr int kWarpSize = 32;
 
-// What of a launch is out of range, as a sentence; empty where everything fits.
+// A sentence about what is out of range in a launch; empty if everything fits.
 std::string launch_misfit(const char* kernel, const weft_launch& launch, int64_t most_threads,
                           int64_t most_shared);
 

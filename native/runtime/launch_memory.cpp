@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pointer says whether anybody collects, so that a launch costs one load where nobody does. The
-// callable's reference is owned by that pointer, which changes under the GIL alone.
+// One pointer holds the callable, so that a launch without a capture costs one load. It owns its reference
+// and changes only under the GIL.
 #include "runtime/launch_memory.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<PyObject*> g_source{nullptr};
 
-// (address, words) as the callable gave them, or None. 0, or -1 with an exception.
+// (address, words) from the callable, or None. 0, or -1 with an exception.
 int read_memory(PyObject* given, void** memory, int64_t* words) {
   if (given == Py_None) return 0;
   unsigned long long address = 0;
@@ -61,9 +61,11 @@ PyMethodDef kMethods[] = {
     {"set_launch_memory", set_launch_memory, METH_O,
      "set_launch_memory(source: Callable[[str, str, int, int, int, int], tuple[int, int] | None] | None) -> "
      "object\n--\n\n"
-     "Who gives launches memory to record into: called with the names of the host function and\n"
+     "Sets the callable that provides launches with memory to record into: called with the names of the "
+     "host function and\n"
      "the kernel, DLPack's device type, the ordinal, the stream and the 8-byte words that the launch\n"
-     "needs, 0 where only the run can tell; gives an address and a number of words. Returns the one before."},
+     "needs, 0 if only the run can tell; returns an address and a number of words. Returns the previous "
+     "one."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -77,7 +79,7 @@ int32_t launch_memory(weft_call_frame* frame, void* stream, const char* function
   if (WEFT_LIKELY(g_source.load(std::memory_order_acquire) == nullptr)) return 0;
   if (!interpreter_is_usable()) return 0;
   HeldGil gil;
-  // An exception that the caller left pending is not the callable's.
+  // A pending exception of the caller is not the callable's.
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   const int32_t code = or_wait_for_the_end([=] {

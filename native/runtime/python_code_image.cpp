@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weft._native.CodeImage, and what Python must know about the runtime: failure kinds, backtraces.
+// weft._native.CodeImage, and the runtime's failure kinds and backtraces for Python.
 #include "runtime/code_image.h"
 
 #include <structmember.h>
@@ -23,7 +23,7 @@ struct PyCodeImage {
   weft_state bound;        // used after bind()
   PyObject* name;          // str
   PyObject* symbols;       // dict of str to int
-  PyObject* kernels;       // what the compiler knows of each kernel; a tuple
+  PyObject* kernels;       // the compiler's facts about each kernel; a tuple
   PyObject* weak_references;
 };
 
@@ -64,7 +64,7 @@ void* symbol_address(PyObject* symbols, PyObject* name) {
   Reference names(PyMapping_Keys(symbols));
   Reference comma(PyUnicode_FromString(", "));
   Reference listed(names && comma ? PyUnicode_Join(comma.get(), names.get()) : nullptr);
-  if (listed) PyErr_Format(PyExc_KeyError, "no symbol %R; there are: %U", name, listed.get());
+  if (listed) PyErr_Format(PyExc_KeyError, "no symbol %R; the image exports %U", name, listed.get());
   return nullptr;
 }
 
@@ -148,7 +148,7 @@ PyObject* get_load_policy(PyObject* self, void*) {
   return PyLong_FromLong(as_image(self)->state->load_policy);
 }
 
-// Ordinal → seconds, of the devices that the code has been loaded on.
+// Ordinal → seconds, of the devices that the code was loaded on.
 PyObject* get_load_times(PyObject* self, void*) {
   const weft_state* state = as_image(self)->state;
   const auto* program = static_cast<const DeviceProgram*>(state->driver_state);
@@ -168,7 +168,7 @@ PyObject* repr(PyObject* self) {
 
 PyMethodDef kMethods[] = {
     {"lookup", lookup, METH_O,
-     "lookup(symbol)\n--\n\nThe address of an exported symbol, good as long as the image lives. KeyError "
+     "lookup(symbol)\n--\n\nThe address of an exported symbol, valid as long as the image lives. KeyError "
      "lists them."},
     {"bind", bind, METH_O,
      "bind(device)\n--\n\nAnother state over the same code, bound to a device's ordinal; -1 follows the "
@@ -180,7 +180,7 @@ PyMethodDef kMethods[] = {
 
 PyMemberDef kMembers[] = {
     {"name", T_OBJECT_EX, offsetof(PyCodeImage, name), READONLY, "The host function's name."},
-    {"kernels", T_OBJECT, offsetof(PyCodeImage, kernels), READONLY, "What is known of each kernel."},
+    {"kernels", T_OBJECT, offsetof(PyCodeImage, kernels), READONLY, "Facts about each kernel."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(PyCodeImage, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
@@ -188,7 +188,7 @@ PyMemberDef kMembers[] = {
 PyGetSetDef kProperties[] = {
     {"state", get_state, nullptr, "Address of the state: the `handle` of the image's functions.", nullptr},
     {"bound_device", get_bound_device, nullptr, "The ordinal it is bound to, or None.", nullptr},
-    {"load_times", get_load_times, nullptr, "Ordinal of each device the code is on: seconds it took to load.",
+    {"load_times", get_load_times, nullptr, "Ordinal of each device the code is on: seconds of loading.",
      nullptr},
     {"load_policy", get_load_policy, nullptr, "How kernels are loaded: enum weft_load_policy.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -196,7 +196,7 @@ PyGetSetDef kProperties[] = {
 
 const char kDoc[] =
     "CodeImage(name, symbols, loaded, load_policy, kernels=(), program=None)\n\n"
-    "Linked code and its state; alive as long as it, or any function made of it, is.\n\n"
+    "Linked code and its state; alive as long as it, or any function made from it, is.\n\n"
     "`symbols` maps names to addresses; `weft_state` among them is filled with the state. `loaded` keeps "
     "the\n"
     "code in memory, `program` is the DeviceProgram of the kernels, None on the CPU.";
@@ -226,7 +226,7 @@ PyObject* set_backtraces(PyObject*, PyObject* enabled) {
 
 PyMethodDef kFunctions[] = {
     {"set_error_backtraces", set_backtraces, METH_O,
-     "set_error_backtraces(enabled)\n--\n\nWhether errors of generated code carry a native backtrace."},
+     "set_error_backtraces(enabled)\n--\n\nSets whether errors of generated code carry a native backtrace."},
     {nullptr, nullptr, 0, nullptr},
 };
 

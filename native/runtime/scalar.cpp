@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers beyond what TVMFFIAny's int and float hold as they are.
+// Numbers that TVMFFIAny's int and float cannot hold directly.
 #include "runtime/scalar.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ const FloatFormat* find_format(int32_t dtype) {
   return nullptr;
 }
 
-// The value of bits without a sign that are neither a NaN nor an infinity.
+// The value of unsigned bits that are neither a NaN nor an infinity.
 double magnitude_of(const FloatFormat& format, int64_t bits) {
   const int64_t mantissa = bits & ((int64_t{1} << format.mantissa_bits) - 1);
   const auto exponent = static_cast<int>(bits >> format.mantissa_bits);

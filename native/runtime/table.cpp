@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one runtime table of the process: which function stands behind each row.
+// The process's one runtime table: the function of each row.
 #include <weft/runtime_table.h>
 
 #include "cpu/launch.h"

@@ -68,7 +68,7 @@ def test_a_collective_whose_lanes_wait_elsewhere_is_a_deadlock():
         line_of(barrier_or_shuffle, "# barr"),
     )
     assert str(caught.value) == (
-        "barrier_or_shuffle: threads wait for each other and none can go on, in block (0, 0, 0):\n"
+        "barrier_or_shuffle: threads wait for each other and none can continue, in block (0, 0, 0):\n"
         f"  threads 0..15 at shfl_xor at {collective} (mask 0xffffffff)\n"
         f"  threads 16..31 at block barrier at {barrier}"
     )

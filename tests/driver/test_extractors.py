@@ -255,7 +255,8 @@ def test_many_and_large_parameters_fit(fake: FakeCuda):
 def test_unknown_type_names_are_refused_with_the_list():
     for name in ("f99", "", "*", "struct[0]", "struct[12:3]", "struct[x]", "struct[4:4", "i32 "):
         with pytest.raises(
-            ValueError, match="is not a type of a kernel parameter; there are: '\\*<element>', 'i1'"
+            ValueError,
+            match="is not a kernel parameter type, expected one of: '\\*<element>', 'i1'",
         ):
             build_signature_metadata([name])
     with pytest.raises(TypeError, match="expected a list of type names"):

@@ -327,7 +327,7 @@ def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropp
         (
             0,
             ValueError,
-            "scratch of scratching: the allocator gave the address 0, expected 24 bytes",
+            "scratch of scratching: the allocator returned the address 0, expected 24 bytes",
         ),
         (-1, ValueError, "expected an address from 0"),
     ],

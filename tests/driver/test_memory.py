@@ -35,7 +35,7 @@ def test_sizes_that_cannot_be_are_refused():
         empty((2**40, 2**40), dtype.f32)
     with pytest.raises(ValueError, match="more bytes than fit 64 bits"):
         empty(2**62, dtype.f64)
-    with pytest.raises(MemoryError, match="no room for a tensor of 36028797018963968 bytes"):
+    with pytest.raises(MemoryError, match="no memory for a tensor of 36028797018963968 bytes"):
         empty(2**55, dtype.u8)
     with pytest.raises(ValueError, match="33 dimensions, expected at most 32"):
         empty((1,) * 33, dtype.u8)

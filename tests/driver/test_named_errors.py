@@ -157,7 +157,7 @@ def test_a_signature_is_a_sequence_of_names(bad: Any):
     for make in (driver.annotate_arguments, driver.make_kernel_signature, driver.Launcher):
         with pytest.raises(TypeError, match=r"signature is .*, expected a list of type names"):
             make(bad)
-    with pytest.raises(TypeError, match=r"types\[1\] is 5, expected the name of a type"):
+    with pytest.raises(TypeError, match=r"types\[1\] is 5, expected a type name"):
         driver.build_signature_metadata(["i32", 5])  # type: ignore[list-item]
 
 

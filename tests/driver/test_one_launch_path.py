@@ -170,13 +170,13 @@ class Memory:
             TypeError,
             r"the allocator returned None for \d+ bytes of scratch, expected an address or",
         ),
-        (0, ValueError, r"the allocator gave the address 0, expected \d+ bytes"),
-        (Memory(0), ValueError, "the allocator gave the address 0"),
-        (0x1004, ValueError, "the allocator gave the address 0x1004, expected a multiple of 8"),
+        (0, ValueError, r"the allocator returned the address 0, expected \d+ bytes"),
+        (Memory(0), ValueError, "the allocator returned the address 0"),
+        (0x1004, ValueError, "the allocator returned the address 0x1004, expected a multiple of 8"),
         (
             Memory(0x1004),
             ValueError,
-            "the allocator gave the address 0x1004, expected a multiple of 8",
+            "the allocator returned the address 0x1004, expected a multiple of 8",
         ),
         (
             "memory",

@@ -14,7 +14,7 @@ import tvm_ffi
 
 from weft import ffi
 
-KEPT = "good for one call only and cannot be kept"
+KEPT = "valid for one call only and cannot be kept"
 
 
 class Valued:

@@ -108,7 +108,7 @@ def test_tensors_arrive_as_the_class_that_is_asked_for(library):
     library.apply(ffi.wrap_function(seen.append, tensor_type=ffi.Tensor), array)
     assert isinstance(seen[0], ffi.Tensor)
     assert seen[0].data == array.ctypes.data
-    with pytest.raises(TypeError, match="class of arrays"):
+    with pytest.raises(TypeError, match="array class"):
         ffi.wrap_function(seen.append, tensor_type=list)
     with pytest.raises(ValueError, match="'values', 'objects' or 'tvm_ffi'"):
         ffi.wrap_function(seen.append, objects="no")

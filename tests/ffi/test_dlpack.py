@@ -107,7 +107,7 @@ def test_the_read_only_flag_is_kept_all_the_way(library):
     tensor = ffi.from_dlpack(source)
     assert tensor.read_only
     assert not np.from_dlpack(tensor).flags.writeable
-    with pytest.raises(BufferError, match="cannot say"):
+    with pytest.raises(BufferError, match="cannot express"):
         tensor.__dlpack__()
     assert ffi.from_dlpack(tensor).read_only
     keep = library.keep_value
@@ -302,7 +302,7 @@ def test_a_tensor_of_another_library_s_class():
     assert ffi.to_array(tensor, np.ndarray).ctypes.data == source.ctypes.data
     assert isinstance(ffi.to_array(source, ffi.Tensor), ffi.Tensor)
     assert isinstance(ffi.to_array(source, tvm_ffi.Tensor), tvm_ffi.Tensor)
-    with pytest.raises(TypeError, match="class of arrays"):
+    with pytest.raises(TypeError, match="array class"):
         ffi.to_array(source, dict)
     with pytest.raises(TypeError, match="cannot hold"):
         ffi.to_array(Producer(device_type=CUDA), np.ndarray)

@@ -159,7 +159,7 @@ def test_a_moved_object_that_nobody_takes_stays(library):
         library.echo(array.move(), memoryview(b"ab").cast("c"))
     assert not array.is_moved
     assert (array.reference_count, list(array)) == (1, [1, 2])
-    with pytest.raises(TypeError, match="good for one call only"):
+    with pytest.raises(TypeError, match="valid for one call only"):
         ffi.Any(array.move())
     assert not array.is_moved
 

@@ -113,15 +113,15 @@ def test_each_item_of_a_container_has_its_own_rule(make):
     ],
 )
 def test_what_others_share_does_not_hold_it(share, form):
-    with pytest.raises(ValueError, match=r"whoever shares this value.*pass a copy"):
+    with pytest.raises(ValueError, match=r"those who share this value.*pass a copy"):
         share(FORMS[form]())
 
 
 def test_a_constructor_and_a_field_do_not_take_it(library):
-    with pytest.raises(ValueError, match="whoever shares"):
+    with pytest.raises(ValueError, match="those who share"):
         ffi.create_object("weft_test.Counter", read_only(), "name")
     counter = library.make_counter(5, "a counter")
-    with pytest.raises(ValueError, match="whoever shares"):
+    with pytest.raises(ValueError, match="those who share"):
         counter.count = read_only()
 
 
@@ -130,9 +130,9 @@ def test_a_callback_gives_it_to_python_and_to_nobody_else(library):
     function = ffi.wrap_function(lambda *_: array)
     assert function() is array
     assert ffi.wrap_function(lambda value: value)(array) is array
-    with pytest.raises(ValueError, match="whoever shares"):
+    with pytest.raises(ValueError, match="those who share"):
         library.apply(function, 1)
-    with pytest.raises(RuntimeError, match=r"ValueError: .*whoever shares"):
+    with pytest.raises(RuntimeError, match=r"ValueError: .*those who share"):
         library.apply_on_thread(ffi.wrap_function(lambda *_: [array]), 1)
 
 

@@ -162,13 +162,13 @@ def test_element_types_of_other_libraries_are_element_types(library):
 
 
 def test_what_is_no_element_type_is_refused(library):
-    with pytest.raises(ValueError, match="no element type has the name 'flaot32'"):
+    with pytest.raises(ValueError, match="unknown element type 'flaot32'"):
         ffi.DataType("flaot32")
     with pytest.raises(TypeError, match="expected an element type"):
         ffi.DataType(1.5)
     with pytest.raises(TypeError, match="need a DLPack code"):
         ffi.DataType("float32", 32)
-    with pytest.raises(TypeError, match="that DLPack has"):
+    with pytest.raises(TypeError, match="known to DLPack"):
         library.echo(np.dtype("datetime64[s]"))
 
 

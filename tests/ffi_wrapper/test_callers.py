@@ -199,4 +199,4 @@ def test_every_caller_is_told_that_there_is_no_driver():
     assert kinds == ("CudaError", "RuntimeError", "RuntimeError")
     for text in texts:
         assert text.startswith("cannot open the CUDA driver: /nowhere/libcuda.so.1")
-        assert "the cpu target needs none" in text
+        assert "the cpu target needs no driver" in text

@@ -47,7 +47,7 @@ def test_lookup_lists_what_there_is():
     slot = ctypes.c_uint64(0)
     image = image_of(Loaded(), slot)
     assert image.lookup("__tvm_ffi_f") == 0x1000
-    with pytest.raises(KeyError, match="no symbol 'g'; there are: weft_state, __tvm_ffi_f"):
+    with pytest.raises(KeyError, match="no symbol 'g'; the image exports weft_state, __tvm_ffi_f"):
         image.lookup("g")
 
 

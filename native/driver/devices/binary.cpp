@@ -17,7 +17,7 @@ using cuda::CUresult;
 
 namespace {
 
-constexpr int64_t kPlainShared = 49152;  // what needs no permission
+constexpr int64_t kPlainShared = 49152;  // usable without opting in
 constexpr uintptr_t kLeastHandle = 4096;
 constexpr uintptr_t kMostHandle = (uintptr_t{1} << 56) - 1;  // of user space
 
@@ -51,11 +51,11 @@ void read_parameters(Binary* binary) {
     result = driver().cuFuncGetParamInfo(binary->kernel.function, index, &offset, &bytes);
     if (result == cuda::CUDA_SUCCESS) binary->parameter_bytes.push_back(bytes);
   }
-  // That is how the driver says that there are no more; anything else means that it cannot tell.
+  // The driver's sign that there are no more; anything else means that it cannot tell.
   binary->knows_parameters = result == cuda::CUDA_ERROR_INVALID_VALUE;
 }
 
-// More than 48 kB of shared memory is asked for once, up to what the device has beside the static part.
+// More than 48 kB of shared memory is enabled once, up to the device's limit minus the static part.
 bool allow_shared(Binary* binary, int64_t shared_bytes, DriverError* error) {
   const int64_t all = shared_bytes + binary->kernel.static_shared_bytes;
   const std::string name = binary->kernel.name;
@@ -138,7 +138,7 @@ Binary* load_binary(const std::string& name, const std::string& code, int64_t sh
 
 void register_binary(Binary* binary) {
   Binary*& slot = registry()[binary->kernel.function];
-  delete slot;  // an unloaded one whose handle the driver has given away again
+  delete slot;  // an unloaded one whose handle the driver has reused
   slot = binary;
 }
 

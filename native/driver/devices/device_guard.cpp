@@ -15,9 +15,8 @@ using cuda::CUresult;
 
 namespace {
 
-// The usual call: everything is loaded, and the primary context of the device is current: the tensors' or,
-// where there are none, the caller's. Two driver calls of a few nanoseconds; false means that the careful
-// path decides.
+// The usual call: everything is loaded, and the primary context of the device (the tensors', else the
+// caller's) is current. Two driver calls of a few nanoseconds; false leaves the call to the slow path.
 bool enter_quickly(weft_call_frame* frame, const DeviceProgram* program) {
   const weft_state* state = frame->state;
   if (WEFT_UNLIKELY(!driver_is_ready())) return false;
@@ -65,7 +64,7 @@ bool choose_device(weft_call_frame* frame, CUcontext* chosen, DriverError* error
   }
   if (!choose_context(&frame->device, frame->stream, chosen, error)) return false;
   if (state->load_policy != WEFT_LOAD_CONTEXT) return true;
-  // A module's functions run in the context they were loaded in, which is the primary one.
+  // A module's functions run in the context they were loaded in, the primary one.
   Device* device = device_at(frame->device, error);
   CUcontext primary = device == nullptr ? nullptr : primary_context(device, error);
   if (primary == nullptr) return false;
@@ -77,7 +76,7 @@ bool choose_device(weft_call_frame* frame, CUcontext* chosen, DriverError* error
   return true;
 }
 
-// The same; what weft refuses names the function, of which a program has many.
+// The same, with the function's name in weft's own errors.
 bool choose_or_name(weft_call_frame* frame, const DeviceProgram& program, CUcontext* chosen,
                     DriverError* error) {
   if (choose_device(frame, chosen, error)) return true;
@@ -109,7 +108,7 @@ bool restore(weft_call_frame* frame, DriverError* error) {
   return error->cuda(result, "cuCtxSetCurrent", "restoring the caller's context");
 }
 
-// The first use of the driver takes tenths of a second, a load milliseconds: other Python threads run then.
+// The driver's first use takes tenths of a second, a load milliseconds: release the GIL meanwhile.
 bool open_without_gil(DriverError* error) {
   if (driver_is_ready()) return true;
   WithoutGil released;
@@ -138,11 +137,11 @@ bool enter_carefully(weft_call_frame* frame, DeviceProgram* program, DriverError
 namespace {
 
 WEFT_COLD int32_t enter_or_explain(weft_call_frame* frame, DeviceProgram* program) {
-  // A function without device code launches nothing: it needs no device, and no driver.
+  // A function without device code needs no device and no driver.
   if (program == nullptr) return 0;
   DriverError error;
   if (enter_carefully(frame, program, &error)) return 0;
-  DriverError ignored;  // the first error is the one to tell
+  DriverError ignored;  // only the first error is reported
   restore(frame, &ignored);
   return set_ffi_error(error);
 }

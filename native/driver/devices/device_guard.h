@@ -9,12 +9,12 @@
 namespace weft {
 
 // Chooses the device (the stream's, the tensors', the bound one, the caller's), loads the image's kernels
-// there once, and makes a context of it current. On failure the caller's context is current again, the FFI
-// error is set and -1 is returned.
+// there once, and makes one of its contexts current. On failure the caller's context is current again, the
+// FFI error is set and -1 is returned.
 int32_t device_enter(weft_call_frame* frame);
 
-// Restores the caller's context, none included. Returns `code`, or -1 with the FFI error set where the
-// call had succeeded and restoring failed.
+// Restores the caller's context, even if none. Returns `code`, or -1 with the FFI error set if the call
+// succeeded and restoring failed.
 int32_t device_leave(weft_call_frame* frame, int32_t code);
 
 }  // namespace weft

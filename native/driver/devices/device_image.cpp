@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three containers of device code, as far as their extent goes.
+// The extents of the three containers of device code.
 #include "driver/devices/device_image.h"
 
 #include <elf.h>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// A fatbin begins with a magic, a version, the size of this header and that of what follows.
+// A fatbin begins with a magic, a version, the size of this header and that of the rest.
 struct FatbinHeader {
   uint32_t magic;
   uint16_t version;
@@ -23,11 +23,11 @@ constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 
 bool truncated(const std::string& code, const std::string& what, const char* part, uint64_t end,
                DriverError* error) {
-  return error->value("the device code of " + what + " is cut off: its " + part + " ends at byte " +
+  return error->value("the device code of " + what + " is truncated: its " + part + " ends at byte " +
                       std::to_string(end) + ", received " + std::to_string(code.size()) + " bytes");
 }
 
-// The end of `count` items of `bytes` at `offset`; the largest number where that overflows.
+// The end of `count` items of `bytes` at `offset`; the largest number on overflow.
 uint64_t end_of(uint64_t offset, uint64_t count, uint64_t bytes) {
   uint64_t size = 0, end = 0;
   if (__builtin_mul_overflow(count, bytes, &size) || __builtin_add_overflow(offset, size, &end))

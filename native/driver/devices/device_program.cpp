@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading a program on a device, once, whoever comes first.
+// Loads a program on each device once.
 #include "driver/devices/device_program.h"
 
 #include <chrono>
@@ -150,8 +150,8 @@ bool DeviceProgram::load_library(Device* device, DriverError* error) {
   return true;
 }
 
-// Fills one kernel of a program whose library or module is loaded; its code is on the device afterwards,
-// so that the first launch neither loads nor waits.
+// Fills one kernel of a program whose library or module is loaded, and puts its code on the device, so that
+// the first launch neither loads nor waits.
 bool DeviceProgram::find_kernel(LoadedProgram* program, size_t index, DriverError* error) {
   LoadedKernel& kernel = program->kernels[index];
   kernel.name = intern_name(kernel_names_[index]);
@@ -199,7 +199,7 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
   const auto start = std::chrono::steady_clock::now();
   auto program = std::make_unique<LoadedProgram>();
   program->device = device;
-  // Only a primary context is sure to be the same one later: it is retained here.
+  // Only a primary context is sure to stay the same: it is retained here.
   if (context == device->primary.load(std::memory_order_acquire)) program->home = context;
   program->architecture = architecture_;
   program->kernel_count = kernel_names_.size();
@@ -215,7 +215,7 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
   }
   for (size_t index = 0; index < kernel_names_.size(); ++index) {
     if (find_kernel(program.get(), index, error)) continue;
-    // The library stays for the next try; a module would be loaded again, so it goes.
+    // The library is kept for the next try; a module would be loaded again, so it is unloaded.
     if (program->module != nullptr) driver().cuModuleUnload(program->module);
     return nullptr;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device code of one image: its cubin, and what the driver made of it on each device used so far.
+// The device code of one image: its cubin, and its loaded form on each device used so far.
 //
 // Ownership: a program is reference-counted; the code image (native/runtime/code_image) holds one
 // reference and `weft_state.driver_state` borrows it. The program owns its library, its modules and the
@@ -20,24 +20,24 @@
 
 namespace weft {
 
-// A kernel on one device. `function` is its CUfunction in the context that it was loaded in; launching that
-// takes 90 ns less than launching `handle`, which is good in every context of the device: a CUkernel under
-// the library policies, else the same CUfunction.
+// A kernel on one device. `function` is its CUfunction in the context it was loaded in, 90 ns faster to
+// launch than `handle`, which is valid in every context of the device: a CUkernel under the library policies,
+// else the same CUfunction.
 struct LoadedKernel {
-  const char* name = "";  // interned, lives for ever
+  const char* name = "";  // interned, never freed
   cuda::CUfunction handle = nullptr;
   cuda::CUfunction function = nullptr;
   bool is_library_kernel = false;
   int32_t static_shared_bytes = 0;
-  std::atomic<int32_t> dynamic_shared_limit{0};    // what the driver allows now; raised when needed
-  std::atomic<bool> allows_large_clusters{false};  // more than 8 blocks, asked for once
+  std::atomic<int32_t> dynamic_shared_limit{0};    // currently allowed; raised when needed
+  std::atomic<bool> allows_large_clusters{false};  // more than 8 blocks, enabled once
 };
 
 struct LoadedProgram {
   Device* device = nullptr;
   cuda::CUmodule module = nullptr;  // context policy only
-  double load_seconds = 0;          // how long loading took
-  cuda::CUcontext home = nullptr;   // where the kernels' functions are good: the primary one, or NULL
+  double load_seconds = 0;          // of loading
+  cuda::CUcontext home = nullptr;   // where the kernels' functions are valid: the primary one, or NULL
   std::string architecture;         // sm_90a, for messages
   size_t kernel_count = 0;
   std::unique_ptr<LoadedKernel[]> kernels;
@@ -55,12 +55,12 @@ class DeviceProgram {
   // Any thread, with or without the GIL; deletes the program at zero.
   void release();
 
-  // What is loaded on the device under the policy, or NULL: no lock, no driver call.
+  // The program as loaded on the device under the policy, or NULL: no lock, no driver call.
   LoadedProgram* loaded(int32_t policy, int32_t device) const {
     return loaded_[kind(policy)][device].load(std::memory_order_acquire);
   }
-  // The same, loaded on first use. `context` is one of the device and current; `stream` is the one that would
-  // run it (a load under capture is an error). NULL with an error.
+  // The same, loaded on first use. `context` is one of the device and current; `stream` is the one to run it
+  // on (loading under capture is an error). NULL with an error.
   LoadedProgram* load(int32_t policy, Device* device, cuda::CUcontext context, cuda::CUstream stream,
                       DriverError* error);
 
@@ -88,16 +88,16 @@ class DeviceProgram {
 // A copy of the text that is never freed; equal texts share it.
 const char* intern_name(const std::string& name);
 
-// Lets the kernel use `bytes` of dynamic shared memory where the device can; a limit that stays too low is
-// for the launch to report. False with an error only where the driver refused the request itself.
+// Lets the kernel use `bytes` of dynamic shared memory if the device can; the launch reports a limit that
+// stays too low. False with an error only if the driver refuses the request itself.
 bool allow_shared_memory(LoadedKernel* kernel, const Device* device, int64_t bytes, DriverError* error);
 bool allow_large_clusters(LoadedKernel* kernel, const Device* device, DriverError* error);
 
-// An attribute of a kernel on its device, or `otherwise` where the driver does not say.
+// An attribute of a kernel on its device, or `otherwise` if the driver does not tell.
 int32_t kernel_attribute(const LoadedKernel& kernel, const Device& device, int32_t attribute,
                          int32_t otherwise);
 
-// True where the stream is being captured into a graph (or must not be touched because another is).
+// True if the stream is being captured into a graph (or must not be touched because another is).
 bool is_capturing(cuda::CUstream stream);
 
 }  // namespace weft

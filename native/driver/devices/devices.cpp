@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices and contexts: who is on which device, and switching without leaving a trace.
+// Devices and contexts: which device a context or stream is on, and switching back and forth.
 #include "driver/devices/devices.h"
 
 #include <mutex>
@@ -27,7 +27,7 @@ std::string hexadecimal(const void* pointer) {
   return text;
 }
 
-// Asks the driver with `context` current. Only for contexts that are nobody's primary one.
+// Asks the driver with `context` current. For non-primary contexts only.
 int32_t ask_device(CUcontext context, DriverError* error) {
   ContextGuard guard;
   if (!guard.enter(context, error)) return -1;
@@ -47,8 +47,7 @@ int32_t ask_device(CUcontext context, DriverError* error) {
 
 }  // namespace
 
-// From 9.0 on each chip has instructions of its own, which only code for that chip alone, with an `a`, may
-// use.
+// From 9.0 on each chip has its own instructions, available only to code for that chip alone, with an `a`.
 std::string Device::architecture() const {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
 }
@@ -124,7 +123,7 @@ void adopt_primary_context(Device* device) {
   int active = 0;
   if (device->primary.load(std::memory_order_acquire) != nullptr) return;
   if (driver().cuDevicePrimaryCtxGetState(device->handle, &flags, &active) != cuda::CUDA_SUCCESS) return;
-  DriverError ignored;  // not having it costs time, nothing else
+  DriverError ignored;  // without it, only time is lost
   if (active != 0) primary_context(device, &ignored);
 }
 

@@ -17,19 +17,19 @@ struct Device {
   int32_t ordinal = 0;
   cuda::CUdevice handle = 0;
   int32_t major = 0, minor = 0;     // compute capability
-  int32_t shared_bytes_opt_in = 0;  // most shared memory that one block can ask for
+  int32_t shared_bytes_opt_in = 0;  // most shared memory that a block can request
   int32_t multiprocessors = 0;
   std::atomic<cuda::CUcontext> primary{
       nullptr};  // one retain, owned here, never released: contexts outlive exit
 
   std::string text() const;          // cuda:0 (NVIDIA H200, sm_90a)
-  std::string architecture() const;  // sm_89; sm_90a: what weft compiles for there
+  std::string architecture() const;  // sm_89; sm_90a: the target of weft's code there
 };
 
 // Fills the table of devices; called by open_driver with its lock held, cuInit done.
 bool list_devices(DriverError* error);
 
-// Plain data, which is never destroyed: threads may still call at exit.
+// Plain data, never destroyed: threads may still call at exit.
 struct DeviceTable {
   Device devices[kMaxDevices];
   int count = 0;
@@ -37,9 +37,9 @@ struct DeviceTable {
 extern DeviceTable g_devices;
 
 inline int device_count() { return g_devices.count; }
-// The device with that ordinal; nullptr with an error that says how many there are.
+// The device with that ordinal; nullptr with an error that gives the number of devices.
 Device* device_at(int32_t ordinal, DriverError* error);
-// The same without an error, for paths that have checked.
+// The same without an error, for checked ordinals.
 inline Device* device_or_null(int32_t ordinal) {
   return static_cast<uint32_t>(ordinal) < static_cast<uint32_t>(g_devices.count) ? &g_devices.devices[ordinal]
                                                                                  : nullptr;
@@ -55,10 +55,10 @@ inline Device* device_of_primary(cuda::CUcontext context) {
 
 // The device's primary context, retained on first use. nullptr with an error.
 cuda::CUcontext primary_context(Device* device, DriverError* error);
-// Retains the primary context where somebody has made it already, so that calls in it are recognized without
-// asking. One that nobody made stays unmade: it would cost half a gigabyte.
+// Retains the primary context if it exists already, so that calls in it are recognized without asking. One
+// that does not exist is not made: it would cost half a gigabyte.
 void adopt_primary_context(Device* device);
-// The device of a context, made current for a moment only where it is not a primary one; -1 with an error.
+// The device of a context, made current for a moment unless it is a primary one; -1 with an error.
 int32_t device_of_context(cuda::CUcontext context, DriverError* error);
 // The device of a stream that is a handle (not 0, 1 or 2) and its context; -1 with an error.
 int32_t device_of_stream(cuda::CUstream stream, cuda::CUcontext* context, DriverError* error);
@@ -66,7 +66,7 @@ int32_t device_of_stream(cuda::CUstream stream, cuda::CUcontext* context, Driver
 // NULL, legacy (1) and per-thread (2) streams are names, not handles: they follow the current context.
 inline bool is_stream_handle(const void* stream) { return reinterpret_cast<uintptr_t>(stream) > 2; }
 
-// Makes a context current for the guard's life and restores the caller's, none included.
+// Makes a context current for the guard's life and restores the caller's, even if none.
 class ContextGuard {
  public:
   ContextGuard() = default;
@@ -74,7 +74,7 @@ class ContextGuard {
   ContextGuard& operator=(const ContextGuard&) = delete;
   ~ContextGuard() { leave(nullptr); }
   bool enter(cuda::CUcontext context, DriverError* error);
-  // `error` may be NULL: then a failure to restore is not told. True if nothing was to be done.
+  // `error` may be NULL: then a failure to restore is not reported. True if there was nothing to do.
   bool leave(DriverError* error);
 
  private:
@@ -82,8 +82,8 @@ class ContextGuard {
   bool switched_ = false;
 };
 
-// Lets this thread make calls that would invalidate a capture in progress, such as loading and freeing. They
-// do not touch the streams that are captured.
+// Lets this thread make calls that would otherwise invalidate a capture in progress, such as loading and
+// freeing. They do not touch captured streams.
 class RelaxedCapture {
  public:
   RelaxedCapture();
@@ -96,9 +96,9 @@ class RelaxedCapture {
   bool exchanged_;
 };
 
-// The context that work on `device` and `stream` runs in: the stream's, else the caller's where it is on
-// that device, else the device's primary one. `device` -1 means that nothing chose one; it is set to what
-// was chosen: the stream's, the caller's, or device 0.
+// The context that work on `device` and `stream` runs in: the stream's, else the caller's if it is on that
+// device, else the device's primary one. `device` -1 means none was chosen; it is set to the stream's, the
+// caller's, or device 0.
 bool choose_context(int32_t* device, const void* stream, cuda::CUcontext* chosen, DriverError* error);
 
 }  // namespace weft

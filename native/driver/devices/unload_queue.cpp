@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock-free stack of handles; whoever drains takes all of it.
+// A lock-free stack of handles; draining takes all of it.
 #include "driver/devices/unload_queue.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct Entry {
 std::atomic<Entry*> g_first{nullptr};
 std::atomic<int> g_length{0};
 
-// True where an unload reports that the driver itself has gone, which is normal at the process's end.
+// True if an unload reports that the driver itself is gone, which is normal at the process's end.
 bool is_shutting_down(cuda::CUresult result) {
   return result == cuda::CUDA_ERROR_DEINITIALIZED || result == cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -41,8 +41,7 @@ void unload(const Entry& entry) {
     tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
   }
   if (entry.module == nullptr && entry.memory == 0) return;
-  // Both belong to their context, so that one is made current for the call. A context that is gone took them
-  // with it.
+  // Both belong to their context, which is made current for the call. A destroyed context took them with it.
   DriverError error;
   ContextGuard guard;
   if (!guard.enter(entry.context, &error)) {

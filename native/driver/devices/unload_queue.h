@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Libraries, modules and memory that nobody uses any more, waiting for a safe point to be given back. Putting
-// one here needs no GIL, takes no lock and calls no driver, so a garbage collector or a foreign thread may.
+// Unused libraries, modules and memory, waiting for a safe point to be freed. Queueing needs no GIL, takes no
+// lock and makes no driver call, so a garbage collector or a foreign thread may do it.
 #ifndef WEFT_DRIVER_UNLOAD_QUEUE_H_
 #define WEFT_DRIVER_UNLOAD_QUEUE_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// Takes ownership of the handles; either may be NULL. `context` is the one that a module was loaded in;
+// Takes ownership of the handles; either may be NULL. `context` is the one a module was loaded in;
 // `name` is interned, for the log. In a forked child and when memory runs out the handles are dropped: the
 // process's end frees them.
 void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name);
@@ -17,11 +17,11 @@ void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontex
 // The same for memory of cuMemAlloc, allocated in `context`.
 void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context);
 
-// Gives back what is queued. Safe points: before a load or an allocation, in synchronize, and when asked for.
-// Does nothing in a forked child. Returns how many were unloaded; failures are told on stderr with the name.
+// Frees what is queued. Safe points: before a load or an allocation, in synchronize, and on request. Does
+// nothing in a forked child. Returns how many were unloaded; failures go to stderr with the name.
 int drain_unload_queue();
 
-// How many wait.
+// The number of waiting handles.
 int unload_queue_length();
 
 }  // namespace weft

@@ -30,7 +30,7 @@ int check_tensor_device(const DLTensor& tensor, const ExtractionContext& context
   return 0;
 }
 
-// Replaces the address by the one that kernels use: of pinned host memory it may be another.
+// Replaces the address with the one that kernels use, which may differ for pinned host memory.
 int check_with_driver(uint64_t* given, const ExtractionContext& context) {
   const uint64_t address = *given;
   uint32_t kind = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device addresses from anything that has one.
+// Device addresses of Python objects.
 #ifndef WEFT_DRIVER_EXTRACT_POINTER_H_
 #define WEFT_DRIVER_EXTRACT_POINTER_H_
 
@@ -13,7 +13,7 @@ namespace weft {
 // exception that does not name the argument yet.
 int extract_pointer(PyObject* object, const ExtractionContext& context, uint64_t* address);
 
-// The ordinal of the device that an address belongs to, asked of the driver; -1 for host memory and for
+// The ordinal of an address's device, from the driver; -1 for host memory and for
 // addresses that CUDA does not know. The driver is open.
 int32_t device_of_address(uint64_t address);
 

@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr size_t kMostParameterBytes = 32764;  // of all parameters of a kernel together
+constexpr size_t kMostParameterBytes = 32764;  // of all parameters of a kernel
 constexpr uint8_t kMostLog2Alignment = 7;
 
 using Extract = int (*)(PyObject* object, const ParameterType& type, const ExtractionContext& context,
@@ -127,7 +127,7 @@ int extract_pointer_row(PyObject* object, const ParameterType&, const Extraction
   return 0;
 }
 
-// A struct or another 128-byte block that is passed by value.
+// A struct or other 128-byte block passed by value.
 int extract_bytes(PyObject* object, const ParameterType& type, const ExtractionContext&, void* target) {
   Py_buffer buffer;
   if (!PyObject_CheckBuffer(object)) {
@@ -193,7 +193,7 @@ std::string all_names() {
 }
 
 bool refuse_type(const char* name) {
-  refuse(PyExc_ValueError, "'%s' is not a type of a kernel parameter; there are: %s", name,
+  refuse(PyExc_ValueError, "'%s' is not a kernel parameter type, expected one of: %s", name,
          all_names().c_str());
   return false;
 }

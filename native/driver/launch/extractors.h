@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// How far a pointer is checked: not at all, against the device of the object it came from (which costs
-// nothing), or by asking the driver about the address.
+// How a pointer is checked: not at all, against its object's device (free), or by asking the driver about the
+// address.
 enum PointerCheck { kPointerOff = 0, kPointerDevice = 1, kPointerDriver = 2 };
 
 struct ParameterType {
@@ -35,7 +35,7 @@ struct ExtractionContext {
 // Parses a type name: "*fp32", "i32", "bf16", "nvTmaDesc", "struct[12:4]", ... False with ValueError.
 bool parse_parameter_type(const char* name, ParameterType* type);
 
-// True for what parse_parameter_type can have made; only such a type may be given to the functions below.
+// True if parse_parameter_type can have made it; the functions below accept no other types.
 bool is_parameter_type(const ParameterType& type);
 
 // The name for messages, such as "i32".
@@ -44,8 +44,8 @@ const char* parameter_type_name(const ParameterType& type);
 // True where a kernel parameter of `bytes` can be read from an extracted value of this type.
 bool fits_parameter(const ParameterType& type, size_t bytes);
 
-// Writes `type.bytes` to `target`, aligned as the type asks. 0, or -1 with a Python exception that does not
-// name the argument yet.
+// Writes `type.bytes` to `target`, aligned as the type requires. 0, or -1 with a Python exception that does
+// not name the argument yet.
 int extract_parameter(PyObject* object, const ParameterType& type, const ExtractionContext& context,
                       void* target);
 

@@ -25,7 +25,7 @@ static_assert(sizeof(weft_launch_attribute) == sizeof(cuda::CUlaunchAttribute) &
 namespace {
 
 constexpr int64_t kMostDriverShared =
-    2147483647;  // of what the driver's int holds; fewer are for the driver to judge
+    2147483647;  // the driver's int; smaller limits are the driver's to check
 constexpr int64_t kMostAttributes = 64;
 constexpr int64_t kPortableCluster = 8;
 
@@ -108,7 +108,7 @@ std::string describe_configuration(const weft_launch& launch, cuda::CUstream str
 
 namespace {
 
-// True where nothing has to be checked, asked or allowed first: ordinary sizes and no attributes.
+// True if nothing needs checking or enabling first: ordinary sizes and no attributes.
 inline bool is_plain(const LoadedKernel& kernel, const weft_launch& launch) {
   auto below = [](int64_t value, int64_t most) {  // 1 to most
     return static_cast<uint64_t>(value) - 1 < static_cast<uint64_t>(most);
@@ -122,7 +122,7 @@ inline bool is_plain(const LoadedKernel& kernel, const weft_launch& launch) {
          launch.attribute_count == 0;
 }
 
-// The numbers of a launch that has been checked, narrowed to the driver's.
+// The numbers of a checked launch, narrowed to the driver's types.
 inline cuda::CUlaunchConfig make_config(const weft_launch& launch, cuda::CUstream stream) {
   cuda::CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned int>(launch.grid[0]);
@@ -133,7 +133,7 @@ inline cuda::CUlaunchConfig make_config(const weft_launch& launch, cuda::CUstrea
   config.blockDimZ = static_cast<unsigned int>(launch.block[2]);
   config.sharedMemBytes = static_cast<unsigned int>(launch.shared_memory_bytes);
   config.hStream = stream;
-  // The driver takes the list as writable but writes only to a device-updatable node's handle.
+  // The driver takes a writable list but writes only a device-updatable node's handle.
   config.attrs =
       reinterpret_cast<cuda::CUlaunchAttribute*>(const_cast<weft_launch_attribute*>(launch.attributes));
   config.numAttrs = static_cast<unsigned int>(launch.attribute_count);
@@ -176,8 +176,8 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
 
 namespace {
 
-// A launch may name another stream than the one that the call was entered with; it must be of the same
-// device, and with modules of the same context.
+// A launch may name another stream than its call was entered with; it must be of the same device and, with
+// modules, of the same context.
 bool check_stream(const weft_call_frame& frame, const LoadedProgram& program, DriverError* error) {
   auto stream = static_cast<cuda::CUstream>(frame.stream);
   cuda::CUcontext context = nullptr;
@@ -203,7 +203,7 @@ struct CudaLaunch {
   void** parameters;
   const weft_scratch* scratch;
   int64_t scratch_count;
-  bool is_home;  // the kernel's function is good in the launch's context
+  bool is_home;  // the kernel's function is valid in the launch's context
 };
 
 WEFT_COLD bool refuse_kernel(int32_t kernel) {
@@ -222,11 +222,11 @@ WEFT_COLD bool resolve_stream(CudaLaunch* call, const LoadedProgram& program) {
     set_ffi_error(error);
     return false;
   }
-  call->is_home = program.module != nullptr;  // else it may be of another context of the device
+  call->is_home = program.module != nullptr;  // else it may belong to another context of the device
   return true;
 }
 
-// Which kernel, and whether the launch's own stream fits. False with the FFI error set.
+// Finds the kernel and checks the launch's own stream. False with the FFI error set.
 inline bool resolve(CudaLaunch* call, int32_t kernel) {
   const weft_call_frame* frame = call->frame;
   auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launching: range checks, what a kernel must be allowed first, cuLaunchKernelEx, and the row launch_cuda.
+// Launching: range checks, a kernel's opt-ins, cuLaunchKernelEx, and the row launch_cuda.
 #ifndef WEFT_DRIVER_LAUNCH_H_
 #define WEFT_DRIVER_LAUNCH_H_
 
@@ -10,10 +10,9 @@
 
 namespace weft {
 
-// Launches on `stream` in the current context; `is_home` tells that this is the one where the kernel's
-// function is good. Grids with a zero are a no-op; a launch that fails is explained (launch_diagnosis.h).
-// `parameters` has one pointer per kernel parameter; it is read before this returns. True, or false with an
-// error.
+// Launches on `stream` in the current context; `is_home`: the kernel's function is valid there. Grids with a
+// zero are a no-op; a failed launch is explained (launch_diagnosis.h). `parameters` has one pointer per
+// kernel parameter; it is read before this returns. True, or false with an error.
 bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch& launch,
                    cuda::CUstream stream, bool is_home, void** parameters, DriverError* error);
 
@@ -27,7 +26,7 @@ int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_l
 // grid=(4, 1, 1), block=(128, 1, 1), shared_memory_bytes=0, stream=0x0, cluster=(2, 1, 1)
 std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream);
 
-// x * y * z of a cluster attribute of the launch; 0 where it has none.
+// x * y * z of the launch's cluster attribute; 0 without one.
 int64_t cluster_blocks(const weft_launch& launch, uint32_t attribute);
 bool is_cooperative(const weft_launch& launch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One function per limit; the first that is exceeded is told. They run only after a launch has failed.
+// One function per limit; the first exceeded limit is reported. They run only after a failed launch.
 #include "driver/launch/launch_diagnosis.h"
 
 #include "driver/launch/launch_history.h"

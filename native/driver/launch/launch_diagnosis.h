@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a launch failed, in words: which limit, both numbers, what to change.
+// Explains why a launch failed: which limit, both numbers, what to change.
 #ifndef WEFT_DRIVER_LAUNCH_DIAGNOSIS_H_
 #define WEFT_DRIVER_LAUNCH_DIAGNOSIS_H_
 
@@ -12,7 +12,7 @@ namespace weft {
 bool explain_failed_launch(cuda::CUresult result, const LoadedKernel& kernel, const Device& device,
                            const weft_launch& launch, const cuda::CUlaunchConfig& config, DriverError* error);
 
-// The sentence for an error that some earlier launch caused, with the last launches; empty for others.
+// The sentence for an error caused by an earlier launch, with the last launches; empty for others.
 std::string explain_asynchronous_error(cuda::CUresult result);
 
 }  // namespace weft

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kSlots = 16;
 constexpr size_t kWords = (sizeof(LaunchRecord) + 7) / 8;
 
-// The record is kept as relaxed atomic words: readers and writers may meet, and then the sequence tells.
+// The record is kept as relaxed atomic words: if readers and writers meet, the sequence number shows it.
 struct alignas(64) Slot {
   std::atomic<uint64_t> sequence{0};
   std::atomic<uint64_t> words[kWords]{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The last launches of the process. An illegal access is reported by some later call, so the message lists
-// what may have caused it. Recording takes a few nanoseconds and no lock.
+// possible causes. Recording takes a few nanoseconds and no lock.
 #ifndef WEFT_DRIVER_LAUNCH_HISTORY_H_
 #define WEFT_DRIVER_LAUNCH_HISTORY_H_
 
@@ -21,8 +21,8 @@ struct LaunchRecord {
 
 void record_launch(const LaunchRecord& record);
 
-// One line per launch, newest first, each ended by a newline; empty where there were none. A record that is
-// being overwritten meanwhile is left out.
+// One line per launch, newest first, each ended by a newline; empty if there were none. A record being
+// overwritten is left out.
 std::string describe_last_launches();
 
 }  // namespace weft

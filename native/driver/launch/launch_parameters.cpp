@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// How many hidden parameters the caller says that the kernel has: the profile scratch comes second.
+// The number of hidden parameters given by the caller; the profile scratch comes second.
 size_t hidden_parameters(const LaunchArguments& given) {
   if (given.scratch[WEFT_SCRATCH_PROFILE] != Py_None) return 2;
   return given.scratch[WEFT_SCRATCH_GLOBAL] != Py_None ? 1 : 0;
@@ -25,7 +25,7 @@ int flag_of(PyObject* annotation) {
   return overflow == 0 && (value == 0 || value == 1) ? static_cast<int>(value) : -1;
 }
 
-// Appends the objects that are passed to the kernel. An annotation is 0 (a constant, dropped), 1 (passed)
+// Appends the objects to pass to the kernel. An annotation is 0 (a constant, dropped), 1 (passed)
 // or a tuple of annotations for a tuple; None passes everything and flattens every tuple.
 int flatten(PyObject* arguments, PyObject* annotations, SmallVector<PyObject*, kInlineParameters>* flat) {
   if (!PyTuple_Check(arguments)) {
@@ -63,8 +63,8 @@ int refuse_signature(PyObject* signature) {
                 signature);
 }
 
-// The signature's types. Bytes that build_signature_metadata cannot have made are refused here: what follows
-// takes the kind as an index and trusts the sizes.
+// The signature's types. Bytes that build_signature_metadata cannot have made are refused here: the rest uses
+// the kind as an index and trusts the sizes.
 int parameter_types(const LaunchArguments& given, const SmallVector<PyObject*, kInlineParameters>& flat,
                     SmallVector<ParameterType, kInlineParameters>* types) {
   if (!PyBytes_Check(given.signature) || PyBytes_GET_SIZE(given.signature) % sizeof(ParameterType) != 0)
@@ -82,7 +82,7 @@ int parameter_types(const LaunchArguments& given, const SmallVector<PyObject*, k
   return 0;
 }
 
-// Counts and sizes against what the kernel's code says, where the driver can tell.
+// Checks counts and sizes against the kernel's code, if the driver can tell.
 int check_parameters(const Binary& binary, const SmallVector<ParameterType, kInlineParameters>& types,
                      size_t hidden) {
   if (!binary.knows_parameters) return 0;
@@ -152,7 +152,7 @@ int extract_parameters(const LaunchArguments& given, const Binary& binary, Param
   if (flatten(given.arguments, given.annotations, &parameters->objects) != 0) return -1;
   if (parameter_types(given, parameters->objects, &types) != 0) return -1;
   if (check_parameters(binary, types, hidden_parameters(given)) != 0) return -1;
-  // Both are always there: a driver that cannot tell the number of parameters may read them.
+  // Both are always present: a driver that cannot tell the number of parameters may read them.
   constexpr size_t hidden = 2;
   size_t bytes = 0;
   for (const ParameterType& type : types)

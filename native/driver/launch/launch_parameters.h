@@ -15,14 +15,14 @@
 
 namespace weft {
 
-constexpr size_t kInlineParameters = 32;  // more than these are kept on the heap
+constexpr size_t kInlineParameters = 32;  // more go to the heap
 
-// What the caller gives; borrowed.
+// The caller's arguments; borrowed.
 struct LaunchArguments {
   PyObject* annotations = Py_None;
   PyObject* signature = nullptr;  // bytes
   PyObject* arguments = nullptr;
-  PyObject* scratch[2] = {Py_None, Py_None};  // hidden last parameters; None: the kernel has no such one
+  PyObject* scratch[2] = {Py_None, Py_None};  // hidden last parameters; None: the kernel has none
   int check = kPointerDevice;
 };
 
@@ -40,7 +40,7 @@ struct Parameters {
 // Extracts everything; hidden pointers come last. 0, or -1 with an exception that names the argument.
 int extract_parameters(const LaunchArguments& given, const Binary& binary, Parameters* parameters);
 
-// An int of at most 64 bits, NumPy's too. False with an exception that names it.
+// An int of at most 64 bits, NumPy's included. False with an exception that names it.
 bool read_int(PyObject* object, const char* name, int64_t* value);
 
 }  // namespace weft

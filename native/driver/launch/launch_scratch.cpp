@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking and giving back the scratch of a launch. Users' allocators are Python, so that a program which never
-// set one needs no interpreter here.
+// Allocates and frees the scratch of a launch. Users' allocators are Python; a program that never sets one
+// needs no interpreter here.
 #include "driver/launch/launch_scratch.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kPoolAlignment = 256;
 
 // Called as source(kind, bytes, alignment, stream); None is the pool. Owned, guarded by the GIL; the flag
-// spares launches the GIL as long as nobody has set an allocator.
+// spares launches the GIL until an allocator is set.
 PyObject* g_source = nullptr;
 std::atomic<bool> g_has_source{false};
 
@@ -31,7 +31,7 @@ bool has_no_blocks(const weft_launch& launch) {
 // bytes per block x blocks, or a ValueError with both.
 bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const char* kernel, int64_t* bytes,
                  DriverError* error) {
-  // With room for the alignment, so that adding it later cannot wrap either.
+  // With room for the alignment, so that adding it later cannot overflow either.
   int64_t padded = 0;
   bool overflows = __builtin_add_overflow(wanted.bytes_per_block, wanted.alignment, &padded);
   for (int64_t blocks : launch.grid) overflows = overflows || __builtin_mul_overflow(padded, blocks, &padded);
@@ -46,8 +46,8 @@ bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const ch
                       " blocks are more than fit 64 bits");
 }
 
-// What the user's allocator gives, with its address in `*slot`: a new reference, None for the pool, or
-// nullptr with an exception. Needs the GIL.
+// The result of the user's allocator, its address in `*slot`: a new reference, None for the pool, or nullptr
+// with an exception. Needs the GIL.
 PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPlace& place, void** slot) {
   Reference source(Py_NewRef(g_source));
   Reference memory(or_wait_for_the_end([&] {
@@ -66,12 +66,13 @@ PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPla
     return nullptr;
   }
   if (address == 0) {
-    refuse(PyExc_ValueError, "scratch of %s: the allocator gave the address 0, expected %lld bytes",
+    refuse(PyExc_ValueError, "scratch of %s: the allocator returned the address 0, expected %lld bytes",
            place.kernel.name, static_cast<long long>(bytes));
     return nullptr;
   }
   if (address % static_cast<uint64_t>(wanted.alignment) != 0) {
-    refuse(PyExc_ValueError, "scratch of %s: the allocator gave the address %p, expected a multiple of %lld",
+    refuse(PyExc_ValueError,
+           "scratch of %s: the allocator returned the address %p, expected a multiple of %lld",
            place.kernel.name, reinterpret_cast<void*>(address), static_cast<long long>(wanted.alignment));
     return nullptr;
   }
@@ -106,7 +107,7 @@ bool free_to_pool(cuda::CUdeviceptr address, cuda::CUstream stream, int32_t devi
 
 bool LaunchScratch::take_from_pool(const weft_scratch& wanted, int64_t bytes, void** slot,
                                    DriverError* error) {
-  // More alignment than the pool's is reached by moving forward inside a larger block.
+  // Stronger alignment than the pool's is reached by moving forward in a larger block.
   const int64_t spare = wanted.alignment > kPoolAlignment ? wanted.alignment : 0;
   error->kernel = place_.kernel.name;
   const cuda::CUdeviceptr address =
@@ -141,7 +142,7 @@ int32_t LaunchScratch::take(const weft_scratch& wanted, const weft_launch& launc
 bool LaunchScratch::give_back(DriverError* error) {
   bool all = true;
   for (cuda::CUdeviceptr address : pooled_) {
-    DriverError later;  // only the first error is told
+    DriverError later;  // only the first error is reported
     all = free_to_pool(address, place_.stream, place_.device.ordinal, all ? error : &later) && all;
   }
   pooled_.resize(0);
@@ -151,7 +152,7 @@ bool LaunchScratch::give_back(DriverError* error) {
 }
 
 LaunchScratch::~LaunchScratch() {
-  DriverError ignored;  // what made the launch fail has been told
+  DriverError ignored;  // the launch's own error has been reported
   give_back(&ignored);
 }
 

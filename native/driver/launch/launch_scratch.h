@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scratch memory of launches: from the allocator of the calling Python context where it has one, else from
-// the driver's stream-ordered pool, whose allocations and frees a graph can capture.
+// Scratch memory of launches: from the calling Python context's allocator if it has one, else from the
+// driver's stream-ordered pool, whose allocations and frees a graph can capture.
 #ifndef WEFT_DRIVER_LAUNCH_SCRATCH_H_
 #define WEFT_DRIVER_LAUNCH_SCRATCH_H_
 
@@ -17,15 +17,15 @@ namespace weft {
 
 constexpr int64_t kMostScratchAlignment = int64_t{1} << 20;
 
-// What the scratch of one launch comes from and where it goes. The context of the stream is current.
+// The place of one launch's scratch. The context of the stream is current.
 struct ScratchPlace {
   const LoadedKernel& kernel;
   const Device& device;
   cuda::CUstream stream;
-  int check = kPointerDevice;  // enum PointerCheck: how far a user's allocator is believed
+  int check = kPointerDevice;  // enum PointerCheck: how a user allocator's result is checked
 };
 
-// The memory of one launch, given back in the stream's order at the latest when it is destroyed.
+// The memory of one launch, freed in stream order at the latest when it is destroyed.
 class LaunchScratch {
  public:
   explicit LaunchScratch(const ScratchPlace& place) : place_(place) {}
@@ -33,10 +33,10 @@ class LaunchScratch {
   LaunchScratch& operator=(const LaunchScratch&) = delete;
   ~LaunchScratch();
 
-  // Memory for all blocks of the launch, its address in `*slot`; NULL where the launch has no blocks. 0, or
+  // Memory for all blocks of the launch, its address in `*slot`; NULL if the launch has no blocks. 0, or
   // -1 with the FFI error set.
   int32_t take(const weft_scratch& wanted, const weft_launch& launch, void** slot);
-  // Behind what the stream has been given so far. True, or false with the first error.
+  // Frees it after the work queued on the stream so far. True, or false with the first error.
   bool give_back(DriverError* error);
 
  private:
@@ -44,7 +44,7 @@ class LaunchScratch {
 
   ScratchPlace place_;
   SmallVector<cuda::CUdeviceptr, 4> pooled_;  // allocated here
-  SmallVector<PyObject*, 4> kept_;            // what users' allocators gave; owned
+  SmallVector<PyObject*, 4> kept_;            // results of users' allocators; owned
 };
 
 // Bytes of the pool on the stream, in the current context; 0 with an error. `what`: "scratch of add_one".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A vector of plain values whose first few live in the object itself: launches have few parameters, and an
-// allocation costs more than they do.
+// A vector of plain values with the first few stored inline: launches have few parameters, and an allocation
+// would cost more.
 #ifndef WEFT_DRIVER_SMALL_VECTOR_H_
 #define WEFT_DRIVER_SMALL_VECTOR_H_
 

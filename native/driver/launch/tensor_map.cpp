@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TMA descriptors. Python checks ranges and names them (weft/driver/tensor_map.py); here the driver encodes,
-// and only when something differs from what is encoded already.
+// TMA descriptors. Python checks ranges and names them (weft/driver/tensor_map.py); here the driver encodes
+// them, only when something has changed.
 #include "driver/launch/tensor_map.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Py_ssize_t kMostRank = 5;
 
-// Everything that a descriptor is made from, comparable by bytes. Dimensions are in the driver's order:
+// A descriptor's parameters, comparable by bytes. Dimensions are in the driver's order:
 // the fastest first.
 struct Description {
   uint64_t address;
@@ -84,7 +84,7 @@ bool encode(MapObject* self, const Description& wanted, DriverError* error) {
   return true;
 }
 
-// True when it had to be encoded, False when it was so already.
+// True if it was encoded, False if it was up to date.
 PyObject* encode_if_changed(MapObject* self, const Description& wanted) {
   if (self->is_encoded && memcmp(&self->described, &wanted, sizeof(wanted)) == 0) Py_RETURN_FALSE;
   DriverError error;
@@ -180,11 +180,11 @@ PyMethodDef kMethods[] = {
     {"fill_tiled", fill_tiled, METH_VARARGS,
      "fill_tiled(address, data_type, dims, strides, box, element_strides, interleave, swizzle, l2_promotion, "
      "fill)"
-     "\n--\n\nEncodes a tiled descriptor, dimensions fastest first; False where it was so already."},
+     "\n--\n\nEncodes a tiled descriptor, dimensions fastest first; False if it was up to date."},
     {"fill_im2col", fill_im2col, METH_VARARGS,
      "fill_im2col(address, data_type, dims, strides, lower, upper, channels_per_pixel, pixels_per_column, "
      "element_strides, interleave, swizzle, l2_promotion, fill)"
-     "\n--\n\nEncodes an im2col descriptor, dimensions fastest first; False where it was so already."},
+     "\n--\n\nEncodes an im2col descriptor, dimensions fastest first; False if it was up to date."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weft._native.TensorMap: a TMA descriptor and what it was made from.
+// weft._native.TensorMap: a TMA descriptor and its parameters.
 #ifndef WEFT_DRIVER_TENSOR_MAP_H_
 #define WEFT_DRIVER_TENSOR_MAP_H_
 

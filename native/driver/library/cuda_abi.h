@@ -119,7 +119,7 @@ inline constexpr int32_t CU_LIMIT_PRINTF_FIFO_SIZE = 1;
 // CUdriverProcAddress_flags: default streams mean the legacy one, as in code built without further flags.
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1;
 
-// CUlaunchAttributeID: those that the launch itself looks at; the others pass through as data.
+// CUlaunchAttributeID: those that the launch itself reads; others pass through as data.
 inline constexpr uint32_t CU_LAUNCH_ATTRIBUTE_IGNORE = 0;
 inline constexpr uint32_t CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1;
 inline constexpr uint32_t CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2;

@@ -38,7 +38,7 @@ const char* ffi_kind(ErrorKind kind) {
   }
 }
 
-// An owned FFI string; none where it cannot be made.
+// An owned FFI string; None if it cannot be made.
 TVMFFIAny ffi_string(const std::string& text) {
   TVMFFIByteArray bytes = bytes_of(text);
   TVMFFIAny any{};
@@ -46,7 +46,7 @@ TVMFFIAny ffi_string(const std::string& text) {
   return any;
 }
 
-// The constructor of ffi.Array, fetched once; NULL where libtvm_ffi has none.
+// The constructor of ffi.Array, fetched once; NULL if libtvm_ffi has none.
 TVMFFIObjectHandle array_function() {
   static const TVMFFIObjectHandle function = [] {
     TVMFFIByteArray name{"ffi.Array", 9};
@@ -157,7 +157,7 @@ int32_t set_ffi_error(const DriverError& error) {
   return -1;
 }
 
-// The words may hold a path, whose bytes need not be UTF-8.
+// The text may hold a path, whose bytes need not be UTF-8.
 static PyObject* message_of(const DriverError& error) {
   return PyUnicode_DecodeUTF8(error.message.data(), static_cast<Py_ssize_t>(error.message.size()),
                               "surrogateescape");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What went wrong in the driver, as data, and its two ways out: an FFI error (generated code) and a Python
-// exception (weft.driver). Success paths never build one.
+// A driver error as data, and its two forms: an FFI error (generated code) and a Python exception
+// (weft.driver). Success paths never build one.
 #ifndef WEFT_DRIVER_DRIVER_ERROR_H_
 #define WEFT_DRIVER_DRIVER_ERROR_H_
 
@@ -15,8 +15,8 @@
 
 namespace weft {
 
-// Which exception it becomes: weft.CudaError for what the driver said, ValueError and TypeError for what
-// weft refused before asking the driver, RuntimeError for a misuse of the library.
+// The exception: weft.CudaError for the driver's own errors, ValueError and TypeError for arguments that weft
+// refuses before asking the driver, RuntimeError for a misuse of the library.
 enum class ErrorKind { kCuda, kValue, kType, kRuntime };
 
 struct DriverError {
@@ -32,17 +32,17 @@ struct DriverError {
   bool value(std::string text);
   bool type(std::string text);
   bool runtime(std::string text);
-  // `doing`: "loading add_one on cuda:0"; `explanation`: what it means and what to do, or empty.
+  // `doing`: "loading add_one on cuda:0"; `explanation`: meaning and remedy, or empty.
   bool cuda(cuda::CUresult result, const char* driver_function, const std::string& doing,
             const std::string& explanation = {});
-  // No driver, or one that cannot be used: code -1.
+  // No usable driver: code -1.
   bool unusable(std::string text);
 };
 
-// The driver's name for a result; "CUDA_ERROR_<code>" where the driver does not know it either.
+// The driver's name for a result; "CUDA_ERROR_<code>" if the driver does not know it.
 std::string result_name(cuda::CUresult result);
 
-// True where the error leaves the context unusable: every later call fails until the process restarts.
+// True if the error leaves the context unusable: every later call fails until the process restarts.
 bool is_sticky(cuda::CUresult result);
 
 // Sets the FFI error of this thread and returns -1. A CUDA error has the kind "RuntimeError" and carries

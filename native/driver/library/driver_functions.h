@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver functions that weft uses: one row each, with the driver version whose variant is asked for.
-// Rows above the minimum driver are optional: their pointer is NULL on an older driver, and whoever calls
-// one says what happens then. Signatures are checked against the real cuda.h in a test.
+// The driver functions that weft uses: one row each, with the driver version of the variant used. Rows above
+// the minimum driver are optional: their pointer is NULL on an older driver, which callers must handle.
+// Signatures are checked against the real cuda.h in a test.
 #ifndef WEFT_DRIVER_DRIVER_FUNCTIONS_H_
 #define WEFT_DRIVER_DRIVER_FUNCTIONS_H_
 
@@ -81,7 +81,7 @@ inline constexpr int kMinimumDriver = 12000;  // cuLibrary*, cuGetProcAddress_v2
   ROW(cuFuncGetParamInfo, 12040, (CUfunction function, size_t index, size_t* offset, size_t* bytes))     \
   ROW(cuLogsRegisterCallback, 12090, (CUlogsCallback callback, void* data, void** handle))
 
-// A pointer per row. What is called is written as in NVIDIA's documentation: driver().cuLaunchKernelEx(...).
+// A pointer per row, for calls as in NVIDIA's documentation: driver().cuLaunchKernelEx(...).
 struct DriverFunctions {
 #define WEFT_ROW(name, version, parameters) CUresult(*name) parameters;
   WEFT_DRIVER_FUNCTIONS(WEFT_ROW)

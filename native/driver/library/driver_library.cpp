@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens libcuda, asks it for each function in the version that the table names, and initializes it.
+// Opens libcuda, fetches each function in its version from the table, and initializes it.
 #include "driver/library/driver_library.h"
 
 #include <dlfcn.h>
@@ -25,17 +25,17 @@ namespace {
 constexpr const char* kDefaultPath = "libcuda.so.1";
 constexpr const char* kInstallHint =
     "install an NVIDIA driver, version 12.0 or newer (R525), or name the library with WEFT_LIBCUDA; "
-    "the cpu target needs none";
+    "the cpu target needs no driver";
 
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, uint64_t flags,
                                     int32_t* status);
 
-// What opening needs and nothing else reads. The mutex is made anew in a forked child, where the thread
-// that held it does not exist.
+// State of opening. A forked child gets a new mutex, since the thread that held the old one does not exist
+// there.
 struct Loader {
   std::mutex mutex;
   std::string path;         // empty: the default
-  std::string opened_path;  // what is open
+  std::string opened_path;  // the open library
   void* handle = nullptr;
   int version = 0;
 };
@@ -64,12 +64,12 @@ std::string version_text(int version) {
 
 bool too_old(int version, const std::string& path, DriverError* error) {
   std::string found =
-      version == 0 ? "is too old to say which version it is" : "is version " + version_text(version);
+      version == 0 ? "is too old to report its version" : "is version " + version_text(version);
   return error->unusable("the CUDA driver " + path + " " + found +
                          ", weft needs 12.0 or newer; update the NVIDIA driver (R525 or newer)");
 }
 
-// One function in the version asked for; NULL where this driver does not have it.
+// One function in the given version; NULL if this driver does not have it.
 void* find_function(GetProcAddress get, const char* name, int needed, int version) {
   if (version < needed) return nullptr;
   void* function = nullptr;
@@ -78,7 +78,7 @@ void* find_function(GetProcAddress get, const char* name, int needed, int versio
   return result == cuda::CUDA_SUCCESS && status == 0 ? function : nullptr;
 }
 
-// The table, or an error that names what is missing. Optional rows may stay NULL.
+// Fills the table, or fails with the missing function's name. Optional rows may stay NULL.
 bool fill_table(void* handle, int version, const std::string& path, cuda::DriverFunctions* table,
                 DriverError* error) {
   auto get = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));

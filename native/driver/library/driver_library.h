@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libcuda as a table of function pointers: opened and initialized on first use, never at import. A child
-// that was forked after that cannot use the driver, and is told so; one forked before is free.
+// forked after that cannot use the driver, and gets an error; one forked before can.
 #ifndef WEFT_DRIVER_DRIVER_LIBRARY_H_
 #define WEFT_DRIVER_DRIVER_LIBRARY_H_
 
@@ -26,10 +26,10 @@ bool open_driver(DriverError* error);
 
 inline bool ensure_driver(DriverError* error) { return driver_is_ready() || open_driver(error); }
 
-// The file to open in place of libcuda.so.1; an empty path means that one. Refused once another is open.
+// The file to open instead of libcuda.so.1; an empty path means the default. Refused once another is open.
 bool set_driver_path(const std::string& path, DriverError* error);
 
-// True in a child forked after the driver was initialized: its handles mean nothing there.
+// True in a child forked after the driver was initialized: handles are invalid there.
 bool driver_was_forked();
 
 // 12040 for 12.4; 0 before the driver is open.

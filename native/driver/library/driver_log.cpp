@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver logs within the call that fails, on its thread; whoever made the call asks for it right after.
-// Other calls that failed are logged, too, be they another library's or a probe. The driver ends what it says
-// about a call with "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx", which tells them apart;
-// where it does not say that, what is older than a moment is left out.
+// The driver logs within the failing call, on its thread; the caller reads the log right after. Other failed
+// calls, another library's or a probe, are logged too. The driver ends its lines about a call with "Returning
+// 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx", which tells them apart; without that line, entries
+// older than a moment are dropped.
 #include "driver/library/driver_log.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool is_recent(const Log& log) {
   return Clock::now().time_since_epoch() - Clock::duration(log.written) < kMoment;
 }
 
-// Called by the driver, which allows no call of its own here.
+// Called by the driver, which allows no driver calls here.
 void on_log(void*, int32_t level, char* message, size_t length) {
   if (level != kErrorLevel || message == nullptr) return;
   Log& log = t_log;
@@ -50,7 +50,7 @@ void on_log(void*, int32_t level, char* message, size_t length) {
 }  // namespace
 
 void listen_to_driver_log(const cuda::DriverFunctions& functions) {
-  void* handle = nullptr;  // never unregistered: the driver lives as long as the process
+  void* handle = nullptr;  // never unregistered: the driver lives until the process ends
   if (functions.cuLogsRegisterCallback != nullptr) functions.cuLogsRegisterCallback(on_log, nullptr, &handle);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the driver writes into its own log about a call that fails, so that an error can say it, too. Drivers
-// have such a log from 12.9 on; without it errors are as they were.
+// The driver's own log of a failed call, quoted in errors. Drivers have it from 12.9 on; without it errors
+// lack these lines.
 #ifndef WEFT_DRIVER_DRIVER_LOG_H_
 #define WEFT_DRIVER_DRIVER_LOG_H_
 
@@ -11,11 +11,10 @@
 
 namespace weft {
 
-// Asks an initialized driver to tell what it logs. Not being able to costs a sentence, nothing else.
+// Subscribes to an initialized driver's log. Failing only costs a sentence in errors.
 void listen_to_driver_log(const cuda::DriverFunctions& functions);
 
-// What the driver has logged on this thread just now about a call of `function` that failed, one line each,
-// and forgets it; mostly nothing.
+// Takes the driver's log lines of a call of `function` that just failed on this thread; mostly empty.
 std::string take_driver_log(const char* function);
 
 }  // namespace weft

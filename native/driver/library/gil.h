@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Giving up the GIL around what can block in the driver: opening it, loading, unloading, synchronizing.
+// Releases the GIL around driver calls that can block: opening, loading, unloading, synchronizing.
 #ifndef WEFT_DRIVER_GIL_H_
 #define WEFT_DRIVER_GIL_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Releases the GIL for the guard's life where this thread holds it; callers also come without Python.
+// Releases the GIL for the guard's life if this thread holds it; callers may have no Python.
 class WithoutGil {
  public:
   WithoutGil() : saved_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}

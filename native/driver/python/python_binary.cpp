@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load_binary and unload_binary for Python, and what can be asked of a loaded function.
+// load_binary and unload_binary for Python, and queries of a loaded function.
 #include <cstring>
 
 #include "driver/devices/binary.h"
@@ -60,8 +60,8 @@ PyObject* unload(PyObject*, PyObject* module) {
   Py_RETURN_NONE;
 }
 
-// The context and the handle that a query needs: of load_binary's own function, or of a foreign one in the
-// current context.
+// The context and handle for a query: of a function of load_binary, or of a foreign one in the current
+// context.
 struct Query {
   Binary foreign;
   Binary* binary = nullptr;
@@ -140,7 +140,8 @@ PyObject* occupancy_blocks(PyObject*, PyObject* arguments) {
   return PyLong_FromLong(blocks);
 }
 
-// How many clusters of a size are resident at once (largest == 0), or the largest size (largest == 1).
+// The number of clusters of a size that are resident at once (largest == 0), or the largest size (largest ==
+// 1).
 PyObject* occupancy_clusters(PyObject*, PyObject* arguments) {
   PyObject* function = nullptr;
   unsigned int block[3], cluster[3];
@@ -189,14 +190,14 @@ PyMethodDef kMethods[] = {
      "function_attribute(function: int, attribute: int) -> int\n--\n\nA CUfunction_attribute."},
     {"function_parameters", parameters, METH_O,
      "function_parameters(function: int) -> tuple[int, ...] | None\n--\n\n"
-     "Bytes of each parameter; None where the driver is older than 12.4."},
+     "Bytes of each parameter; None if the driver is older than 12.4."},
     {"occupancy_blocks", occupancy_blocks, METH_VARARGS,
-     "occupancy_blocks(function: int, threads: int, shared: int) -> int\n--\n\nBlocks that fit a "
+     "occupancy_blocks(function: int, threads: int, shared: int) -> int\n--\n\nBlocks that fit on a "
      "multiprocessor."},
     {"occupancy_clusters", occupancy_clusters, METH_VARARGS,
      "occupancy_clusters(function: int, block: tuple[int, int, int], cluster: tuple[int, int, int], shared: "
      "int, "
-     "largest: bool) -> int\n--\n\nClusters that fit the device at once, or the largest size of one."},
+     "largest: bool) -> int\n--\n\nClusters that fit on the device at once, or the largest size of one."},
     {nullptr, nullptr, 0, nullptr},
 };
 

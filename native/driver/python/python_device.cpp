@@ -56,7 +56,7 @@ PyObject* name_and_memory(PyObject*, PyObject* argument) {
   return Py_BuildValue("(sn)", name, static_cast<Py_ssize_t>(bytes));
 }
 
-// The device of the caller's context, or -1 where there is none.
+// The device of the caller's context, or -1 without one.
 PyObject* current_device(PyObject*, PyObject*) {
   DriverError error;
   if (!ensure_driver(&error)) return set_python_error(error);
@@ -94,7 +94,7 @@ bool enter(int32_t* device, const void* stream, ContextGuard* guard, DriverError
   return choose_context(device, stream, &context, error) && guard->enter(context, error);
 }
 
-// Waits for a stream, or for the device where `stream` is NULL; a safe point for unloading.
+// Waits for a stream, or for the device if `stream` is NULL; a safe point for unloading.
 bool wait(int32_t device, void* stream, bool whole_device, DriverError* error) {
   ContextGuard guard;
   if (!enter(&device, stream, &guard, error)) return false;
@@ -125,7 +125,7 @@ PyObject* synchronize(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// At the end, where errors of work that failed have nobody to be told to.
+// At shutdown, where errors of failed work have no one to report to.
 PyObject* synchronize_used(PyObject*, PyObject*) {
   for (int32_t ordinal = 0; ordinal < device_count(); ++ordinal) {
     if (device_or_null(ordinal)->primary.load() == nullptr) continue;
@@ -212,20 +212,20 @@ PyMethodDef kMethods[] = {
     {"device_attribute", attribute, METH_VARARGS,
      "device_attribute(device: int, attribute: int) -> int\n--\n\nA CUdevice_attribute."},
     {"device_architecture", architecture, METH_O,
-     "device_architecture(device: int) -> str\n--\n\nWhat weft compiles for there: sm_89, sm_90a."},
+     "device_architecture(device: int) -> str\n--\n\nThe architecture of weft's code there: sm_89, sm_90a."},
     {"device_name_and_memory", name_and_memory, METH_O,
      "device_name_and_memory(device: int) -> tuple[str, int]\n--\n\nThe name, and the memory in bytes."},
     {"current_device", current_device, METH_NOARGS,
-     "current_device() -> int\n--\n\nThe device of the current context, or -1 where there is none."},
+     "current_device() -> int\n--\n\nThe device of the current context, or -1 without one."},
     {"set_current_device", set_current_device, METH_O,
      "set_current_device(device: int) -> None\n--\n\nMakes the primary context of the device current."},
     {"synchronize_used", synchronize_used, METH_NOARGS,
-     "synchronize_used() -> None\n--\n\nWaits for all devices that this process has used; for none if none."},
+     "synchronize_used() -> None\n--\n\nWaits for all devices that this process has used."},
     {"synchronize", synchronize, METH_VARARGS,
      "synchronize(device: int, stream: object = None) -> None\n--\n\n"
      "Waits for a device (-1: the current one), or for a stream; then unloads what is queued."},
     {"memory_info", memory_info, METH_O,
-     "memory_info(device: int) -> tuple[int, int]\n--\n\nFree bytes and all bytes."},
+     "memory_info(device: int) -> tuple[int, int]\n--\n\nFree and total bytes."},
     {"is_stream_capturing", is_capturing_stream, METH_O,
      "is_stream_capturing(stream: object) -> bool\n--\n\nWhether the stream is being captured into a graph."},
     {"stream_handle", stream_handle, METH_O,

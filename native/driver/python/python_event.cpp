@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weft._native.Event: a place in a stream's work whose time on the device can be read once it was reached.
+// weft._native.Event: a point in a stream's work whose device time can be read once it is reached.
 #include "driver/devices/device_program.h"
 #include "driver/library/driver_library.h"
 #include "driver/python/python_module.h"
@@ -52,7 +52,7 @@ PyObject* record_event(PyObject*, PyObject* stream) {
   return set_python_error(error);
 }
 
-// event.nanoseconds_until(later): both have been reached.
+// event.nanoseconds_until(later): both must have been reached.
 PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
   if (!PyObject_TypeCheck(later, g_type)) {
     return PyErr_Format(PyExc_TypeError, "later is a %s, expected an Event", Py_TYPE(later)->tp_name);
@@ -72,7 +72,7 @@ PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
 }
 
 void destroy(PyObject* self) {
-  // In a forked child it is the parent's.
+  // In a forked child it belongs to the parent.
   if (as_event(self)->event != nullptr && driver_is_ready()) {
     const cuda::CUresult result = driver().cuEventDestroy(as_event(self)->event);
     if (result != cuda::CUDA_SUCCESS && result != cuda::CUDA_ERROR_DEINITIALIZED &&
@@ -87,7 +87,7 @@ void destroy(PyObject* self) {
 
 PyMethodDef kMethods[] = {
     {"nanoseconds_until", nanoseconds_until, METH_O,
-     "nanoseconds_until(later: Event) -> float\n--\n\nTime on the device; both have been reached."},
+     "nanoseconds_until(later: Event) -> float\n--\n\nDevice time; both must have been reached."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -98,7 +98,7 @@ PyMethodDef kFunctions[] = {
 };
 
 PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("A place in a stream's work, with its time on the device.")},
+    {Py_tp_doc, const_cast<char*>("A point in a stream's work, with its device time.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_methods, kMethods},
     {0, nullptr},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launching from Python: `launch` in the order of Triton's bridge, `launch_ex` with any attributes. Both
-// extract the parameters, call the hooks around, and launch.
+// Launching from Python: `launch` with the parameters of Triton's bridge, `launch_ex` with any attributes.
+// Both extract the parameters, call the hooks, and launch.
 #include <cstring>
 
 #include "driver/devices/binary.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr Py_ssize_t kMostAttributes = 16;
 
-// One launch while it is being put together. Everything borrowed outlives it: the caller's arguments.
+// One launch in preparation. It borrows the caller's arguments, which outlive it.
 struct PythonLaunch {
   cuda::CUfunction function = nullptr;
   void* stream = nullptr;
@@ -47,7 +47,7 @@ int call_hook(PyObject* hook, PyObject* metadata) {
   return result ? 0 : -1;
 }
 
-// The exit hook after a launch that failed: its own exception must not hide the launch's.
+// The exit hook after a failed launch: its own exception must not hide the launch's.
 void call_exit_hook_after_error(const PythonLaunch& launch) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -55,7 +55,7 @@ void call_exit_hook_after_error(const PythonLaunch& launch) {
   PyErr_Restore(type, value, traceback);
 }
 
-// Finds the function's device and makes its context current; `foreign` describes functions of others.
+// Finds the function's device and makes its context current; `foreign` describes foreign functions.
 Binary* enter_function(const PythonLaunch& launch, Binary* foreign, ContextGuard* guard, DriverError* error) {
   if (!check_function_handle(launch.function, error) || !ensure_driver(error)) return nullptr;
   Binary* binary = find_binary(launch.function);
@@ -85,7 +85,7 @@ int raise_driver_error(const DriverError& error) {
   return -1;
 }
 
-// The caller's own code ran meanwhile and may have unloaded the function, which is refused from then on.
+// The caller's own code has run and may have unloaded the function, which is then refused.
 bool check_still_loaded(const Binary& binary, DriverError* error) {
   if (!binary.is_unloaded) return true;
   error->kernel = binary.kernel.name;
@@ -102,7 +102,7 @@ bool submit_alone(const PythonLaunch& launch, Binary* binary, void** pointers, D
   return launch_kernel(&binary->kernel, *binary->device, launch.launch, stream, true, pointers, error);
 }
 
-// The launch, seen by a capture of the profiler. 0, or -1 with an exception.
+// Reports the launch to a profiler's capture. 0, or -1 with an exception.
 int submit(const PythonLaunch& launch, Binary* binary, void** pointers) {
   struct Submission {
     const PythonLaunch& launch;
@@ -129,7 +129,7 @@ int submit(const PythonLaunch& launch, Binary* binary, void** pointers) {
   return code;
 }
 
-// Allocates what the launch wants, launches, gives back. 0, or -1 with an exception.
+// Allocates the launch's scratch, launches, frees it. 0, or -1 with an exception.
 int run(const PythonLaunch& launch, Binary* binary, Parameters* parameters) {
   DriverError error;
   if (!check_still_loaded(*binary, &error)) return raise_driver_error(error);
@@ -145,7 +145,7 @@ int run(const PythonLaunch& launch, Binary* binary, Parameters* parameters) {
     }
     memcpy(pointers[wanted.parameter], &slot, sizeof(slot));
   }
-  // An allocator is the caller's own code, too.
+  // An allocator is the caller's own code too.
   if (!check_still_loaded(*binary, &error)) return raise_driver_error(error);
   if (submit(launch, binary, pointers) != 0) return -1;
   return scratch.give_back(&error) ? 0 : raise_driver_error(error);
@@ -328,7 +328,7 @@ PyObject* build_signature_metadata(PyObject*, PyObject* names) {
   for (Py_ssize_t index = 0; index < count; ++index) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.get(), index);
     if (!PyUnicode_Check(item)) {
-      refuse(PyExc_TypeError, "types[%zd] is %R, expected the name of a type", index, item);
+      refuse(PyExc_TypeError, "types[%zd] is %R, expected a type name", index, item);
       return nullptr;
     }
     const char* name = PyUnicode_AsUTF8(item);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver library seen from Python: which file, whether it is open, what waits to be unloaded.
+// The driver library for Python: its file, whether it is open, what waits to be unloaded.
 #include "driver/devices/devices.h"
 #include "driver/devices/unload_queue.h"
 #include "driver/library/driver_library.h"
@@ -59,7 +59,7 @@ PyObject* pending(PyObject*, PyObject*) { return PyLong_FromLong(unload_queue_le
 PyMethodDef kMethods[] = {
     {"set_driver_library", set_library, METH_O,
      "set_driver_library(path: str) -> None\n--\n\n"
-     "The file to open in place of libcuda.so.1 (empty: that one); RuntimeError once another is in use."},
+     "The file to open instead of libcuda.so.1 (empty: the default); RuntimeError once another is in use."},
     {"open_driver", open, METH_NOARGS,
      "open_driver() -> None\n--\n\nOpens and initializes the CUDA driver; CudaError says why it cannot be "
      "used."},
@@ -70,9 +70,9 @@ PyMethodDef kMethods[] = {
     {"device_count", count, METH_NOARGS,
      "device_count() -> int\n--\n\nHow many devices the driver sees. Opens it."},
     {"drain_unloads", drain, METH_NOARGS,
-     "drain_unloads() -> int\n--\n\nUnloads the device code that nobody uses any more; how many pieces."},
+     "drain_unloads() -> int\n--\n\nUnloads unused device code; returns how many pieces."},
     {"pending_unloads", pending, METH_NOARGS,
-     "pending_unloads() -> int\n--\n\nHow many pieces of device code wait to be unloaded."},
+     "pending_unloads() -> int\n--\n\nThe number of pieces of device code waiting to be unloaded."},
     {nullptr, nullptr, 0, nullptr},
 };
 

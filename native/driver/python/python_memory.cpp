@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory: stream-ordered scratch for launches, and tensors that own what they point at.
+// Memory: stream-ordered scratch for launches, and tensors that own their memory.
 #include <dlpack/dlpack.h>
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ bool fail(cuda::CUresult result, const char* function, size_t bytes, int32_t dev
                      explain_asynchronous_error(result));
 }
 
-// What a tensor made here owns: its memory and its shape.
+// Owned by a tensor made here: its memory and its shape.
 struct OwnedTensor {
   DLManagedTensorVersioned managed;
   cuda::CUcontext context;  // NULL: host memory
@@ -115,7 +115,7 @@ int allocate(OwnedTensor* owned, int64_t elements, int bits, int device) {
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment;
   owned->managed.dl_tensor.data = std::aligned_alloc(kAlignment, rounded);
   if (owned->managed.dl_tensor.data != nullptr) return 0;
-  PyErr_Format(PyExc_MemoryError, "the host has no room for a tensor of %lld bytes",
+  PyErr_Format(PyExc_MemoryError, "the host has no memory for a tensor of %lld bytes",
                static_cast<long long>(bytes));
   return -1;
 }
@@ -143,7 +143,7 @@ PyObject* empty_tensor(PyObject*, PyObject* arguments) {
   TVMFFIObjectHandle handle = nullptr;
   if (ffi().tensor_from_dlpack_versioned(&owned->managed, 0, 0, &handle) != 0) {
     delete_tensor(&owned->managed);
-    PyErr_SetString(PyExc_RuntimeError, "libtvm_ffi makes no tensor of this memory");
+    PyErr_SetString(PyExc_RuntimeError, "libtvm_ffi could not make a tensor of this memory");
     return nullptr;
   }
   return own_object(static_cast<TVMFFIObject*>(handle));
@@ -160,7 +160,7 @@ bool copy(cuda::CUdeviceptr address, Py_buffer* host, bool to_device, int32_t de
   cuda::CUresult result = to_device ? driver().cuMemcpyHtoDAsync(address, host->buf, bytes, queue)
                                     : driver().cuMemcpyDtoHAsync(host->buf, address, bytes, queue);
   if (result == cuda::CUDA_SUCCESS && !to_device) {
-    function = "cuStreamSynchronize";  // what is read must be there; what is written need not be
+    function = "cuStreamSynchronize";  // reads need the data, writes need not wait
     result = driver().cuStreamSynchronize(queue);
   }
   if (result == cuda::CUDA_SUCCESS) return guard.leave(error);
@@ -204,7 +204,8 @@ PyMethodDef kMethods[] = {
      "A tensor with memory of its own: on the device with that ordinal, or on the host for -1."},
     {"copy_to_device", copy_to_device, METH_VARARGS,
      "copy_to_device(address: int, data: Buffer, device: int, stream: object = None) -> None\n--\n\n"
-     "Copies bytes into device memory in the stream's order. They must stay until the stream has got there."},
+     "Copies bytes into device memory in the stream's order. They must stay alive until the stream has "
+     "copied them."},
     {"copy_from_device", copy_from_device, METH_VARARGS,
      "copy_from_device(address: int, target: Buffer, device: int, stream: object = None) -> None\n--\n\n"
      "Fills a writable buffer from device memory in the stream's order, and waits for it."},

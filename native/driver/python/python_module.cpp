@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver room's part of the extension.
+// The driver's part of the extension.
 #include "driver/python/python_module.h"
 
 namespace weft {

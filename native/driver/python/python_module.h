@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the driver room gives to Python: one function per file adds that file's names to weft._native.
+// The driver's part of weft._native: one function per file adds that file's names.
 #ifndef WEFT_DRIVER_PYTHON_MODULE_H_
 #define WEFT_DRIVER_PYTHON_MODULE_H_
 
@@ -11,7 +11,7 @@ namespace weft {
 
 class DeviceProgram;
 
-// All of the room, for module.cpp.
+// All of them, for module.cpp.
 int add_driver(PyObject* module);
 
 int add_driver_library(PyObject* module);  // python_library.cpp
@@ -27,7 +27,7 @@ int add_tensor_map(PyObject* module);      // tensor_map.cpp
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.
 DeviceProgram* device_program_of(PyObject* object);
 
-// A handle that Python gave as an int. False with TypeError or ValueError, which name it, for anything else.
+// A handle given as a Python int. False with a TypeError or ValueError that names it, for anything else.
 bool read_handle(PyObject* object, const char* name, void** handle);
 
 // Loads a program on a device now: a dict from kernel names to handles, or nullptr with an exception.

@@ -111,14 +111,14 @@ PyObject* get_kernel_names(PyObject* self, void*) {
 PyMethodDef kMethods[] = {
     {"preload", preload, METH_VARARGS,
      "preload(device: int, policy: int = 1) -> dict[str, int]\n--\n\n"
-     "Loads the code on a device now, so that no launch has to; kernel handles by name."},
+     "Loads the code on a device now; kernel handles by name."},
     {"is_loaded", is_loaded, METH_VARARGS,
      "is_loaded(device: int, policy: int = 1) -> bool\n--\n\nWhether the code is on that device."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef kAttributes[] = {
-    {"address", get_address, nullptr, "What weft_state.driver_state holds; valid while this object lives.",
+    {"address", get_address, nullptr, "The value of weft_state.driver_state; valid while this object lives.",
      nullptr},
     {"kernel_names", get_kernel_names, nullptr, "The kernels, in the order of their numbers.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What generated CPU kernels whose threads wait for each other and the scheduler agree on.
+// The contract between the scheduler and generated CPU kernels whose threads wait for each other.
 //
 // Each thread is an LLVM coroutine (switched-resume) with a slot in front of its frame. Before it suspends it
-// writes into the slot why; whoever resumes it has written the answer there. A frame begins with the address
-// of its resume function.
+// writes the reason into the slot; its resumer writes the answer there. A frame begins with the address of
+// its resume function.
 #ifndef WEFT_CPU_COOPERATIVE_H_
 #define WEFT_CPU_COOPERATIVE_H_
 
@@ -18,7 +18,7 @@ typedef struct weft_cpu_launch weft_cpu_launch;
 
 // Why a thread is not running.
 enum weft_thread_state {
-  WEFT_THREAD_READY = 0,       // it gave way in a loop that may wait for memory
+  WEFT_THREAD_READY = 0,       // it yielded in a loop that may wait for memory
   WEFT_THREAD_BARRIER = 1,     // block barrier
   WEFT_THREAD_COLLECTIVE = 2,  // warp barrier or collective
   WEFT_THREAD_GRID = 3,        // grid barrier
@@ -26,7 +26,7 @@ enum weft_thread_state {
   WEFT_THREAD_FAILED = 5,  // an assertion: its error is recorded
 };
 
-// What the threads of a site do together. Names are those of the cuda dialect; the order is the ABI.
+// What the threads of a site do together. Names are those of the simt dialect; the order is the ABI.
 // clang-format off: it never ends with this list
 #define WEFT_COOPERATIVE_OPERATIONS(ROW) \
   ROW(yield) ROW(barrier) ROW(barrier_count) ROW(barrier_and) ROW(barrier_or) ROW(grid_barrier) \
@@ -54,14 +54,14 @@ typedef struct weft_cooperative_site {
   int32_t padding;
 } weft_cooperative_site;
 
-// One thread: 32 bytes, then its arrays that are too large for a stack, then its frame.
+// One thread: 32 bytes, then its arrays too large for a stack, then its frame.
 typedef struct weft_thread_slot {
   int32_t state;    // enum weft_thread_state
   int32_t site;     // index of the kernel's sites
   uint32_t mask;    // collectives: the lanes that take part
   int32_t lane;     // shuffles: distance, bit mask or lane
   uint64_t value;   // the thread's own value, zero-extended; a predicate is 0 or 1
-  uint64_t result;  // what it gets, in the low bits
+  uint64_t result;  // its result, in the low bits
 } weft_thread_slot;
 
 // One block, while it runs.
@@ -74,14 +74,14 @@ typedef struct weft_cpu_block {
 
 // A kernel; constant data.
 typedef struct weft_cooperative_kernel {
-  // Runs a thread until it suspends for the first time. With a NULL frame it returns the frame's size.
+  // Runs a thread until it first suspends. With a NULL frame it returns the frame's size.
   void* (*start)(const void* parameters, weft_cpu_launch* launch, const weft_cpu_block* block,
                  int32_t thread_x, int32_t thread_y, int32_t thread_z, weft_thread_slot* slot, void* frame);
   const weft_cooperative_site* sites;
   int32_t uses_collectives;    // warp barriers or collectives
   int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
-  int32_t thread_work;         // operations of a thread, besides those of loops that count for themselves
-  int32_t local_bytes;         // of a thread's arrays that are too large for a stack; a multiple of 64
+  int32_t thread_work;         // operations of a thread, except in loops that count their own
+  int32_t local_bytes;         // of a thread's arrays too large for a stack; a multiple of 64
 } weft_cooperative_kernel;
 
 #ifdef __cplusplus

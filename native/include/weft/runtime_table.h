@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What generated host code and the extension agree on: plain C structures and one table of functions.
+// The contract between generated host code and the extension: plain C structures and one table of functions.
 //
-// Generated objects have no undefined symbols but libc's and libm's. Everything else is reached through
-// `state->table`. The table's rows are the macro WEFT_RUNTIME_TABLE: name, result, parameters, and the
-// LLVM text of the function type; Python reads the names and the texts from the extension, so that a row
-// is written once. Rows are only ever appended, and every change raises WEFT_RUNTIME_TABLE_VERSION.
+// Generated objects have no undefined symbols except libc's and libm's. Everything else is reached through
+// `state->table`. The table's rows are the macro WEFT_RUNTIME_TABLE: name, result, parameters, and the LLVM
+// text of the function type; Python reads names and texts from the extension, so that each row is written
+// once. Rows are only ever appended, and every change raises WEFT_RUNTIME_TABLE_VERSION.
 #ifndef WEFT_RUNTIME_TABLE_H_
 #define WEFT_RUNTIME_TABLE_H_
 
@@ -25,8 +25,8 @@ typedef struct weft_code_image weft_code_image;
 // How kernels are loaded and which device they run on (docs/executors.md).
 enum weft_load_policy { WEFT_LOAD_CONTEXT = 0, WEFT_LOAD_LIBRARY = 1, WEFT_LOAD_TVM_FFI = 2 };
 
-// What a wrapper's `handle` points at. The image owns its default state; `.to(device)` makes another one
-// over the same image. `image` is borrowed here: whoever holds the state holds the image.
+// The target of a wrapper's `handle`. The image owns its default state; `.to(device)` makes another one over
+// the same image. `image` is borrowed: holders of the state hold the image.
 typedef struct weft_state {
   const weft_runtime_table* table;  // first: generated code reads it without knowing the rest
   weft_code_image* image;
@@ -42,10 +42,10 @@ typedef struct weft_call_frame {
   int32_t device_type;   // DLDeviceType: kDLCPU or kDLCUDA
   int32_t device;        // ordinal, or -1: the caller's current device
   void* driver_kernels;  // this device's kernel handles, set by device_enter
-  void* saved_context;   // the caller's CUcontext, NULL where there was none
+  void* saved_context;   // the caller's CUcontext, or NULL
   int32_t must_restore;  // 1 when device_enter switched contexts
-  int32_t is_home;       // 1 when the context is the one that the kernels were loaded in
-  void* entered_stream;  // the stream that device_enter found to be of this device
+  int32_t is_home;       // 1 when the kernels were loaded in this context
+  void* entered_stream;  // a stream that device_enter found to be of this device
 } weft_call_frame;
 
 // The layout of CUlaunchAttribute: an id and a value padded to 64 bytes, 8-byte aligned.
@@ -55,7 +55,7 @@ typedef struct weft_launch_attribute {
   uint64_t value[8];
 } weft_launch_attribute;
 
-// One launch as the host function computed it; ranges are checked where the launch happens.
+// One launch as computed by the host function; the launch itself checks ranges.
 typedef struct weft_launch {
   int64_t grid[3];   // blocks, not clusters
   int64_t block[3];  // threads
@@ -63,14 +63,14 @@ typedef struct weft_launch {
   const weft_launch_attribute* attributes;
   int64_t attribute_count;
   const char* kernel_name;
-  int64_t whole_grid;  // CPU only: nonzero where the kernel has grid barriers, so all blocks run in one call
-  // CPU only, since a driver knows them from the kernel: what it was declared with, 0 where nothing was said.
+  int64_t whole_grid;  // CPU only: nonzero if the kernel has grid barriers, so all blocks run in one call
+  // CPU only, since a driver knows them from the kernel: its declared limits, 0 for none.
   int64_t most_threads;
   int64_t cluster[3];  // blocks
 } weft_launch;
 
-// Device memory that a launch allocates for all blocks of its grid and gives back in the stream's order:
-// constant data in the object. Profile scratch has an allocator of its own, since it is read afterwards.
+// Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
+// in the object. Profile scratch has its own allocator, since it is read later.
 enum weft_scratch_kind { WEFT_SCRATCH_GLOBAL = 0, WEFT_SCRATCH_PROFILE = 1 };
 typedef struct weft_scratch {
   int64_t bytes_per_block;  // more than 0
@@ -94,9 +94,9 @@ struct weft_cpu_launch {
   const char* kernel_name;
 };
 
-// The sentences of a failing check (native/runtime/failure.cpp), each with the exception that it becomes and
-// what `received` and `wanted` are. `place`, `index` and `expected` are those of the site; `expected` ends
-// the sentence where it says "tail". Python reads the names from the extension.
+// The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of
+// `received` and `wanted`. `place`, `index` and `expected` are the site's; `expected` ends the sentence where
+// it says "tail". Python reads the names from the extension.
 #define WEFT_FAILURE_KINDS(KIND)                                                             \
   /* fail(number of arguments, expected number) */                                           \
   KIND(argument_count, "TypeError")                                                          \
@@ -155,7 +155,7 @@ enum weft_failure_kind {
 typedef struct weft_failure_site {
   const char* signature;  // add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])
   const char* place;      // argument #1 'b'
-  const char* expected;   // what the sentence says was expected, or NULL
+  const char* expected;   // the expected value in the sentence, or NULL
   int32_t kind;           // enum weft_failure_kind
   int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
@@ -164,7 +164,7 @@ typedef struct weft_failure_site {
   /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                       \
   ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                     \
       "i32 (ptr, i64, i64)")                                                                                \
-  /* The same where what was received is a whole argument: its kind, dtype, rank or device is told. */      \
+  /* The same for a whole argument: reports its kind, dtype, rank or device. */                             \
   ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")      \
   /* The stream that the FFI environment holds for a device. */                                             \
   ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")                   \
@@ -209,13 +209,13 @@ typedef struct weft_failure_site {
   ROW(make_u64, int32_t, (uint64_t value, TVMFFIAny* result), "i32 (i64, ptr)")                             \
   /* Drops the references of `count` owned values. */                                                       \
   ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")                    \
-  /* Asked now and then by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */    \
+  /* Called periodically by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */   \
   ROW(kernel_poll, int32_t, (weft_cpu_launch * launch), "i32 (ptr)")                                        \
   /* The number of the thread that runs a CPU kernel; 0 is the one that launched it. */                     \
   ROW(worker_number, int32_t, (void), "i32 ()")                                                             \
   /* Nanoseconds of the machine's monotonic clock. */                                                       \
   ROW(read_clock, int64_t, (void), "i64 ()")                                                                \
-  /* Scratch that a kernel of threads that wait for each other needs for a launch. */                       \
+  /* Scratch for a launch of a kernel whose threads wait for each other. */                                 \
   ROW(cooperative_scratch_bytes, int64_t,                                                                   \
       (const weft_cooperative_kernel* kernel, const weft_launch* launch), "i64 (ptr, ptr)")                 \
   /* Blocks [first, last) of such a kernel; nonzero: an error is set. */                                    \
@@ -235,8 +235,8 @@ typedef struct weft_failure_site {
       (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
        const weft_scratch* scratch, int64_t scratch_count),                                                 \
       "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                 \
-  /* Memory that this launch of a kernel with a profiler records into; NULL and 0 where nobody collects. */ \
-  /* `words` holds how many it needs when called, 0 where only the run can tell; then how many it got. */   \
+  /* Memory that this launch of a kernel with a profiler records into; NULL and 0 without a capture. */     \
+  /* `words`: on entry the number needed, 0 if only the run can tell; on return the number provided. */     \
   ROW(launch_memory, int32_t,                                                                               \
       (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,      \
        int64_t* words),                                                                                     \

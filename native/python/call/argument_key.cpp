@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a direct call is found again by: the types of its arguments without their values, as bytes; and the
-// same facts in a form that Python code can read. Tensors go through the readers of the call itself.
+// The key of a direct call: the types of its arguments without their values, as bytes; and the same facts for
+// Python code. Tensors go through the readers of the call itself.
 #include <cstring>
 #include <string>
 
@@ -30,11 +30,11 @@ struct TensorFacts {
   uint8_t layout;
   uint8_t aligned;  // 0 when the address is not a multiple of the element size
   uint8_t wide;     // 1 when a dimension needs more than 31 bits
-  uint8_t major;    // compute capability of a GPU, 0 where there is none, or no driver to ask
+  uint8_t major;    // compute capability of a GPU, 0 without a GPU or driver
   uint8_t minor;
 };
 
-// Dims of one element do not count, and a tensor without elements is contiguous whatever its strides.
+// Dims of size 1 are ignored, and an empty tensor is contiguous whatever its strides.
 LayoutClass layout_of(const DLTensor& tensor) {
   bool contiguous = true;
   bool inner = true;
@@ -64,7 +64,7 @@ TensorFacts facts_of(const DLTensor& tensor) {
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     if (tensor.shape[axis] > INT32_MAX) facts.wide = 1;
   }
-  // Code is for one compute capability, as the driver's table of devices has it.
+  // Code is compiled for one compute capability, from the driver's table of devices.
   if (tensor.device.device_type == kDLCUDA && driver_is_ready()) {
     const Device* device = device_or_null(tensor.device.device_id);
     if (WEFT_LIKELY(device != nullptr)) {
@@ -75,7 +75,7 @@ TensorFacts facts_of(const DLTensor& tensor) {
   return facts;
 }
 
-// A growing text of bytes on the stack, on the heap when a call has very many arguments.
+// A growing byte string on the stack; on the heap when a call has very many arguments.
 class Key {
  public:
   void add(uint8_t byte) {
@@ -90,13 +90,13 @@ class Key {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
     for (size_t index = 0; index < sizeof(T); ++index) add(bytes[index]);
   }
-  // What a record's compile-time field holds is part of the key.
+  // The values of a record's compile-time fields are part of the key.
   int add_constant(PyObject* value) {
     Reference key(constant_key(value));
     if (!constants_) constants_.reset(PyList_New(0));
     return key && constants_ ? PyList_Append(constants_.get(), key.get()) : -1;
   }
-  // The bytes, or (bytes, constants) where there are constants.
+  // The bytes, or (bytes, constants) if there are constants.
   PyObject* to_object() const {
     Reference bytes(to_bytes());
     if (WEFT_LIKELY(!constants_)) return bytes.release();
@@ -139,8 +139,8 @@ int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorVi
   return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
 }
 
-// Opens the driver where nothing has used it yet, so that a call's key is the same before and after. Where
-// there is none the call will fail, and say why.
+// Opens the driver if nothing has used it yet, so that a call's key does not depend on that. Without a driver
+// the call fails later, with an explanation.
 WEFT_COLD int open_driver_for_keys() {
   Reference module(PyImport_ImportModule("weft.driver.device"));
   Reference found(module ? PyObject_CallMethod(module.get(), "find_architecture", nullptr) : nullptr);
@@ -150,7 +150,7 @@ WEFT_COLD int open_driver_for_keys() {
 int add_argument(PyObject* object, Scratch& scratch, Key& key);
 
 int add_items(PyObject* items, Scratch& scratch, Key& key) {
-  if (Py_EnterRecursiveCall(" while looking at nested sequences")) return -1;
+  if (Py_EnterRecursiveCall(" while examining nested sequences")) return -1;
   int failed = 0;
   for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(items) && failed == 0; ++index) {
     failed = add_argument(PyTuple_GET_ITEM(items, index), scratch, key);
@@ -358,7 +358,7 @@ PyMethodDef kMethods[] = {
      "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
      "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that "
      "cannot be an argument. Valid in this\n"
-     "process only. A tuple, with the values of compile-time fields, where records have such."},
+     "process only. A tuple, with the values of compile-time fields, if records have such."},
     {"constant_key", constant_key_method, METH_O,
      "constant_key(value) -> tuple\n--\n\n"
      "Equal for compile-time values that compile to the same code, and only for these: 1, 1.0 and True\n"

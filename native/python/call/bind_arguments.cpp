@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keywords and defaults. The errors are worded as Python words them for a function written in Python,
-// followed by the signature.
+// Keywords and defaults. Errors are worded as for a Python function, followed by the signature.
 #include <initializer_list>
 
 #include "python/call/call_plan.h"
@@ -77,7 +76,7 @@ WEFT_COLD int raise_too_many(const CallPlan& plan, Py_ssize_t given, PyObject* k
                                                   given == 1 && keyword_only == 0 ? "was" : "were"));
 }
 
-// The parameter that a keyword names, -1 where there is none, -2 where it is positional-only.
+// The parameter that a keyword names, -1 if there is none, -2 if it is positional-only.
 Py_ssize_t find_parameter(const CallPlan& plan, PyObject* keyword) {
   PyObject* const* names = &PyTuple_GET_ITEM(plan.parameters, 0);
   for (Py_ssize_t index = plan.positional_only_count; index < plan.count; ++index) {

@@ -51,8 +51,8 @@ WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const 
 
 namespace {
 
-// A compiled function's wrapper knows what it expects: it is given the object of an unknown class that was
-// refused, and refuses it with these words. Whether that is so.
+// Passes a refused object of an unknown class to a compiled function's wrapper, which knows what it expects
+// and words the error. Returns whether it did.
 WEFT_COLD bool leave_to_wrapper(const Function* function, PyObject* argument, CallFrame& frame,
                                 TVMFFIAny* value) {
   if (frame.unknown != argument || function->details == nullptr || function->any_value) return false;
@@ -89,7 +89,7 @@ inline int encode_all(Function* function, PyObject* const* arguments, Py_ssize_t
   return 0;
 }
 
-// Everything that is set for the callee, and put back on every path. A callee may call Python again.
+// Everything set for the callee, and restored on every path. A callee may call Python again.
 inline int call_native(const Function* function, CallFrame& frame, const TVMFFIAny* values, Py_ssize_t count,
                        TVMFFIAny* result) {
   void* previous_stream = nullptr;
@@ -116,8 +116,7 @@ inline int call_native(const Function* function, CallFrame& frame, const TVMFFIA
   return code;
 }
 
-// A callee that returns an object it was given gives back the very argument: what counts is the handle, not
-// where a tensor's data is. nullptr where it is a new object.
+// The argument that a callee returned, compared by handle, not by a tensor's data; nullptr for a new object.
 inline PyObject* same_argument(const Function* function, const TVMFFIAny& result, PyObject* const* arguments,
                                const TVMFFIAny* values, Py_ssize_t count) {
   for (Py_ssize_t index = 0; index < count; ++index) {

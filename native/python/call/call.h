@@ -9,12 +9,12 @@
 
 namespace weft {
 
-// Calls with encoded values: sets the stream that the frame names, calls, restores, converts the result.
+// Calls with encoded values: sets the frame's stream, calls, restores, converts the result.
 PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* const* arguments,
                        const TVMFFIAny* values, Py_ssize_t count);
 
-// Has the wrapper of a compiled function check encoded values without calling what it wraps: it is given no
-// place for a result. 0, or -1 with the exception that a call would raise.
+// Lets a compiled function's wrapper check encoded values without calling the function, by giving no place
+// for a result. 0, or -1 with the exception that a call would raise.
 int check_encoded(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
                   Py_ssize_t count);
 

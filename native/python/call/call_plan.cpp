@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CallPlan type: checks what it is given once, so that a call has nothing to check.
+// The CallPlan type: checks its arguments once, so that calls need not.
 #include "python/call/call_plan.h"
 
 #include <structmember.h>
@@ -249,11 +249,12 @@ const char kDoc[] =
     "         foreign=False, items=None, result=None)\n\n"
     "How a function is called: its parameters and policies, as plain data.\n\n"
     "`defaults` is a dict by name, or a tuple for the last positional parameters. Bit i of `written_mask`\n"
-    "says that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
+    "means that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
     "`items` holds None per parameter, or (children, constants) for a container: a child is the flags of an\n"
-    "item (1: written, 2: a stream) or such a pair, constants are what its compile-time fields had to be.\n"
-    "`result` says what a returned tuple becomes: a callable that is given it, or None, and the same for\n"
-    "each of its items; None where it stays what it is.\n"
+    "item (1: written, 2: a stream) or such a pair, constants are the required values of its compile-time "
+    "fields.\n"
+    "`result` converts a returned tuple: a callable that receives it, or None, and the same for\n"
+    "each of its items; None leaves it unchanged.\n"
     "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors,\n"
     "`foreign` for those that take every kind of value.";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the marshaller must know about one function: names, defaults and policies. Plain data, immutable
+// What the marshaller knows about one function: names, defaults and policies. Plain data, immutable
 // after construction.
 #ifndef WEFT_PYTHON_CALL_PLAN_H_
 #define WEFT_PYTHON_CALL_PLAN_H_
@@ -18,18 +18,18 @@ enum ArgumentFlag : uint8_t {
 struct CallPlan {
   PyObject base;
   PyObject* name;        // str
-  PyObject* signature;   // str, what errors show
+  PyObject* signature;   // str, shown in errors
   PyObject* parameters;  // tuple of interned str
-  PyObject** defaults;   // one per parameter, nullptr where there is none; owned
+  PyObject** defaults;   // one per parameter, or nullptr; owned
   uint8_t* flags;        // one per parameter
   Py_ssize_t count;
   Py_ssize_t positional_count;       // the rest are keyword-only
   Py_ssize_t positional_only_count;  // the first ones, which have no keyword
-  // Per parameter None, or what holds for the items of a container: (children, constants). A child is the
-  // flags of an item, or such a pair itself. Constants are the values that a record's compile-time fields
-  // had. A nullptr where no parameter has one.
+  // Per parameter None, or (children, constants) for the items of a container. A child is an item's flags, or
+  // such a pair itself. Constants are the values of a record's compile-time fields. A nullptr if no parameter
+  // has one.
   PyObject* items;
-  PyObject* result;  // what a returned tuple becomes: (callable or None, children), or nullptr
+  PyObject* result;  // converts a returned tuple: (callable or None, children), or nullptr
   bool release_gil;
   bool owned_tensors;
   bool foreign;  // takes every kind of value, as functions without a plan do

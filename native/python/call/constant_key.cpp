@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value goes with its type; floats by their shortest text, which tells the zeros apart; tuples, frozen sets
-// and frozen dataclasses by what they hold.
+// A value is keyed with its type; floats by their shortest text, which tells the zeros apart; tuples, frozen
+// sets and frozen dataclasses by their contents.
 #include "python/call/constant_key.h"
 
 namespace weft {
@@ -32,7 +32,7 @@ PyObject* key_of_fields(PyObject* record, PyObject* fields) {
   for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names.get()); ++index) {
     Reference value(PyObject_GetAttr(record, PyTuple_GET_ITEM(names.get(), index)));
     if (!value) {
-      // What only the initializer took, and no instance has.
+      // Parameters of the initializer that are not fields.
       if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
       PyErr_Clear();
       value.reset(Py_NewRef(Py_Ellipsis));
@@ -43,7 +43,7 @@ PyObject* key_of_fields(PyObject* record, PyObject* fields) {
   return tuple ? key_of_items(tuple.get()) : nullptr;
 }
 
-// An attribute of a type, or null without an exception where there is none.
+// An attribute of a type, or null without an exception.
 PyObject* type_attribute(PyTypeObject* type, const char* name) {
   PyObject* found = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
   if (!found && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
@@ -65,7 +65,7 @@ PyObject* frozen_fields(PyObject* value) {
   return type_attribute(type, "__dataclass_fields__");
 }
 
-// What a value is besides its type.
+// A value's key besides its type.
 PyObject* content_of(PyObject* value) {
   if (PyFloat_Check(value)) return PyObject_Repr(value);
   if (PyTuple_Check(value)) return key_of_items(value);

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// The GIL is held on entry, so one of several threads takes the callback; the others call as ever.
+// The GIL is held on entry, so only one of several threads takes the callback.
 PyObject* call_first(PyObject* callable, PyObject* const* arguments, size_t count_and_flags,
                      PyObject* keywords) {
   auto* function = reinterpret_cast<Function*>(callable);
@@ -22,7 +22,7 @@ PyObject* call_first(PyObject* callable, PyObject* const* arguments, size_t coun
   Reference result(call_function(callable, arguments, count_and_flags, keywords));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!result) {
-    // A refused argument is not a first call. Whoever has set another callback meanwhile keeps it.
+    // A refused argument is not a first call. A callback set meanwhile stays.
     if (function->first_call == nullptr) {
       function->first_call = callback.release();
       function->vectorcall = call_first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a function's first call takes: it loads the kernels, which no compilation does. Later calls cost
-// what they always cost, because the function's vectorcall entry is another one until then.
+// Times a function's first call, which loads the kernels. Later calls cost nothing more, because the function
+// has another vectorcall entry until then.
 #ifndef WEFT_PYTHON_FIRST_CALL_H_
 #define WEFT_PYTHON_FIRST_CALL_H_
 
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Function.report_first_call(callback): after the first call that succeeds, `callback(seconds)`; what it
-// raises goes to sys.unraisablehook. None: no report.
+// Function.report_first_call(callback): after the first successful call, `callback(seconds)`; its exceptions
+// go to sys.unraisablehook. None: no report.
 PyObject* report_first_call(PyObject* self, PyObject* callback);
 
 }  // namespace weft

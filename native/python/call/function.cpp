@@ -34,7 +34,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// A finalizer in the same cycle may still call the function; its code may be gone by then.
+// A finalizer in the same cycle may still call the function, whose code may be gone.
 PyObject* call_cleared(PyObject*, PyObject* const*, size_t, PyObject*) {
   PyErr_SetString(PyExc_RuntimeError, "this function has been garbage-collected");
   return nullptr;
@@ -66,7 +66,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-bool g_release_gil = true;  // for foreign functions that say nothing else
+bool g_release_gil = true;  // default of foreign functions
 
 Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* plan, PyObject* details) {
   Function* function = as_function(g_type->tp_alloc(g_type, 0));
@@ -75,7 +75,7 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
   function->safe_call = safe_call;
   function->handle = handle;
   function->direct_count = kAnyCount;
-  // Nothing is known of a foreign function: it may keep what it is given, and may block.
+  // Nothing is known about a foreign function: it may keep its arguments, and may block.
   function->owned_tensors = true;
   function->any_value = true;
   function->writer = Writer::kCallee;
@@ -88,14 +88,14 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
     function->release_gil = function->plan->release_gil;
     function->owned_tensors = function->plan->owned_tensors;
     function->any_value = function->plan->foreign;
-    if (!function->any_value) function->writer = Writer::kNobody;  // its flags say what it writes
+    if (!function->any_value) function->writer = Writer::kNobody;  // its flags name what it writes
   }
   if (details != nullptr && details != Py_None) function->details = Py_NewRef(details);
   return function;
 }
 
-// Takes over the reference, also when it fails. A callback takes the GIL itself, so it is not released for
-// it, and gives read-only arrays to Python as such.
+// Takes over the reference, even on failure. A callback takes the GIL itself, so it is not released, and
+// passes read-only arrays to Python as such.
 PyObject* new_function_of_object(TVMFFIObject* object, PyObject* plan, PyObject* details) {
   auto* cell = reinterpret_cast<TVMFFIFunctionCell*>(object + 1);
   Function* function = new_function(cell->safe_call, object, plan, details);
@@ -179,10 +179,10 @@ PyObject* foreign_function(PyObject* self, PyObject*) {
   return Py_XNewRef(function->foreign);
 }
 
-// What the type itself does not have is asked from `details`.
+// Attributes that the type does not have come from `details`.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
   PyObject* details = as_function(self)->details;
-  // The type has a module of its own, which says where weft is and not where the function was written.
+  // The type's own module is weft's, not the function's.
   if (details != nullptr && PyUnicode_Check(name) &&
       PyUnicode_CompareWithASCIIString(name, "__module__") == 0) {
     Reference module(PyObject_GetAttrString(details, "module"));
@@ -194,7 +194,7 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
   PyErr_Clear();
   value = PyObject_GetAttr(details, name);
   if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) && PyUnicode_Check(name)) {
-    // The user asked the function, not its details; what a property raised itself is left alone.
+    // Name the function in the error, not its details; errors raised by a property stay.
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     if (traceback != nullptr) {
@@ -210,11 +210,11 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
   return value;
 }
 
-// What `dir` does not show: how the package itself makes and holds a function.
+// Hidden from `dir`: attributes for the package itself.
 constexpr const char* kInternal[] = {
     "details", "plan", "owner", "from_object", "from_address", "report_first_call", "__vectorcalloffset__"};
 
-// The attributes of the function and, as for `get_attribute`, those of its details.
+// The attributes of the function and of its details.
 PyObject* list_attributes(PyObject* self, PyObject*) {
   auto* base = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
   Reference own(PyObject_CallMethod(base, "__dir__", "O", self));
@@ -233,7 +233,7 @@ PyObject* list_attributes(PyObject* self, PyObject*) {
   return PySequence_List(names.get());
 }
 
-// Name and text come from the plan; a function without one may have been given a name.
+// Name and text come from the plan; a function without one may have a given name.
 PyObject* get_name(PyObject* self, void*) { return name_of_function(*as_function(self)); }
 
 int set_name(PyObject* self, PyObject* value, void*) {
@@ -264,7 +264,7 @@ PyObject* get_doc(PyObject* self, void*) {
   return detail_or_none(self, "documentation");
 }
 
-// An inspect.Signature of the plan; inspect is imported only when somebody asks.
+// An inspect.Signature of the plan; inspect is imported on demand only.
 PyObject* get_signature(PyObject* self, void*) {
   PyObject* given = detail_or_none(self, "__signature__");
   if (given == nullptr || given != Py_None) return given;
@@ -362,7 +362,7 @@ PyObject* set_release_gil_default(PyObject*, PyObject* value) {
 PyMethodDef kFunctions[] = {
     {"set_release_gil_default", set_release_gil_default, METH_O,
      "set_release_gil_default(release: bool) -> None\n--\n\n"
-     "Whether foreign functions made from now on are called without the GIL."},
+     "Sets whether foreign functions made from now on are called without the GIL."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -380,7 +380,7 @@ PyMethodDef kMethods[] = {
      METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "from_address(safe_call, handle, owner=None, plan=None, details=None)\n--\n\n"
      "A function over a TVMFFISafeCallType at an address. `handle` is its first argument; `owner` is kept\n"
-     "alive as long as the function, or any TVMFFIFunction made of it, lives."},
+     "alive as long as the function, or any TVMFFIFunction made from it, lives."},
     {"from_object", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_object)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "from_object(address, borrowed, plan=None, details=None)\n--\n\n"
@@ -389,8 +389,8 @@ PyMethodDef kMethods[] = {
     {"prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(prepare_call)),
      METH_FASTCALL | METH_KEYWORDS,
      "prepare(*arguments, **keywords)\n--\n\n"
-     "A call with these arguments, converted now, that can be made again and again: `prepared()`. It holds\n"
-     "them; `prepared[0] = value` and `prepared.replace(name=value)` give it others."},
+     "A repeatable call with these arguments, converted now: `prepared()`. It holds\n"
+     "them; `prepared[0] = value` and `prepared.replace(name=value)` replace them."},
     {"report_first_call", report_first_call, METH_O,
      "report_first_call(callback)\n--\n\nTimes the first call that succeeds: `callback(seconds)` after it."},
     {"to_object", to_object, METH_NOARGS,
@@ -401,22 +401,22 @@ PyMethodDef kMethods[] = {
 };
 
 PyGetSetDef kProperties[] = {
-    {"__name__", get_name, set_name, "What errors call it; can be set where it has no signature.", nullptr},
+    {"__name__", get_name, set_name, "Its name in errors; writable unless it has a signature.", nullptr},
     {"__qualname__", get_name, nullptr, nullptr, nullptr},
     {"__doc__", get_doc, nullptr, nullptr, nullptr},
     {"__signature__", get_signature, nullptr, nullptr, nullptr},
     {"release_gil", get_release_gil, set_release_gil,
-     "Whether the GIL is released for a call: for code that blocks, or waits for other threads.", nullptr},
+     "Whether calls release the GIL: for code that blocks, or waits for other threads.", nullptr},
     {"writes", get_writes, set_writes,
-     "Whether it may write into the arrays it is given, so that read-only ones are refused.", nullptr},
+     "Whether it may write into its array arguments, so that read-only ones are refused.", nullptr},
     {"tensor_type", get_tensor_type, set_function_tensor_type,
-     "The class of the tensors that it returns; None follows the first tensor argument.", nullptr},
+     "The class of returned tensors; None follows the first tensor argument.", nullptr},
     {"objects", get_objects, set_objects,
      "How objects are returned: 'values' (containers as Python's own), 'objects' (as weft.ffi's) or\n"
      "'tvm_ffi' (as that package's).",
      nullptr},
     {"safe_call_address", get_safe_call, nullptr, "The address of the code.", nullptr},
-    {"handle_address", get_handle, nullptr, "What the code is called with first.", nullptr},
+    {"handle_address", get_handle, nullptr, "The code's first argument.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -424,8 +424,8 @@ PyMemberDef kMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Function, weak_references), READONLY, nullptr},
     {"plan", T_OBJECT, offsetof(Function, plan), READONLY, "The CallPlan, or None."},
-    {"details", T_OBJECT, offsetof(Function, details), READONLY, "Where further attributes come from."},
-    {"owner", T_OBJECT, offsetof(Function, owner), READONLY, "What keeps the code alive."},
+    {"details", T_OBJECT, offsetof(Function, details), READONLY, "The source of further attributes."},
+    {"owner", T_OBJECT, offsetof(Function, owner), READONLY, "Keeps the code alive."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

@@ -20,24 +20,24 @@ struct Function {
   vectorcallfunc vectorcall;
   TVMFFISafeCallType safe_call;
   void* handle;                   // first argument of safe_call
-  Py_ssize_t direct_count;        // so many positional arguments need no binding; or one of the two below
+  Py_ssize_t direct_count;        // this many positional arguments need no binding; or one of the two above
   const uint8_t* argument_flags;  // of the plan, or nullptr
   bool release_gil;
   bool owned_tensors;
   bool is_callback;      // `object` is one of callback.h
   bool any_value;        // the code is foreign: it takes every kind of value
-  Writer writer;         // kCallee until a foreign function is said not to write into arrays
+  Writer writer;         // kCallee until a foreign function is declared not to write
   bool keeps;            // the code stores its arguments
-  ResultPolicy policy;   // `policy.tensors` is nullptr where results follow the first tensor argument
+  ResultPolicy policy;   // `policy.tensors` is nullptr if results follow the first tensor argument
   CallPlan* plan;        // or nullptr
   TVMFFIObject* object;  // owned, for functions made from an FFI object
   PyObject* owner;       // keeps the code alive, or nullptr
-  PyObject* label;       // str: what errors call a function without a plan, or nullptr
-  PyObject* details;     // where attributes that are not here are looked up, or nullptr
-  PyObject* foreign;     // the same function in the tvm_ffi package, once it was asked for
+  PyObject* label;       // str: a planless function's name in errors, or nullptr
+  PyObject* details;     // the source of further attributes, or nullptr
+  PyObject* foreign;     // the same function in the tvm_ffi package, made on request
   PyObject* weak_references;
-  PyObject* first_call;  // told how long the first call took (first_call.h), or nullptr
-  // The type last seen at each position, so that an argument costs a comparison and no look-up.
+  PyObject* first_call;  // receives the time of the first call (first_call.h), or nullptr
+  // The type last seen at each position, so that an argument costs a comparison instead of a lookup.
   static constexpr Py_ssize_t kCachedPositions = 12;
   struct CachedType {
     PyTypeObject* type;
@@ -47,13 +47,13 @@ struct Function {
 
 PyTypeObject* function_type();
 
-// libtvm_ffi is opened when the first function or object is made. 0, or -1 with ImportError.
+// Opens libtvm_ffi, for the first function or object. 0, or -1 with ImportError.
 int require_library();
 
-// What errors and repr call the function: a new reference to a str, or nullptr with an exception.
+// The function's name in errors and repr: a new reference to a str, or nullptr with an exception.
 PyObject* name_of_function(const Function& function);
 
-// A function over an FFI function object, whose reference it takes over, also when it fails.
+// A function over an FFI function object, whose reference it takes over, even on failure.
 PyObject* function_of_object(TVMFFIObject* object);
 
 // The vectorcall entry of Function (call.cpp).

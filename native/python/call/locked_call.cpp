@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call of llvmlite's library that no line of Python can come into: take its lock, call, give the lock back.
-// Python runs the handlers of signals between lines, so one can neither run nor raise while the lock is held.
+// Calls llvmlite's library with its lock held and no Python code in between: Python runs signal handlers
+// between bytecodes, so none can run or raise while the lock is held.
 #include "module.h"
 #include "python/common.h"
 
@@ -14,7 +14,7 @@ PyObject* invoke(PyObject* callable, PyObject* arguments = nullptr, PyObject* ke
   });
 }
 
-// Calls the first (what: 0) or the second (1) of each pair that others have registered with the lock.
+// Calls the first (what: 0) or the second (1) of each pair of callbacks registered with the lock.
 bool call_registered(PyObject* pairs, Py_ssize_t what) {
   for (Py_ssize_t index = 0; index < PyList_GET_SIZE(pairs); ++index) {
     Reference pair(Py_NewRef(PyList_GET_ITEM(pairs, index)));
@@ -33,7 +33,7 @@ PyObject* call_held(PyObject* function, PyObject* registered, PyObject* argument
   PyErr_Fetch(&type, &value, &traceback);
   const bool told = call_registered(registered, 1);
   if (type != nullptr) {
-    PyErr_Restore(type, value, traceback);  // the call's own error comes before a callback's
+    PyErr_Restore(type, value, traceback);  // the call's own error precedes a callback's
     return nullptr;
   }
   return told ? result.release() : nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each argument has a slot that holds the argument, its FFI value and all that the value borrows from. The
-// arguments of a call are one block: its slots, and the values in the order in which the callee reads them.
-// Blocks and slots are counted and never changed: a replaced one goes with the last call that began with it,
-// and a call takes one reference however many arguments it has. All of this is done with the GIL held.
+// Each argument has a slot with the argument, its FFI value and everything the value borrows from. The
+// arguments of a call are one block: its slots, and the values in the callee's order. Blocks and slots are
+// reference-counted and immutable: a replaced one is freed with the last call that uses it, and a call takes
+// one reference for any number of arguments. All of this needs the GIL.
 #include "python/call/prepared_call.h"
 
 #include <structmember.h>
@@ -22,16 +22,16 @@ namespace {
 struct Slot {
   Py_ssize_t references;
   PyObject* argument;  // owned
-  CallFrame frame;     // its scratch has the dims, the DLTensor and what must be given back
+  CallFrame frame;     // its scratch has the dims, the DLTensor and what must be released
   TVMFFIAny value;
 };
 
 struct Block {
   Py_ssize_t references;
   Py_ssize_t count;
-  const Slot* asked;         // whose tensor is asked for the stream, or nullptr
+  const Slot* asked;         // its tensor determines the stream; or nullptr
   const TypeEntry* tensors;  // of the first tensor
-  Slot** slots;              // one reference each; these three arrays lie after the block
+  Slot** slots;              // one reference each; these three arrays follow the block
   PyObject** arguments;      // borrowed from the slots
   TVMFFIAny* values;
 };
@@ -40,7 +40,7 @@ struct PreparedCall {
   PyObject base;
   vectorcallfunc vectorcall;
   Function* function;
-  Block* block;  // one reference; nullptr before it is made and after the collector has cleared it
+  Block* block;  // one reference; nullptr until made, and once the collector has cleared it
 };
 
 PyTypeObject* g_type = nullptr;
@@ -60,7 +60,7 @@ void drop_block(Block* block) {
   PyMem_Free(block);
 }
 
-// A block without arguments yet, with room for `most`; nullptr with MemoryError.
+// An empty block with room for `most` arguments; nullptr with MemoryError.
 Block* make_block(Py_ssize_t most) {
   const auto size = static_cast<size_t>(most);
   const size_t bytes = sizeof(Block) + size * (sizeof(TVMFFIAny) + sizeof(Slot*) + sizeof(PyObject*));
@@ -75,8 +75,8 @@ Block* make_block(Py_ssize_t most) {
   return block;
 }
 
-// Takes over a reference to the slot. As for an ordinary call the first tensor on a device decides about the
-// stream, and the first tensor about the library of results.
+// Takes over a reference to the slot. As in an ordinary call the first tensor on a device decides the stream,
+// and the first tensor the library of results.
 void append(Block* block, Slot* slot) {
   block->slots[block->count] = slot;
   block->arguments[block->count] = slot->argument;
@@ -115,7 +115,7 @@ PyObject* call_cleared(PyObject*, PyObject* const*, size_t, PyObject*) {
   return nullptr;
 }
 
-// The tensor's library is asked anew for each call.
+// The tensor's library is asked again for each call.
 int ask_stream(const CallFrame& asked, CallFrame& frame) {
   DLDevice device = asked.stream_source_device;
   bool found = false;
@@ -139,7 +139,7 @@ PyObject* call_prepared(PyObject* self, PyObject* const*, size_t count_and_flags
   }
   drain_deferred();
   CallFrame frame;
-  // Replacing arguments, or the collector's clearing of `self`, may drop both while the call is under way.
+  // Replacing arguments, or the collector's clearing of `self`, may drop both during the call.
   Block* block = prepared->block;
   ++block->references;
   auto* function = reinterpret_cast<Function*>(Py_NewRef(&prepared->function->base));
@@ -158,7 +158,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   const Block* block = prepared->block;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(prepared->function);
-  // A call under way holds the block, or an older one with the same slot: then it is not the collector's.
+  // If a running call holds the block, or an older one with the same slot, it is not the collector's.
   if (block == nullptr || block->references != 1) return 0;
   for (Py_ssize_t index = 0; index < block->count; ++index) {
     if (block->slots[index]->references == 1) Py_VISIT(block->arguments[index]);
@@ -188,15 +188,15 @@ Py_ssize_t count_of(const PreparedCall* prepared) {
   return prepared->block == nullptr ? 0 : prepared->block->count;
 }
 
-// What the signature demands of the arguments, of each and of all together. 0, or -1 with an exception.
+// Checks the arguments against the signature, each and all together. 0, or -1 with an exception.
 int check_block(const Function* function, const Block* block) {
   CallFrame frame;
   frame.context.tensors = block->tensors;
   return check_encoded(function, frame, block->values, block->count);
 }
 
-// Puts a block in which `made[i]`, where there is one, has taken the place of slot i, after the checks of
-// the signature. Takes over the references of `made` in any case. 0, or -1 with an exception.
+// Installs a block in which `made[i]`, if any, replaces slot i, after the signature's checks. Takes over the
+// references of `made` in any case. 0, or -1 with an exception.
 int install(PreparedCall* prepared, Slot** made) {
   Block* before = prepared->block;
   const Py_ssize_t count = before->count;
@@ -216,7 +216,7 @@ int install(PreparedCall* prepared, Slot** made) {
     return -1;
   }
   prepared->block = block;
-  drop_block(before);  // which may run anything
+  drop_block(before);  // which may run any code
   return 0;
 }
 
@@ -244,7 +244,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   return index < 0 ? nullptr : Py_NewRef(prepared->block->arguments[index]);
 }
 
-// Room for the slots that take others' places, all empty; nullptr with MemoryError.
+// Room for replacement slots, all empty; nullptr with MemoryError.
 Slot** make_places(const PreparedCall* prepared) {
   auto* places =
       static_cast<Slot**>(PyMem_Calloc(static_cast<size_t>(count_of(prepared)) + 1, sizeof(Slot*)));
@@ -252,7 +252,7 @@ Slot** make_places(const PreparedCall* prepared) {
   return places;
 }
 
-// As replace() of this argument alone.
+// Like replace() of this argument alone.
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   PreparedCall* prepared = as_prepared(self);
   if (value == nullptr) {
@@ -277,11 +277,11 @@ Py_ssize_t position_of_name(const PreparedCall* prepared, PyObject* name) {
   return -1;
 }
 
-// All or none: every value is converted, and all are checked, before the first one is put in place.
+// All or none: every value is converted, and all are checked, before any is installed.
 PyObject* replace(PyObject* self, PyObject* const* arguments, Py_ssize_t positional, PyObject* names) {
   PreparedCall* prepared = as_prepared(self);
   if (positional != 0) {
-    PyErr_SetString(PyExc_TypeError, "replace() takes the new values by keyword only");
+    PyErr_SetString(PyExc_TypeError, "replace() takes keyword arguments only");
     return nullptr;
   }
   const Py_ssize_t most = count_of(prepared);
@@ -322,8 +322,8 @@ PyMethodDef kMethods[] = {
     {"replace", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(replace)),
      METH_FASTCALL | METH_KEYWORDS,
      "replace(**arguments)\n--\n\n"
-     "Put other arguments in the place of those with these names: all of them, or none where one is "
-     "refused. The checks of a call are made at once."},
+     "Replaces the arguments with these names: all of them, or none if one is "
+     "refused. The checks of a call are done at once."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weft._native.PreparedCall: a call whose arguments have been converted already and can be replaced.
+// weft._native.PreparedCall: a call with already converted, replaceable arguments.
 #ifndef WEFT_PYTHON_PREPARED_CALL_H_
 #define WEFT_PYTHON_PREPARED_CALL_H_
 

@@ -35,7 +35,7 @@ void* Scratch::take_from_heap(size_t bytes) {
   return block + kHeader;
 }
 
-// Keeps a pending exception: what is undone may run Python code.
+// Keeps a pending exception: undoing may run Python code.
 void Scratch::undo_all() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one call: a bump allocator on the stack that falls back on the heap, and a list of what
-// must be undone when the call ends, last first. Nothing is allocated for ordinary arguments.
+// The memory of one call: a bump allocator on the stack that falls back to the heap, and a list of undo
+// actions for the call's end, last first. Ordinary arguments allocate nothing.
 #ifndef WEFT_PYTHON_SCRATCH_H_
 #define WEFT_PYTHON_SCRATCH_H_
 
@@ -42,8 +42,8 @@ class Scratch {
     return static_cast<T*>(take(sizeof(T) * count));
   }
 
-  // Takes over what a producer handed out; it is given back when the call ends unless somebody has taken it
-  // out of the Export by then. nullptr with MemoryError set; then it has been given back already.
+  // Takes over a producer's export; it is released when the call ends unless it was taken out of the Export
+  // by then. nullptr with MemoryError set; then it has been released already.
   Export* keep(void* managed, void (*release)(void*));
 
   // Calls `undo(object)` when the call ends, with the GIL held. Returns 0, or -1 with MemoryError set;

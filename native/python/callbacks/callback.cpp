@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One callback: take the GIL, convert the arguments, call, convert the result, end what was only lent. What
-// the callable raises becomes an FFI error that carries the exception.
+// One callback: take the GIL, convert the arguments, call, convert the result, end the loans. The callable's
+// exception becomes an FFI error that carries it.
 #include "python/callbacks/callback.h"
 
 #include <atomic>
@@ -22,13 +22,13 @@
 namespace weft {
 namespace {
 
-// A function object of the ABI, with what it calls behind it. `cpp_call` stays NULL: nobody may throw through
-// Python.
+// A function object of the ABI, followed by what it calls. `cpp_call` stays NULL: C++ exceptions must not
+// pass through Python.
 struct Callback {
   uint64_t allocator_words[2];  // libtvm_ffi's own allocator puts two words before an object
   TVMFFIObject object;
   TVMFFIFunctionCell cell;
-  PyObject* callable;  // a reference, or nullptr once it was released
+  PyObject* callable;  // a reference, or nullptr once released
   CallbackOptions options;
   int32_t functions;  // Python's Function objects over it; under the GIL
   Callback *previous, *next;
@@ -41,7 +41,7 @@ Callback* callback_of(const void* object) {
   return reinterpret_cast<Callback*>(const_cast<char*>(start));
 }
 
-// Every callback there is, so that what foreign code holds at the end can be released. Any thread deletes.
+// All callbacks, so that those held by foreign code at the end can be released. Any thread may delete one.
 std::mutex g_list_mutex;
 Callback* g_first = nullptr;
 
@@ -52,7 +52,7 @@ void link(Callback* callback) {
   g_first = callback;
 }
 
-// Out of the list, and the callable out of the callback, whose reference is the caller's then.
+// Removes it from the list and takes out the callable, whose reference is then the caller's.
 PyObject* unlink(Callback* callback) {
   std::lock_guard<std::mutex> guard(g_list_mutex);
   PyObject* callable = callback->callable;
@@ -64,14 +64,14 @@ PyObject* unlink(Callback* callback) {
   return callable;
 }
 
-// Whether one Function of Python's holds the only reference. Only with the GIL does the count leave one:
-// whoever passes a function on holds a reference meanwhile.
+// Whether a single Python Function holds the only reference. The count leaves one only under the GIL: passing
+// a function on takes a reference.
 bool is_pythons(const Callback& callback) {
   const uint64_t counts = __atomic_load_n(&callback.object.combined_ref_count, __ATOMIC_ACQUIRE);
   return static_cast<uint32_t>(counts) == 1 && callback.functions == 1;
 }
 
-// A callback's arguments as Python objects. The first slot is left for a bound method's `self`, which
+// A callback's arguments as Python objects. The first slot is free for a bound method's `self`, which
 // vectorcall may put there.
 class Arguments {
  public:
@@ -103,14 +103,14 @@ class Arguments {
   Py_ssize_t filled_ = 0;
 };
 
-// The library that the caller's tensors came from, where the callback itself names none.
+// The library of the caller's tensors, if the callback itself names none.
 ResultPolicy policy_of(const Callback& callback) {
   ResultPolicy policy = callback.options.policy;
   if (policy.tensors == nullptr && t_call != nullptr) policy.tensors = t_call->tensors;
   return policy;
 }
 
-// A DLTensor* is lent for the callback: a view, or an array made of the view, which counts as its export.
+// A DLTensor* is lent for the callback: a view, or an array made from the view, which counts as its export.
 PyObject* lent_tensor(const TVMFFIAny& value, const ResultPolicy& policy, PyObject** lent) {
   const auto* tensor = static_cast<const DLTensor*>(value.v_ptr);
   Reference view(lend_tensor_view(tensor));
@@ -120,7 +120,7 @@ PyObject* lent_tensor(const TVMFFIAny& value, const ResultPolicy& policy, PyObje
   return as_array ? import_exporter(view.get(), *tensor, *policy.tensors) : view.release();
 }
 
-// What is lent for one callback, in the order of the arguments. Nothing is allocated where nothing is lent.
+// The loans of one callback, in argument order. Without loans nothing is allocated.
 class Loans {
  public:
   explicit Loans(int32_t most) : most_(most) {}
@@ -168,8 +168,8 @@ int convert(const TVMFFIAny& value, const ResultPolicy& policy, bool as_view, Lo
   return object == nullptr ? -1 : 0;
 }
 
-// Ends every loan. Returns 0, or -1 with an exception where an array made of a lent tensor is still there:
-// it would read memory that its owner is about to take back.
+// Ends every loan. Returns 0, or -1 with an exception if an array made from a lent tensor is still alive: it
+// would read memory that its owner is about to reclaim.
 int end_loans(const Loans& loans, bool as_views) {
   int kept = 0;
   for (PyObject* view : loans) {
@@ -190,7 +190,7 @@ void drop_value(TVMFFIAny* value) {
   *value = {};
 }
 
-// What goes back to Python at once keeps its read-only mark; other callers cannot see one.
+// Results that return to Python directly keep their read-only mark; other callers cannot see it.
 int encode_result(PyObject* object, bool direct, TVMFFIAny* result) {
   if (object == Py_None) {
     *result = {};
@@ -203,12 +203,12 @@ int encode_result(PyObject* object, bool direct, TVMFFIAny* result) {
   return encode_owned(object, direct ? Writer::kNobody : Writer::kHolders, result);
 }
 
-// Arrays and maps arrive as copies, which the callable may have changed on the way.
+// Arrays and maps arrive as copies, which the callable may have changed.
 bool is_copied(int32_t type_index, ObjectMode mode) {
   return mode == ObjectMode::kValues && (type_index == kTVMFFIArray || type_index == kTVMFFIMap);
 }
 
-// A callable that returns an argument returns the very object that it was given.
+// A callable that returns an argument returns the same object.
 bool return_argument(PyObject* returned, Arguments& arguments, const TVMFFIAny* values, ObjectMode mode,
                      TVMFFIAny* result) {
   for (Py_ssize_t index = 0; index < arguments.count(); ++index) {
@@ -227,7 +227,7 @@ int call_with_gil(const Callback& callback, const TVMFFIAny* values, int32_t cou
   const ResultPolicy policy = policy_of(callback);
   const bool views = callback.options.views;
   const bool direct = t_call != nullptr && t_call->callee == &callback.object;
-  // Whoever called may drop the function itself while it runs.
+  // The caller may drop the function itself while it runs.
   Reference callable(Py_XNewRef(callback.callable));
   if (WEFT_UNLIKELY(!callable)) {
     return raise_text_into_ffi(
@@ -265,7 +265,7 @@ int call_python(void* self, const TVMFFIAny* values, int32_t count, TVMFFIAny* r
                                "a Python callback was called after the interpreter has ended");
   }
   HeldGil gil;
-  // An exception that the caller left pending is not the callback's.
+  // A pending exception of the caller is not the callback's.
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   const bool pending = PyErr_Occurred() != nullptr;
   if (WEFT_UNLIKELY(pending)) PyErr_Fetch(&type, &value, &traceback);
@@ -275,7 +275,7 @@ int call_python(void* self, const TVMFFIAny* values, int32_t count, TVMFFIAny* r
   return code;
 }
 
-// On any thread, with or without the GIL, also after the interpreter has ended.
+// On any thread, with or without the GIL, even after the interpreter has ended.
 void delete_callback(void* object, int flags) {
   Callback* callback = callback_of(object);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) drop_anywhere(unlink(callback));
@@ -340,7 +340,7 @@ PyObject* release_callbacks(PyObject*, PyObject*) {
 
 PyMethodDef kMethods[] = {
     {"has_foreign_callbacks", has_foreign_callbacks, METH_NOARGS,
-     "has_foreign_callbacks() -> bool\n--\n\nWhether somebody else than Python's functions holds a "
+     "has_foreign_callbacks() -> bool\n--\n\nWhether anything but Python's functions holds a "
      "callback."},
     {"release_callbacks", release_callbacks, METH_NOARGS,
      "release_callbacks() -> int\n--\n\nSee weft.ffi.release_callbacks."},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock-free list that any thread pushes to and the holder of the GIL takes whole.
+// A lock-free list: any thread pushes, the GIL's holder takes all of it.
 #include "python/callbacks/deferred.h"
 
 #include <cxxabi.h>

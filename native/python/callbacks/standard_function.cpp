@@ -51,7 +51,7 @@ StoringFunction g_storing[] = {
     {"ffi.MakeObjectFromPackedArgs", Storing::kShared, nullptr},
 };
 
-// Each is looked for once; the registry keeps it.
+// Each is looked up once; the registry keeps it.
 void find_storing_functions() {
   for (StoringFunction& row : g_storing) {
     TVMFFIByteArray bytes{row.name, std::strlen(row.name)};

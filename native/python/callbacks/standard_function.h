@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of libtvm_ffi's registry that make and read containers: the ABI says nothing of how those
-// are laid out.
+// libtvm_ffi's registered functions that make and read containers: the ABI does not specify their layout.
 #ifndef WEFT_PYTHON_STANDARD_FUNCTION_H_
 #define WEFT_PYTHON_STANDARD_FUNCTION_H_
 
@@ -25,9 +24,9 @@ enum class Standard : uint8_t {
       kCount
 };
 
-// Whether a function is one of libtvm_ffi's that store what they are given, in a container or an object, and
-// whether others share that from the beginning. An ffi.Array or ffi.Map is looked through whenever it is
-// passed on; a list, a dict and an object can be reached by others.
+// Whether a function is one of libtvm_ffi's that store their arguments in a container or object, and whether
+// that is shared from the start. An ffi.Array or ffi.Map is searched whenever it is passed on; others can
+// reach a list, a dict or an object.
 enum class Storing : uint8_t { kNot, kAlone, kShared };
 Storing is_storing(const TVMFFIObject* function);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors as values: what weft.ffi.Error asks of an error object.
+// Errors as values: the native half of weft.ffi.Error.
 #include "ffi_library.h"
 #include "module.h"
 #include "python/errors/ffi_error.h"
@@ -70,10 +70,10 @@ PyMethodDef kMethods[] = {
     {"error_text", error_text, METH_VARARGS,
      "error_text(error, which: int) -> str\n--\n\nIts kind (0), message (1) or backtrace (2)."},
     {"error_detail", error_detail, METH_VARARGS,
-     "error_detail(error, context: bool)\n--\n\nWhat was attached to it, or the error that led to it; or "
+     "error_detail(error, context: bool)\n--\n\nThe attached context, or the error that led to it; or "
      "None."},
     {"exception_of_error", exception_of, METH_O,
-     "exception_of_error(error) -> BaseException\n--\n\nThe exception that it is raised as."},
+     "exception_of_error(error) -> BaseException\n--\n\nThe exception raised for it."},
     {"error_of_exception", error_of, METH_O,
      "error_of_exception(exception) -> Object\n--\n\nAn FFI error that carries the exception."},
     {nullptr, nullptr, 0, nullptr},

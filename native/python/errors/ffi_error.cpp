@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Error kinds and exception classes. An exception that Python raised itself comes back as the same object
-// when it travels in the error's extra context; an error may also name a registered class there, with the
-// values of its other arguments.
+// Error kinds and exception classes. A Python exception comes back as the same object when it travels in the
+// error's extra context; an error may also name a registered class there, with the values of its other
+// arguments.
 #include "python/errors/ffi_error.h"
 
 #include <cstring>
@@ -32,7 +32,7 @@ PyObject* text_of(const TVMFFIByteArray& bytes) {
   return PyUnicode_DecodeUTF8(bytes.data, static_cast<Py_ssize_t>(bytes.size), "replace");
 }
 
-// Borrowed; RuntimeError for kinds that nobody registered.
+// Borrowed; RuntimeError for unregistered kinds.
 PyObject* class_of_kind(const TVMFFIByteArray& kind) {
   const struct {
     const char* name;
@@ -86,7 +86,7 @@ PyObject* note_of_backtrace(const TVMFFIByteArray& backtrace) {
                 : nullptr;
 }
 
-// The error itself, its native frames and its cause. What fails here is less than the error being raised.
+// The error itself, its native frames and its cause. Failures here must not hide the error being raised.
 void add_details(PyObject* exception, TVMFFIObjectHandle error, int depth) {
   const TVMFFIErrorCell& cell = *cell_of(error);
   if (cell.backtrace.size == 0 && cell.cause_chain == nullptr && cell.extra_context == nullptr) return;
@@ -130,7 +130,7 @@ PyObject* build_exception(TVMFFIObjectHandle error, int depth) {
   Reference message(text_of(cell.message));
   if (!message) return nullptr;
   exception = cell.extra_context == nullptr ? nullptr : build_registered(cell, message.get());
-  PyErr_Clear();  // a context that the class does not understand must not hide the error
+  PyErr_Clear();  // a context that the class does not accept must not hide the error
   if (exception == nullptr) {
     PyObject* type = class_of_kind(cell.kind);
     exception = type == nullptr ? nullptr : PyObject_CallOneArg(type, message.get());

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Raises what a safe call that returned `code` left behind; always nullptr. -2 and the kind
+// Raises the error of a safe call that returned `code`; always nullptr. -2 and the kind
 // EnvErrorAlreadySet mean that a Python exception is pending.
 WEFT_COLD PyObject* raise_ffi_error(int code);
 
@@ -16,12 +16,11 @@ WEFT_COLD PyObject* raise_ffi_error(int code);
 // error keeps its reference.
 PyObject* exception_of_error(TVMFFIObjectHandle error);
 
-// The kind under which an exception of this class is known elsewhere: its own where it is builtin or
-// registered, else that of its nearest base. Borrowed.
+// An exception class's kind: its own if it is builtin or registered, else that of its nearest base. Borrowed.
 PyObject* kind_of_class(PyTypeObject* type);
 
-// Puts "NAME(SIGNATURE): argument #INDEX 'PARAMETER': " before the message of the pending exception. Where
-// the parameters have no names, `path` is the way to an item of a container: "[1]['key']".
+// Puts "NAME(SIGNATURE): argument #INDEX 'PARAMETER': " before the message of the pending exception. Without
+// parameter names, `path` leads to an item of a container: "[1]['key']".
 WEFT_COLD void name_argument(PyObject* signature, Py_ssize_t index, PyObject* parameter,
                              PyObject* path = nullptr);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An error is plain text for other languages and the exception itself for Python.
+// An FFI error: plain text for other languages, the exception itself for Python.
 #include "python/errors/foreign_error.h"
 
 #include <cstring>
@@ -13,11 +13,11 @@
 namespace weft {
 namespace {
 
-constexpr int kMostCauses = 16;  // of a chain; a loop of causes ends there, too
+constexpr int kMostCauses = 16;  // of a chain; also ends a loop of causes
 
 TVMFFIByteArray bytes_of(const std::string& text) { return {text.data(), text.size()}; }
 
-// str(object) as UTF-8, whatever happens; `fallback` where it raises.
+// str(object) as UTF-8; `fallback` if it raises.
 std::string text_of(PyObject* object, const char* fallback) {
   Reference text(object == nullptr ? nullptr : PyObject_Str(object));
   Reference bytes(text ? PyUnicode_AsEncodedString(text.get(), "utf-8", "surrogateescape") : nullptr);
@@ -28,7 +28,7 @@ std::string text_of(PyObject* object, const char* fallback) {
   return std::string(PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())));
 }
 
-// One line of a traceback, in the form that libtvm_ffi writes and the tvm_ffi package reads.
+// One line of a traceback, in the format of libtvm_ffi and the tvm_ffi package.
 std::string line_of(PyObject* traceback) {
   Reference frame(PyObject_GetAttrString(traceback, "tb_frame"));
   Reference number(frame ? PyObject_GetAttrString(traceback, "tb_lineno") : nullptr);
@@ -43,7 +43,7 @@ std::string line_of(PyObject* traceback) {
          text_of(name.get(), "?") + "\n";
 }
 
-// The most recent call first, which is the order of the ABI.
+// The most recent call first, as in the ABI.
 std::string backtrace_of(PyObject* exception) {
   std::string lines;
   Reference traceback(PyException_GetTraceback(exception));
@@ -55,7 +55,7 @@ std::string backtrace_of(PyObject* exception) {
   return lines;
 }
 
-// What Python shows as the reason: the explicit cause, else what was being handled, unless it is hidden.
+// The reason as Python shows it: the explicit cause, else the context, unless suppressed.
 PyObject* cause_of(PyObject* exception) {
   PyObject* cause = PyException_GetCause(exception);
   if (cause != nullptr) return cause;
@@ -68,7 +68,7 @@ TVMFFIObject* build_error(PyObject* exception, int depth) {
   TVMFFIObject* cause_error = cause ? build_error(cause.get(), depth + 1) : nullptr;
   TVMFFIObject* context = make_opaque(exception);
   std::string kind = text_of(kind_of_class(Py_TYPE(exception)), "RuntimeError");
-  std::string message = text_of(exception, "an exception whose text cannot be shown");
+  std::string message = text_of(exception, "an exception whose str() fails");
   std::string backtrace = backtrace_of(exception);
   TVMFFIByteArray kind_bytes = bytes_of(kind);
   TVMFFIByteArray message_bytes = bytes_of(message);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The owning wrapper of FFI objects. What its classes add is written in weft.ffi; here is what must not go
-// wrong: every reference is given back once, by whichever thread drops the wrapper last.
+// The owning wrapper of FFI objects. Its classes are in weft.ffi; this file ensures that every reference is
+// released once, by whichever thread drops the wrapper last.
 #include "python/objects/object.h"
 
 #include <structmember.h>
@@ -30,7 +30,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// `borrowed` has no default: whoever makes a wrapper of an address must know whose reference it is.
+// `borrowed` has no default: the caller must know whose reference it is.
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"handle", "borrowed", nullptr};
   PyObject* address;
@@ -128,7 +128,7 @@ PyObject* refuse_pickle(PyObject* self, PyObject*) {
 PyMethodDef kMethods[] = {
     {"release", release, METH_NOARGS,
      "release() -> int\n--\n\n"
-     "Gives the object's reference to the caller, as its address. The wrapper is empty afterwards."},
+     "Gives the object's reference to the caller, as its address, and leaves the wrapper empty."},
     {"same_as", same_as, METH_O, "same_as(other) -> bool\n--\n\nWhether both wrap the same FFI object."},
     {"__tvm_ffi_object__", foreign_object, METH_NOARGS, "The same object in the tvm_ffi package."},
     {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},

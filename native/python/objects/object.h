@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // weft._native.Object: a Python object that owns one reference to an FFI object, and the base of its
-// classes. An object that gave its reference away is empty, and says so when it is used.
+// classes. An object that gave its reference away is empty, and raises when used.
 #ifndef WEFT_PYTHON_OBJECT_H_
 #define WEFT_PYTHON_OBJECT_H_
 
@@ -20,18 +20,17 @@ PyTypeObject* object_type();
 // Whether instances of a type are Objects, by inheritance.
 bool is_object_type(PyTypeObject* type);
 
-// The handle of an Object, borrowed; nullptr with ValueError where it was moved from.
+// The handle of an Object, borrowed; nullptr with ValueError if it was moved from.
 TVMFFIObject* handle_of_object(PyObject* object);
 
-// An instance of the class that its type has (object_class.cpp). Takes over the reference, also when it
-// fails.
+// An instance of its type's class (object_class.cpp). Takes over the reference, even on failure.
 PyObject* own_object(TVMFFIObject* handle);
 
-// The class for objects of a type, borrowed: the one registered for it or its nearest ancestor. nullptr
+// The class for objects of a type, borrowed: registered for it or its nearest ancestor. nullptr
 // with an exception set.
 PyTypeObject* class_of_index(int32_t type_index);
 
-// "ffi.Array"; "type 99" for an index that nobody registered. New reference.
+// "ffi.Array"; "type 99" for an unregistered index. New reference.
 PyObject* type_key_of_index(int32_t type_index);
 
 // The native base of weft.ffi.Tensor (tensor.cpp).

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which Python class wraps the objects of an FFI type. The table of the standard types is written in
-// weft.ffi.object and asked for when one of them is first met; programs add classes for types of their own,
-// which serve derived types, too.
+// Which Python class wraps the objects of an FFI type. The table of standard types is in weft.ffi.object,
+// read when one is first met; programs add classes for their own types and types derived from them.
 #include "ffi_library.h"
 #include "module.h"
 #include "python/objects/object.h"
@@ -10,16 +9,16 @@
 namespace weft {
 namespace {
 
-PyObject* g_registered = nullptr;  // dict from type index to class, for what the program registered
-PyObject* g_resolved = nullptr;    // dict from type index to class, for what was met
+PyObject* g_registered = nullptr;  // dict from type index to class, as registered by the program
+PyObject* g_resolved = nullptr;    // dict from type index to class, cached
 
-// weft.ffi.object.standard_class(type_index): a class, or None where the table has no row.
+// weft.ffi.object.standard_class(type_index): a class, or None if the table has no row.
 PyObject* standard_class(PyObject* index) {
   Reference module(PyImport_ImportModule("weft.ffi.object"));
   return module ? PyObject_CallMethod(module.get(), "standard_class", "O", index) : nullptr;
 }
 
-// The row of one index in either table, as a new reference; None where there is none.
+// The row of one index in either table, as a new reference; None if there is none.
 PyObject* own_class(int32_t type_index) {
   Reference index(PyLong_FromLong(type_index));
   if (!index) return nullptr;
@@ -49,7 +48,7 @@ PyObject* set_object_class(PyObject*, PyObject* const* arguments, Py_ssize_t cou
     return nullptr;
   }
   if (PyDict_SetItem(g_registered, arguments[0], arguments[1]) != 0) return nullptr;
-  PyDict_Clear(g_resolved);  // derived types may have taken the class of an ancestor
+  PyDict_Clear(g_resolved);  // derived types may have cached an ancestor's class
   Py_RETURN_NONE;
 }
 
@@ -75,7 +74,7 @@ PyTypeObject* class_of_index(int32_t type_index) {
     PyErr_Format(PyExc_SystemError, "%R is not a class for FFI objects", found.get());
     return nullptr;
   }
-  // The dict keeps the class, so a borrowed pointer is good.
+  // The dict keeps the class, so a borrowed pointer is safe.
   if (PyDict_SetItem(g_resolved, index.get(), found.get()) != 0) return nullptr;
   return reinterpret_cast<PyTypeObject*>(found.get());
 }

@@ -23,7 +23,7 @@ class OwnedObject {
   TVMFFIObject* object_;
 };
 
-// What an object's header is followed by.
+// What follows an object's header.
 template <typename Cell>
 const Cell* contents(const TVMFFIObject* object) {
   return reinterpret_cast<const Cell*>(object + 1);

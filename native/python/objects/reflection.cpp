@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libtvm_ffi knows of its object types: fields and methods by name, read and written in place. The
-// tables are never freed, so their rows are addressed by type index and number.
+// libtvm_ffi's reflection of object types: fields and methods by name, read and written in place. The tables
+// are never freed, so rows are addressed by type index and number.
 #include <cstring>
 
 #include "ffi_library.h"
@@ -33,7 +33,7 @@ PyObject* type_key_to_index(PyObject*, PyObject* key) {
   const char* data = PyUnicode_AsUTF8AndSize(key, &size);
   if (data == nullptr || require_library() != 0) return nullptr;
   TVMFFIByteArray bytes{data, static_cast<size_t>(size)};
-  // -2 as the parent asks without registering anything, and answers -2 for a key that nobody registered.
+  // -2, as the parent, asks without registering anything, and is the answer for an unregistered key.
   int32_t index = ffi().type_get_or_alloc_index(&bytes, -1, 0, 0, 0, -2);
   if (index < 0) Py_RETURN_NONE;
   return PyLong_FromLong(index);
@@ -89,7 +89,7 @@ PyObject* type_info(PyObject*, PyObject* argument) {
                        ancestors.release(), fields_of(*info), methods_of(*info), static_cast<int>(size));
 }
 
-// The row of a field, checked against the object that it is asked of. nullptr with an exception.
+// The row of a field, checked against the object. nullptr with an exception.
 const TVMFFIFieldInfo* field_of(PyObject* object, int type_index, int number, TVMFFIObject** handle) {
   if (!is_object_type(Py_TYPE(object))) {
     PyErr_Format(PyExc_TypeError, "expected an FFI object, received %s", Py_TYPE(object)->tp_name);
@@ -155,7 +155,7 @@ PyObject* set_field(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// A constructor stores what it is given in an object that others share.
+// A constructor stores its arguments in a shared object.
 PyObject* to_constructor(PyObject* method) {
   if (method != nullptr && Py_TYPE(method) == function_type()) {
     reinterpret_cast<Function*>(method)->keeps = true;
@@ -208,14 +208,14 @@ PyMethodDef kMethods[] = {
      "flags,\n"
      "offset, bytes, static type index), a method (name, doc, metadata, flags)."},
     {"get_field", get_field, METH_VARARGS,
-     "get_field(object, type_index, number)\n--\n\nThe value of a field, with a reference of its own."},
+     "get_field(object, type_index, number)\n--\n\nThe value of a field, with its own reference."},
     {"set_field", set_field, METH_VARARGS,
-     "set_field(object, type_index, number, value)\n--\n\nAttributeError where the field is read-only."},
+     "set_field(object, type_index, number, value)\n--\n\nAttributeError if the field is read-only."},
     {"get_method", get_method, METH_VARARGS,
      "get_method(type_index, number) -> Function\n--\n\nA method; it takes the object first unless it is "
      "static."},
     {"type_attribute", type_attribute, METH_VARARGS,
-     "type_attribute(type_index, name)\n--\n\nAn attribute that is registered for a type, or None."},
+     "type_attribute(type_index, name)\n--\n\nAn attribute registered for a type, or None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Global functions by name: libtvm_ffi's one table, which the tvm_ffi package and C++ programs see, too.
+// Global functions by name: libtvm_ffi's one table, shared with the tvm_ffi package and C++ programs.
 #include <cstring>
 
 #include "ffi_library.h"
@@ -36,7 +36,7 @@ PyObject* get_global(PyObject*, PyObject* name) {
   PyObject* function = function_of_object(static_cast<TVMFFIObject*>(handle));
   if (function == nullptr) return nullptr;
   reinterpret_cast<Function*>(function)->label = Py_NewRef(name);
-  // libtvm_ffi's own functions write into no array, though some share what they are given.
+  // libtvm_ffi's own functions do not write into arrays, though some share their arguments.
   const bool is_standard = bytes.size > 4 && std::memcmp(bytes.data, "ffi.", 4) == 0;
   if (is_standard && !reinterpret_cast<Function*>(function)->keeps) {
     reinterpret_cast<Function*>(function)->writer = Writer::kNobody;
@@ -65,7 +65,7 @@ PyMethodDef kMethods[] = {
      "get_global(name: str) -> Function | None\n--\n\nThe global function of that name."},
     {"set_global", set_global, METH_VARARGS,
      "set_global(name: str, function: Function, override: bool) -> None\n--\n\n"
-     "Registers a global function; RuntimeError where there is one and `override` is false."},
+     "Registers a global function; RuntimeError if it exists and `override` is false."},
     {nullptr, nullptr, 0, nullptr},
 };
 

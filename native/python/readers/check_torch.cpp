@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torch tensors are asked in Python: for readers that cannot see it themselves, for classes with
-// their own dispatch, and to say why a tensor was refused.
+// Queries of torch tensors through Python: for readers that cannot see the answers, for classes with their
+// own dispatch, and to explain why a tensor was refused.
 #include <cstring>
 
 #include "python/readers/readers.h"
@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// `tensor.question()` or `tensor.question`; false when it cannot be answered.
+// `tensor.question()` or `tensor.question`; false if it fails.
 bool answers(PyObject* tensor, const char* question, bool call) {
   Reference value(call ? PyObject_CallMethod(tensor, question, nullptr)
                        : PyObject_GetAttrString(tensor, question));
@@ -25,7 +25,7 @@ bool is_strided(PyObject* tensor) {
   return layout.get() == strided.get();
 }
 
-// `module.question(tensor)` of a module that torch has imported; false when it cannot be answered.
+// `module.question(tensor)` of a module that torch has imported; false if it fails.
 bool module_answers(const char* module, const char* question, PyObject* tensor) {
   Reference function(imported_attribute(module, question));
   Reference value(function ? PyObject_CallOneArg(function.get(), tensor) : nullptr);
@@ -34,8 +34,8 @@ bool module_answers(const char* module, const char* question, PyObject* tensor) 
   return truth > 0;
 }
 
-// torch.int1 to int7, their unsigned ones and torch.bits*: torch keeps one element per byte and exports them
-// as numbers of eight bits, or not at all.
+// torch.int1 to int7, their unsigned forms and torch.bits*: torch stores one element per byte and exports
+// them as 8-bit numbers, or not at all.
 bool is_narrow(PyObject* dtype) {
   Reference text(PyObject_Str(dtype));
   const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
@@ -89,7 +89,7 @@ int check_torch(PyObject* object) {
   if (dtype && is_narrow(dtype.get())) {
     return refuse(
         PyExc_TypeError,
-        "expected elements of whole bytes, received %S, which torch keeps one in a byte and exports as "
+        "expected elements of whole bytes, received %S, which torch stores one per byte and exports as "
         "another type; pass tensor.view(torch.uint8), its bytes",
         dtype.get());
   }
@@ -97,7 +97,7 @@ int check_torch(PyObject* object) {
     return refuse(
         PyExc_TypeError,
         "expected a tensor with memory, received a stand-in inside a transform such as vmap or grad, "
-        "whose values are elsewhere; call the function outside of it");
+        "whose values are elsewhere; call the function outside the transform");
   }
   if (module_answers("torch", "_is_functional_tensor", object)) {
     return refuse(
@@ -148,7 +148,7 @@ int explain_torch(PyObject* object) {
   if (!device)
     return refuse(PyExc_TypeError, "expected a tensor with memory, received one that cannot be read");
   return refuse(PyExc_TypeError,
-                "expected a tensor with memory, received a %s of dtype %S on device %S that has none that a "
+                "expected a tensor with memory, received a %s of dtype %S on device %S that has none a "
                 "kernel can use: its storage is empty, or its type or device has no DLPack equivalent",
                 Py_TYPE(object)->tp_name, dtype.get(), device.get());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callees may ask for a tensor of the caller's library and for pending signals. The allocator is installed
-// once for the process and looks at the call that runs on its thread, so that a call sets nothing.
+// Callees may request a tensor of the caller's library and check for signals. The allocator is installed once
+// per process and uses its thread's current call, so that calls set nothing.
 #include "python/readers/environment.h"
 
 #include <cstdlib>
@@ -19,11 +19,11 @@
 namespace weft {
 namespace {
 
-constexpr size_t kAlignment = 64;  // of memory that is allocated here, in bytes
+constexpr size_t kAlignment = 64;  // of memory allocated here, in bytes
 
 using SetError = void (*)(void* context, const char* kind, const char* message);
 
-// Plain memory, for callers whose library has no allocator of its own, as NumPy.
+// Plain memory, for callers whose library has no allocator, such as NumPy.
 int allocate_on_cpu(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, SetError set_error) {
   size_t bits = static_cast<size_t>(prototype->dtype.bits) * prototype->dtype.lanes;
   size_t elements = 1;
@@ -36,7 +36,7 @@ int allocate_on_cpu(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
   const size_t bytes = (bits / 8 + kAlignment) / kAlignment * kAlignment;
   void* data = overflows ? nullptr : std::aligned_alloc(kAlignment, bytes);
   if (data == nullptr) {
-    set_error(context, "MemoryError", "no memory for a tensor that the callee asked for");
+    set_error(context, "MemoryError", "no memory for a tensor that the callee requested");
     return -1;
   }
   DLTensor tensor = *prototype;
@@ -45,14 +45,14 @@ int allocate_on_cpu(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
   tensor.byte_offset = 0;
   *out = export_versioned(tensor, 0, {data, std::free});
   if (*out != nullptr) return 0;
-  set_error(context, "MemoryError", "no memory for a tensor that the callee asked for");
+  set_error(context, "MemoryError", "no memory for a tensor that the callee requested");
   return -1;
 }
 
 int allocate_tensor(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, SetError set_error) {
   if (t_call == nullptr) {
     set_error(context, "RuntimeError",
-              "a tensor was asked for outside of any call, so nobody can allocate it");
+              "a tensor was requested outside any call, so no library can allocate it");
     return -1;
   }
   const TypeEntry* entry = t_call->tensors;
@@ -62,20 +62,20 @@ int allocate_tensor(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
   }
   if (prototype->device.device_type == kDLCPU) return allocate_on_cpu(prototype, out, context, set_error);
   set_error(context, "RuntimeError",
-            "a tensor on another device than the CPU was asked for, and the library of the call's arrays "
-            "offers no allocator");
+            "a tensor on a device other than the CPU was requested, and the library of the call's arrays "
+            "has no allocator");
   return -1;
 }
 
-// Callees ask without the GIL, from the thread that was called.
+// Callees ask without the GIL, on the called thread.
 int check_signals() {
   if (!interpreter_is_usable()) return 0;
   HeldGil gil;
   return PyErr_CheckSignals();
 }
 
-// check_signals takes the GIL itself: libtvm_ffi gives back only a state that is not zero, which the state
-// of a thread that holds the GIL is.
+// check_signals takes the GIL itself: libtvm_ffi restores only a nonzero state, and that of a thread with the
+// GIL is zero.
 void* take_nothing() { return nullptr; }
 void give_nothing(void*) {}
 
@@ -108,10 +108,10 @@ PyObject* set_environment_stream(PyObject*, PyObject* arguments) {
 PyMethodDef kMethods[] = {
     {"environment_stream", environment_stream_method, METH_VARARGS,
      "environment_stream(device_type: int, device: int) -> int\n--\n\n"
-     "The stream that the FFI environment of this thread holds for a device; 0 is the default stream."},
+     "The FFI environment's stream for a device in this thread; 0 is the default stream."},
     {"set_environment_stream", set_environment_stream, METH_VARARGS,
      "set_environment_stream(device_type: int, device: int, stream) -> int\n--\n\n"
-     "Sets it, and returns the one before. A stream is an address, None, or an object that libraries use."},
+     "Sets it, and returns the previous one. A stream is an address, None, or a library's stream object."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -122,8 +122,8 @@ void prepare_environment() {
   ffi().env_register_c_api("PyGILState_Ensure", reinterpret_cast<void*>(take_nothing));
   ffi().env_register_c_api("PyGILState_Release", reinterpret_cast<void*>(give_nothing));
   if (ffi().env_get_allocator() != nullptr) return;  // the program has one
-  // Setting the process's allocator sets this thread's, too, which is taken back: it would go before the one
-  // that the tvm_ffi package sets for its calls.
+  // Setting the process's allocator also sets this thread's, which is undone: it would precede the one that
+  // the tvm_ffi package sets for its calls.
   ffi().env_set_allocator(allocate_tensor, 1, nullptr);
   ffi().env_set_allocator(nullptr, 0, nullptr);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy keeps a scalar's value right after the object's header (arrayscalars.h). Each scalar type is
-// checked with a probe when it is first seen; where it differs, the value is asked for in Python.
+// NumPy keeps a scalar's value right after the object's header (arrayscalars.h). Each scalar type is checked
+// with a probe when first seen; if the layout differs, the value is read through Python.
 #include "python/readers/numpy_scalar.h"
 
 #include <cstdlib>
@@ -50,7 +50,7 @@ int set_int(int64_t number, TVMFFIAny* value) {
   return 0;
 }
 
-// 0 when the value was read, 1 when it has to be asked for.
+// 0 when the value was read, 1 when it must be read through Python.
 int read_in_place(PyObject* object, DLDataType dtype, TVMFFIAny* value) {
   switch (dtype.code << 8 | dtype.bits) {
     case kDLBool << 8 | 8:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy scalars: numbers that bring their own dtype.
+// NumPy scalars: numbers with their own dtype.
 #ifndef WEFT_PYTHON_NUMPY_SCALAR_H_
 #define WEFT_PYTHON_NUMPY_SCALAR_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Decides what a subclass of numpy.generic is; leaves Kind::kUnknown for those that are not real numbers.
+// Classifies a subclass of numpy.generic; leaves Kind::kUnknown for those that are not real numbers.
 void resolve_numpy_scalar(TypeEntry* entry);
 
 int encode_numpy_scalar(PyObject* object, const TypeEntry& entry, Scratch& scratch, TVMFFIAny* value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the readers share: refusals and the conversion of strides.
+// Shared by the readers: refusals and the conversion of strides.
 #include "python/readers/readers.h"
 #include "runtime/describe.h"
 
@@ -39,7 +39,7 @@ int check_extent(PyObject* object, const DLTensor& tensor) {
   if (!outside) return 0;
   return refuse(PyExc_ValueError,
                 "expected elements inside the address space, received %s of shape %s at %p, whose strides "
-                "and byte_offset = %llu lead out of it",
+                "and byte_offset = %llu lead outside it",
                 type, describe_shape(tensor).c_str(), tensor.data,
                 static_cast<unsigned long long>(tensor.byte_offset));
 }

@@ -63,10 +63,10 @@ int parse_data(PyObject* pair, TensorView* view) {
   return read_only < 0 ? -1 : 0;
 }
 
-// The interface does not tell the device. Where there are several the driver is asked about the address;
-// memory that it does not know counts as device 0.
+// The interface does not give the device. If there are several, the driver is asked about the address; memory
+// unknown to it counts as device 0.
 int32_t device_of_memory(const void* data) {
-  DriverError ignored;  // whoever uses the array learns that there is no driver
+  DriverError ignored;  // using the array will report the missing driver
   if (data == nullptr || !ensure_driver(&ignored) || device_count() <= 1) return 0;
   const int32_t device = device_of_address(reinterpret_cast<uint64_t>(data));
   return device < 0 ? 0 : device;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DLPack producers: the C exchange API of the type, and the __dlpack__ method with versioned and legacy
-// capsules. What a producer hands out is kept until the call ends.
+// capsules. A producer's export is kept until the call ends.
 #include <cstring>
 
 #include "python/readers/readers.h"
@@ -32,8 +32,7 @@ int read_flags(PyObject* object, uint64_t flags, TensorView* view) {
 
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
-// Takes over what the producer described; its arrays may die with the producer's object, so they are
-// copied.
+// Copies the producer's description, whose arrays may die with the producer's object.
 int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, TensorView* view) {
   view->tensor = source;
   if (source.ndim < 0 || (source.ndim > 0 && source.shape == nullptr)) {
@@ -43,14 +42,15 @@ int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, Tens
   return check_extent(object, view->tensor) != 0 ? -1 : check_data(object, view->tensor);
 }
 
-// The producer's complaint, told as ours: BufferError is what DLPack asks for, and is not one of the kinds
-// that callers of a kernel expect. What says nothing of the object stays as it is: a handler's TimeoutError,
-// no memory, a recursion without end.
+// Reports the producer's error as weft's own: DLPack prescribes BufferError, which callers of a kernel do not
+// expect. Errors that are not about the object pass through: a handler's TimeoutError, MemoryError,
+// RecursionError.
 WEFT_COLD int refuse_export(PyObject* object) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (type == nullptr) {
-    return refuse(PyExc_TypeError, "expected a tensor; %s gives no DLPack tensor", Py_TYPE(object)->tp_name);
+    return refuse(PyExc_TypeError, "expected a tensor; %s returns no DLPack tensor",
+                  Py_TYPE(object)->tp_name);
   }
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
@@ -87,7 +87,7 @@ PyObject* call_dlpack(PyObject* object, PyObject* method, PyObject* stream, bool
   return call_dlpack(object, method, stream, false);
 }
 
-// The stream that the producer is told about: the one the kernel will run on.
+// The stream to give the producer: the one the kernel will run on.
 int consumer_stream(PyObject* object, Reference* stream) {
   Reference device(PyObject_CallMethodNoArgs(object, g_names.__dlpack_device__));
   if (!device) return -1;
@@ -146,7 +146,7 @@ const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
   return reinterpret_cast<const DLPackExchangeAPI*>(header);
 }
 
-// The unmanaged form is asked first; it borrows, so nothing has to be given back.
+// The unmanaged form is tried first; it borrows, so nothing needs releasing.
 int read_exchange(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
   const DLPackExchangeAPI* api = entry.exchange;
   view->read_only = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy arrays through the structure that NumPy documents as its C ABI (ndarraytypes.h, unchanged from 1.x
-// to 2.x in the fields used). The mirror is compared with what Python says before it is used.
+// NumPy arrays through NumPy's documented C structure (ndarraytypes.h, unchanged from 1.x to 2.x in the
+// fields used). The mirror is compared with Python's view of an array before it is used.
 #include <cstring>
 
 #include "python/readers/readers.h"
@@ -65,8 +65,8 @@ constexpr DLDataType kBuiltinTypes[] = {
 };
 constexpr int kBuiltinCount = sizeof(kBuiltinTypes) / sizeof(kBuiltinTypes[0]);
 
-// The types that ml_dtypes registers, by the name of their dtype. Its 2- and 4-bit types are kept one per
-// byte, which no DLPack type says, so they are not here.
+// The types that ml_dtypes registers, by the name of their dtype. Its 2- and 4-bit types are stored one per
+// byte, which no DLPack type expresses, so they are absent.
 struct NamedType {
   const char* name;
   DLDataType type;
@@ -83,7 +83,7 @@ constexpr NamedType kNamedTypes[] = {
     {"float8_e8m0fnu", {kDLFloat8_e8m0fnu, 8, 1}},
 };
 
-// Numbers of registered types are given once per process, so what was found for one stays true.
+// Numbers of registered types are assigned once per process, so results can be cached.
 struct RegisteredType {
   int number;
   DLDataType type;
@@ -94,7 +94,7 @@ int g_registered_count = 0;
 enum class Probe { kNotYet, kAgrees, kDisagrees };
 Probe g_probe = Probe::kNotYet;
 
-// Reads `.name`, so that a type is known by what it is called and not by its number.
+// Reads `.name`, so that a type is known by name, not by number.
 WEFT_COLD DLDataType registered_type(const DtypeObject* dtype) {
   for (int index = 0; index < g_registered_count; ++index) {
     if (g_registered[index].number == dtype->number) return g_registered[index].type;
@@ -138,14 +138,14 @@ PyObject* sliced(PyObject* base) {
   return index ? PyObject_GetItem(base, index.get()) : nullptr;
 }
 
-// The address that an array's own __array_interface__ gives.
+// The address from the array's own __array_interface__.
 void* interface_data(PyObject* array) {
   Reference interface(PyObject_GetAttrString(array, "__array_interface__"));
   PyObject* data = interface ? PyDict_GetItemString(interface.get(), "data") : nullptr;
   return data == nullptr || !PyTuple_Check(data) ? nullptr : PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
 }
 
-// One array that covers every field of the mirror, made by NumPy and described by NumPy.
+// An array that covers every field of the mirror, made and described by NumPy.
 bool probe_agrees(PyObject* numpy) {
   Reference base(PyObject_CallMethod(numpy, "zeros", "((nn)s)", Py_ssize_t{3}, Py_ssize_t{8}, "int16"));
   Reference view(base ? sliced(base.get()) : nullptr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// torch.Tensor through the C shim that libtorch exports for ahead-of-time compiled code. The one thing
-// assumed is where a Python tensor keeps its pointer, and that is found and verified with probe tensors when
-// torch is first seen; dtype and device numbers are asked from the shim.
+// torch.Tensor through the C shim that libtorch exports for ahead-of-time compiled code. The only assumption,
+// where a Python tensor keeps its pointer, is found and verified with probe tensors when torch is first seen;
+// dtype and device numbers come from the shim.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -83,7 +83,7 @@ constexpr int kDeviceCount = 64;
 
 TorchShim g_shim;
 DLDataType g_dtypes[kDtypeCount];
-uint8_t g_devices[kDeviceCount];  // DLDeviceType, 0 for those that have none
+uint8_t g_devices[kDeviceCount];  // DLDeviceType, or 0
 int32_t g_strided = 0;
 size_t g_pointer_offset = 0;
 enum class Probe { kNotYet, kAgrees, kDisagrees };
@@ -135,7 +135,7 @@ void fill_numbers(void* library) {
   }
 }
 
-// The offset at which every probe keeps the pointer that its `_cdata` tells, or 0.
+// The offset at which every probe keeps the pointer in its `_cdata`, or 0.
 size_t find_pointer_offset(PyObject* const* probes, size_t count) {
   for (size_t offset = sizeof(PyObject); offset <= sizeof(PyObject) + 32; offset += sizeof(void*)) {
     bool matches = true;
@@ -175,7 +175,7 @@ bool probe_reads_right(PyObject* probe, DLDataType dtype) {
          shape_agrees(strides.get(), tensor.strides, tensor.ndim);
 }
 
-// A probe tensor on the CPU whatever the defaults of the program are.
+// A probe tensor on the CPU, whatever the program's defaults.
 Reference make_probe(PyObject* torch, const char* dtype, PyObject* shape) {
   Reference type(PyObject_GetAttrString(torch, dtype));
   Reference empty(PyObject_GetAttrString(torch, "empty"));
@@ -193,7 +193,7 @@ Probe verify(PyObject* torch, PyTypeObject* tensor_type) {
   Reference deep = make_probe(torch, "bfloat16", PyTuple_GET_ITEM(shapes.get(), 2));
   Reference complex = make_probe(torch, "complex64", PyTuple_GET_ITEM(shapes.get(), 0));
   if (!plain || !scalar || !deep || !complex) return Probe::kDisagrees;
-  // Inside a mode that intercepts the factories these are not plain tensors; nothing is concluded then.
+  // Inside a mode that intercepts the factories these are not plain tensors, and prove nothing.
   if (Py_TYPE(plain.get()) != tensor_type) return Probe::kNotYet;
   Reference turned(PyObject_CallMethod(plain.get(), "t", nullptr));
   Reference conjugate(PyObject_CallMethod(complex.get(), "conj", nullptr));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rungs of the reader ladder, one file each. Every reader copies dims and strides (in elements) into
-// the call's scratch, accepts no tensor whose memory is not what its description says, and raises
-// TypeError or ValueError with a sentence that does not name the argument yet.
+// the call's scratch, refuses tensors whose memory does not match their description, and raises TypeError or
+// ValueError without the argument's name, which the caller adds.
 #ifndef WEFT_PYTHON_READERS_H_
 #define WEFT_PYTHON_READERS_H_
 
@@ -11,18 +11,18 @@
 namespace weft {
 
 // read_numpy.cpp: NumPy's array structure, whose layout is NumPy's public ABI.
-bool prepare_numpy();  // false where NumPy is not imported or its layout is not the expected one
+bool prepare_numpy();  // false if NumPy is not imported or its layout is unexpected
 int read_numpy(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 int check_numpy_subclass(PyObject* object);  // masked arrays
-// The DLPack type of a registered dtype by its name, bits 0 where it has none.
+// The DLPack type of a registered dtype by name; bits 0 if it has none.
 DLDataType numpy_type_of_name(const char* name);
 
 // read_torch.cpp: the C shim of the torch that the program has imported.
-bool prepare_torch();        // false where torch is not imported or a probe disagrees
-bool torch_probe_pending();  // torch is there, but could not be probed now: ask again
+bool prepare_torch();        // false if torch is not imported or a probe disagrees
+bool torch_probe_pending();  // torch is imported, but could not be probed yet: ask again
 int read_torch(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
-// check_torch.cpp: the questions that are asked in Python.
+// check_torch.cpp: the queries through Python.
 int check_torch(PyObject* object);          // conj, neg, zero, sparse, meta, fake
 int check_torch_wrapper(PyObject* object);  // for classes with their own __torch_dispatch__
 bool has_own_torch_dispatch(PyTypeObject* type);
@@ -41,11 +41,11 @@ bool export_for_keeping(PyObject* object, const TypeEntry& entry, Export* export
 int read_cuda_array(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 int read_buffer(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
-// read_common.cpp: arrays that are immutable, by the rung of their family, as read-only ones.
+// read_common.cpp: immutable arrays as read-only ones, by their family's rung.
 int read_immutable(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
-// Copies `ndim` dims, and strides where there are any (else derives them), into scratch and into the
-// view. Returns 0, or -1 with MemoryError.
+// Copies `ndim` dims and strides (derived if absent) into scratch and the view. Returns 0, or -1 with
+// MemoryError.
 inline int copy_dims(Scratch& scratch, const int64_t* shape, const int64_t* strides, int32_t ndim,
                      DLTensor* tensor) {
   tensor->ndim = ndim;
@@ -67,10 +67,10 @@ inline int copy_dims(Scratch& scratch, const int64_t* shape, const int64_t* stri
 }
 
 // Refuses a description, strides included, of elements that lie outside the address space: negative dims, and
-// products and sums that wrap. For readers of what anybody can write down.
+// products and sums that wrap. For readers of untrusted descriptions.
 int check_extent(PyObject* object, const DLTensor& tensor);
 
-// Refuses a NULL pointer where there are elements.
+// Refuses a NULL pointer to elements.
 WEFT_COLD int refuse_null_data(PyObject* object, const DLTensor& tensor);
 inline int check_data(PyObject* object, const DLTensor& tensor) {
   if (WEFT_LIKELY(tensor.data != nullptr)) return 0;
@@ -80,8 +80,8 @@ inline int check_data(PyObject* object, const DLTensor& tensor) {
   return refuse_null_data(object, tensor);
 }
 
-// Divides strides in bytes by the size of an element; refuses what does not divide, but for dims of at
-// most one element, where the stride means nothing.
+// Divides byte strides by the element size; refuses remainders, except for dims of at most one element, whose
+// stride is meaningless.
 int strides_from_bytes(DLTensor* tensor, int64_t item_bytes);
 
 }  // namespace weft

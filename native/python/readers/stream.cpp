@@ -14,7 +14,7 @@ namespace {
 
 using TorchStream = int32_t (*)(int32_t device, void** stream);
 
-// Asked once torch's CUDA library is in the process; a program without it never gets here.
+// Resolved once torch's CUDA library is loaded; programs without it never get here.
 TorchStream torch_stream_function() {
   static TorchStream function = nullptr;
   if (function != nullptr) return function;
@@ -25,7 +25,7 @@ TorchStream torch_stream_function() {
   return function;
 }
 
-// `object.attribute` as an address; -1 with an exception set, 0 with `*found` false where there is none.
+// `object.attribute` as an address; -1 with an exception set, 0 with `*found` false if there is none.
 int pointer_attribute(PyObject* object, PyObject* attribute, void** pointer, bool* found) {
   Reference value(PyObject_GetAttr(object, attribute));
   *found = false;
@@ -41,7 +41,7 @@ int pointer_attribute(PyObject* object, PyObject* attribute, void** pointer, boo
   return 0;
 }
 
-// __cuda_stream__() gives (version, pointer).
+// __cuda_stream__() returns (version, pointer).
 int protocol_stream(PyObject* object, void** pointer, bool* found) {
   *found = false;
   Reference method(PyObject_GetAttr(object, g_names.__cuda_stream__));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which stream a call runs on, as the array libraries and the FFI environment say it.
+// The stream of a call, from the array libraries and the FFI environment.
 #ifndef WEFT_PYTHON_STREAM_H_
 #define WEFT_PYTHON_STREAM_H_
 
@@ -11,8 +11,8 @@ namespace weft {
 // The stream that the FFI environment holds for a device in this thread; nullptr is the legacy default.
 void* environment_stream(int32_t device_type, int32_t device);
 
-// The current stream of the library that `object` comes from. `*found` is false where the library has no
-// say, and the environment's stream stays. Returns 0, or -1 with an exception set.
+// The current stream of the library that `object` comes from. `*found` is false if the library has none, and
+// the environment's stream stays. Returns 0, or -1 with an exception set.
 int current_stream(PyObject* object, const TypeEntry& entry, DLDevice device, void** stream, bool* found);
 
 // A stream argument as an opaque pointer, or none for None: objects with __cuda_stream__, torch's and CuPy's

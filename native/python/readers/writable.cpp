@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays and maps are looked through only while there is read-only memory in the form of objects. Lists and
-// dicts hold none: what is put into them is refused.
+// Arrays and maps are searched only while read-only tensor objects exist. Lists and dicts hold none: they
+// refuse them.
 #include "python/readers/writable.h"
 
 #include "python/objects/owned_object.h"
@@ -13,7 +13,7 @@ namespace {
 
 int check(const TVMFFIObject* object, uint8_t flags, PyObject* items, const CallFrame& frame);
 
-// The elements of an array, each by its own plan where there is one.
+// The elements of an array, each by its own plan if any.
 int check_elements(const TVMFFIObject* object, uint8_t flags, PyObject* items, const CallFrame& frame) {
   const auto* sequence = contents<TVMFFISeqCell>(object);
   const auto* elements = static_cast<const TVMFFIAny*>(sequence->data);
@@ -63,18 +63,19 @@ int refuse_unwritable(const PyTypeObject* immutable, uint8_t flags, const CallFr
   const bool by_callee = !by_kernel && frame.writer == Writer::kCallee;
   const char* writer = by_kernel   ? "a kernel writes to it"
                        : by_callee ? "the function may write to it"
-                                   : "whoever shares this value may write to it";
-  const char* advice = by_callee   ? "; if it only reads, say so: function.writes = False"
+                                   : "those who share this value may write to it";
+  const char* advice = by_callee   ? "; if it only reads, set function.writes = False"
                        : by_kernel ? ""
                                    : "; pass a copy";
   if (immutable == nullptr) {
     return refuse(PyExc_ValueError, "expected writable memory, because %s, received a read-only array%s",
                   writer, advice);
   }
-  return refuse(PyExc_ValueError,
-                "expected writable memory, because %s, received an immutable %s%s; to have it written in "
-                "place, with all that shares its memory, pass weft.ffi.from_dlpack(array, writable=True)",
-                writer, immutable->tp_name, advice);
+  return refuse(
+      PyExc_ValueError,
+      "expected writable memory, because %s, received an immutable %s%s; to let it be written in "
+      "place, with everything that shares its memory, pass weft.ffi.from_dlpack(array, writable=True)",
+      writer, immutable->tp_name, advice);
 }
 
 int check_array_memory(const TensorView& view, const TypeEntry& entry, uint8_t flags,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results: plain values, strings, containers, functions, and an owning wrapper for everything else. Tensors
-// and containers have files of their own.
+// and containers have their own files.
 #include "python/results/result.h"
 
 #include <cstring>
@@ -39,7 +39,7 @@ PyObject* text_to_python(TVMFFIObject* object) {
                                           : PyBytes_FromStringAndSize(bytes->data, size);
 }
 
-// With the contents of containers copied into Python's own.
+// With containers copied into Python's own.
 PyObject* object_to_value(TVMFFIAny value, const ResultPolicy& policy) {
   switch (value.type_index) {
     case kTVMFFIArray:
@@ -84,7 +84,7 @@ PyObject* object_to_python(TVMFFIAny value, const ResultPolicy& policy) {
   return to_foreign_object(owned.get());
 }
 
-// What a rvalue reference holds is moved out of the caller's slot, which is left empty.
+// Moves an rvalue reference's object out of the caller's slot, which is left empty.
 PyObject* move_from_slot(TVMFFIAny reference, const ResultPolicy& policy) {
   auto* slot = static_cast<TVMFFIObject**>(reference.v_ptr);
   TVMFFIAny value = {};
@@ -146,9 +146,10 @@ PyObject* result_to_python(TVMFFIAny value, const ResultPolicy& policy) {
   bool is_lent = value.type_index == kTVMFFIDLTensorPtr;
   PyErr_Format(
       PyExc_RuntimeError,
-      is_lent ? "a foreign function gave a DLTensor* (type index %d) for a value to keep, and nobody owns "
-                "its memory; it must give a Tensor"
-              : "a foreign function gave a value of type index %d, which is not one that can be kept",
+      is_lent
+          ? "a foreign function returned a DLTensor* (type index %d) for a value to keep, and nothing owns "
+            "its memory; it must return a Tensor"
+          : "a foreign function returned a value of type index %d, which is not one that can be kept",
       value.type_index);
   return nullptr;
 }

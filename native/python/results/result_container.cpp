@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ffi.Array as a tuple and ffi.Map as a dict. The elements keep references of their own.
+// ffi.Array as a tuple and ffi.Map as a dict. The elements have their own references.
 #include "python/objects/owned_object.h"
 #include "python/results/result.h"
 #include "python/values/mapping_items.h"

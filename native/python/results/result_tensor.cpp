@@ -90,7 +90,7 @@ int set_tensor_type(PyObject* tensor_type, ResultPolicy* policy) {
                            entry->kind == Kind::kObject || find_importer(entry));
   if (!holds_tensors) {
     return refuse(PyExc_TypeError,
-                  "expected a class of arrays as tensor_type (numpy.ndarray, torch.Tensor, weft.ffi.Tensor), "
+                  "expected an array class as tensor_type (numpy.ndarray, torch.Tensor, weft.ffi.Tensor), "
                   "received %R",
                   tensor_type);
   }

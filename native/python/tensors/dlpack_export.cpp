@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both forms of managed tensor from one template. The read-only flag has a place only in the versioned
-// form; a legacy consumer of read-only memory is refused, since it could not know.
+// Both forms of managed tensor from one template. Only the versioned form has a read-only flag; legacy
+// consumers of read-only memory are refused.
 #include "python/tensors/dlpack_export.h"
 
 #include <cstdlib>
@@ -48,7 +48,7 @@ Managed* new_exported(const DLTensor& tensor, Keeper keeper) {
   return &exported->managed;
 }
 
-// A capsule that nobody consumed still owns what is in it.
+// An unconsumed capsule still owns its contents.
 template <typename Managed>
 void delete_capsule(PyObject* capsule, const char* name) {
   if (!PyCapsule_IsValid(capsule, name)) return;
@@ -60,7 +60,7 @@ void delete_versioned_capsule(PyObject* capsule) {
 }
 void delete_legacy_capsule(PyObject* capsule) { delete_capsule<DLManagedTensor>(capsule, "dltensor"); }
 
-// A consumer may ask for the tensor on another device, which would take a copy.
+// A consumer may request the tensor on another device, which would need a copy.
 int check_device(PyObject* wanted, const DLTensor& tensor) {
   if (wanted == Py_None) return 0;
   int type, id;
@@ -114,7 +114,7 @@ PyObject* export_capsule(const DLTensor& tensor, uint64_t flags, const ExportOpt
     keeper.drop(keeper.object);
     PyErr_SetString(
         PyExc_BufferError,
-        "this tensor is read-only, which a DLPack capsule from before version 1.0 cannot say; ask "
+        "this tensor is read-only, which a DLPack capsule from before version 1.0 cannot express; export it "
         "with max_version=(1, 0)");
     return nullptr;
   }

@@ -8,14 +8,14 @@
 
 namespace weft {
 
-// What an export keeps alive. `drop(object)` runs once, on whatever thread calls the deleter.
+// Kept alive by an export. `drop(object)` runs once, on the deleter's thread.
 struct Keeper {
   void* object;
   void (*drop)(void* object);
 };
 
-// A managed tensor over the memory of `tensor`, with dims of its own. It takes over the keeper, also when
-// it fails. nullptr with MemoryError.
+// A managed tensor over the memory of `tensor`, with its own dims. Takes over the keeper, even on failure.
+// nullptr with MemoryError.
 DLManagedTensorVersioned* export_versioned(const DLTensor& tensor, uint64_t flags, Keeper keeper);
 DLManagedTensor* export_legacy(const DLTensor& tensor, Keeper keeper);
 
@@ -28,7 +28,7 @@ struct ExportOptions {
 int parse_export_options(PyObject* arguments, PyObject* keywords, const DLTensor& tensor,
                          ExportOptions* options);
 
-// A capsule over either form; it takes over the keeper, also when it fails.
+// A capsule over either form; takes over the keeper, even on failure.
 PyObject* export_capsule(const DLTensor& tensor, uint64_t flags, const ExportOptions& options, Keeper keeper);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The native half of weft.ffi.Tensor (an owned tensor object, type index 70) and from_dlpack, which makes
-// them. Exports hold the tensor object itself, so their deleters need no GIL.
+// The native half of weft.ffi.Tensor (an owned tensor object, type index 70) and from_dlpack. Exports hold
+// the tensor object itself, so their deleters need no GIL.
 #include "ffi_library.h"
 #include "module.h"
 #include "python/call/function.h"
@@ -23,7 +23,7 @@ Keeper hold(TVMFFIObject* handle) {
   return {handle, [](void* object) { ffi().object_dec_ref(object); }};
 }
 
-// The handle of a Tensor; nullptr with an exception where it is moved from or is another kind of object.
+// The handle of a Tensor; nullptr with an exception if it is moved from or of another kind.
 TVMFFIObject* require_tensor(PyObject* self) {
   TVMFFIObject* handle = handle_of_object(self);
   if (handle == nullptr || handle->type_index == kTVMFFITensor) return handle;
@@ -99,7 +99,7 @@ PyObject* exchange_api(PyObject*, PyObject*) {
 
 // ---- from_dlpack
 
-// An object that stands for an FFI tensor already, whose handle can be shared.
+// An object that already stands for an FFI tensor, whose handle can be shared.
 TVMFFIObject* shared_handle(PyObject* value, const TypeEntry& entry) {
   TVMFFIObject* handle = nullptr;
   if (entry.kind == Kind::kObject) handle = require_tensor(value);
@@ -120,7 +120,7 @@ TVMFFIObject* tensor_of_array(PyObject* value, const TypeEntry& entry, bool writ
 WEFT_COLD PyObject* refuse_read_only(TVMFFIObject* handle) {
   ffi().object_dec_ref(handle);
   PyErr_SetString(PyExc_BufferError,
-                  "from_dlpack: the memory is read-only, so nobody may write to it; pass a copy");
+                  "from_dlpack: the memory is read-only and cannot be made writable; pass a copy");
   return nullptr;
 }
 
@@ -148,7 +148,7 @@ PyMethodDef kMethods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dlpack)),
      METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-     "A DLPack capsule over the tensor's memory, which it keeps alive. No copy is made."},
+     "A DLPack capsule over the tensor's memory, which it keeps alive, without a copy."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "(DLPack device type, device id) of the tensor."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -156,7 +156,7 @@ PyMethodDef kMethods[] = {
 PyMethodDef kFunctions[] = {
     {"from_dlpack", from_dlpack, METH_VARARGS,
      "from_dlpack(value, writable=False) -> Tensor\n--\n\n"
-     "A tensor object over the memory of any array, or of a DLPack capsule, which is used up."},
+     "A tensor object over the memory of any array, or of a DLPack capsule, which is consumed."},
     {"tensor_exchange_api", exchange_api, METH_NOARGS,
      "tensor_exchange_api() -> object\n--\n\nThe DLPack C exchange API of Tensor, as a capsule."},
     {nullptr, nullptr, 0, nullptr},

@@ -19,7 +19,7 @@ constexpr uint64_t kUnique = (uint64_t{1} << 32) | 1;  // one strong reference a
 constexpr int32_t kPooledRank = 8;
 constexpr int kPoolLimit = 64;
 
-// libtvm_ffi's own allocator puts two words before an object; zeros there say that nothing is attached.
+// libtvm_ffi's own allocator puts two words before an object; zeros mean that nothing is attached.
 struct Cell {
   uint64_t allocator_words[2];
   TVMFFIObject object;
@@ -27,9 +27,9 @@ struct Cell {
   PyObject* source;        // borrowed while the call lasts, owned once escaped
   const TypeEntry* entry;  // of the source
   Export* exported;        // the call's, while it lasts
-  Export kept;             // what an escaped cell took over from a producer
+  Export kept;             // a producer's export that an escaped cell took over
   Cell* next;              // in the pool
-  int32_t capacity;        // ranks that `dims` has room for
+  int32_t capacity;        // ranks that fit `dims`
   bool escaped;
   bool read_only;
   int64_t dims[];  // shape, then strides
@@ -39,15 +39,15 @@ static_assert(offsetof(Cell, tensor) == offsetof(Cell, object) + sizeof(TVMFFIOb
 
 Cell* g_pool = nullptr;
 int g_pool_count = 0;
-std::atomic<int64_t> g_read_only_count{0};  // of the cells that are in use
+std::atomic<int64_t> g_read_only_count{0};  // of the cells in use
 
 Cell* cell_of(const void* object) {
   const char* start = static_cast<const char*>(object) - offsetof(Cell, object);
   return reinterpret_cast<Cell*>(const_cast<char*>(start));
 }
 
-// Runs on any thread, for escaped cells only: those in use always have the call's own reference. Once the
-// interpreter has begun to end, its objects and what their libraries handed out are left alone.
+// Runs on any thread, for escaped cells only: those in use have the call's own reference. Once the
+// interpreter has begun to end, Python objects and libraries' exports are left alone.
 void delete_cell(void* object, int flags) {
   Cell* cell = cell_of(object);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) {
@@ -88,8 +88,8 @@ PyObject* keeper_of(PyObject* source, const TypeEntry& entry) {
   return Py_NewRef(source);
 }
 
-// Whoever handed the memory out for the call hands it to the cell; a producer that only lent it is asked
-// for an export that lasts.
+// A producer's export for the call moves to the cell; a producer that only lent the memory is asked for a
+// lasting export.
 void escape(Cell* cell) {
   PyObject* source = cell->source;
   cell->escaped = true;
@@ -103,8 +103,7 @@ void escape(Cell* cell) {
   }
 }
 
-// Whether the NumPy array that keeps an escaped cell's memory is still what the cell says. Nothing else keeps
-// the array itself.
+// Whether the NumPy array that keeps an escaped cell's memory still matches the cell.
 bool still_describes(const Cell& cell) {
   if (cell.source == nullptr || cell.entry->family != Family::kNumpy || cell.entry->check != nullptr)
     return false;

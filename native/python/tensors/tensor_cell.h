@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reference-counted tensors (type index 70) over the memory of an argument, for callees that keep or return
-// what they are given. Cells are pooled; one that is still referenced when the call ends has escaped: it
-// takes hold of its memory's owner and frees itself.
+// their arguments. Cells are pooled; one still referenced when the call ends has escaped: it then holds its
+// memory's owner and frees itself.
 #ifndef WEFT_PYTHON_TENSOR_CELL_H_
 #define WEFT_PYTHON_TENSOR_CELL_H_
 
@@ -14,31 +14,30 @@ namespace weft {
 // an exception set.
 TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorView& view, Scratch& scratch);
 
-// Keeps what `view` describes until the scratch ends, whatever is done to `source` by then. Gives what a cell
-// over it should be made from, borrowed, or nullptr with an exception set. `held` is an object that the
-// caller holds already.
+// Keeps the memory of `view` until the scratch ends, whatever happens to `source`. Returns what a cell over
+// it should be made from, borrowed, or nullptr with an exception set. The caller already holds `held`.
 PyObject* hold_memory(PyObject* source, const TypeEntry& entry, const TensorView& view, PyObject* held,
                       Scratch& scratch);
 
-// A tensor object that owns its hold on `source`, for values that are kept: the caller owns a reference.
+// A tensor object that owns `source`'s memory, for kept values: the caller owns a reference.
 // nullptr with an exception set.
 TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view);
 
 // The same over a DLPack capsule, which it takes over.
 TVMFFIObject* make_tensor_of_capsule(PyObject* capsule);
 
-// The array that a tensor object stands for, borrowed: the argument of a call in progress, or the NumPy array
-// that an escaped cell keeps and that has not been changed in place. Else nullptr without an exception.
+// The array that a tensor object stands for, borrowed: a running call's argument, or an escaped cell's NumPy
+// array if unchanged. Else nullptr without an exception.
 PyObject* source_of_cell(const TVMFFIObject* object);
 
 // Whether the producer of a cell's memory forbids writing; false for objects that are not cells.
 bool is_read_only_cell(const TVMFFIObject* object);
 
-// DLPack's flags for an export of a tensor object. The older form cannot say that memory is read-only, which
-// is for its exporter to refuse; for what is only immutable it says what the array's own library does.
+// DLPack's flags for an export of a tensor object. The older form cannot express read-only memory, so its
+// exporter must refuse that; immutable arrays are exported as their library does.
 uint64_t export_flags(const TVMFFIObject* object, bool versioned);
 
-// Whether there are cells over read-only memory now; any thread may ask.
+// Whether there are cells over read-only memory now; thread-safe.
 bool read_only_cells_exist();
 
 inline DLTensor* tensor_of(TVMFFIObject* object) { return reinterpret_cast<DLTensor*>(object + 1); }

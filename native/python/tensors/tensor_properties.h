@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Tensor and a TensorView both tell of the memory they stand for: one table of properties.
+// The properties common to Tensor and TensorView, in one table.
 #ifndef WEFT_PYTHON_TENSOR_PROPERTIES_H_
 #define WEFT_PYTHON_TENSOR_PROPERTIES_H_
 
@@ -11,14 +11,14 @@ namespace weft {
 
 // A tensor's description, borrowed from its Python object.
 struct TensorDescription {
-  const DLTensor* tensor;  // nullptr with an exception where it is moved from or no longer valid
+  const DLTensor* tensor;  // nullptr with an exception if it is moved from or no longer valid
   bool read_only;
 };
 
 // Of a Tensor or a TensorView.
 TensorDescription describe_tensor(PyObject* self);
 
-// What an export of either must hold while it is used. 0, or -1 with an exception.
+// What an export of either must hold while in use. 0, or -1 with an exception.
 int keep_tensor(PyObject* self, Keeper* keeper);
 
 extern PyGetSetDef kTensorProperties[];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports of a lent view are counted, so that one that outlives the loan is noticed when the loan ends and
-// not when it reads freed memory.
+// Exports of a lent view are counted, so that one that outlives the loan is noticed when the loan ends, not
+// when it reads freed memory.
 #include "python/tensors/tensor_view.h"
 
 #include <structmember.h>
@@ -23,7 +23,7 @@ namespace {
 struct View {
   PyObject base;
   const DLTensor* tensor;     // nullptr once the loan has ended
-  TVMFFIObject* owner;        // the tensor object that holds the memory; nullptr where it is lent
+  TVMFFIObject* owner;        // the tensor object that holds the memory; nullptr if it is lent
   std::atomic<int>* exports;  // of a lent view; shared with the exports
   PyObject* weak_references;
 };
@@ -109,11 +109,11 @@ PyMethodDef kMethods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dlpack)),
      METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-     "A DLPack capsule over the view's memory. What is made of a lent view must be gone when the callback\n"
+     "A DLPack capsule over the view's memory. Arrays made from a lent view must be gone when the callback\n"
      "returns."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "(DLPack device type, device id) of the tensor."},
     {"is_valid", get_is_valid, METH_NOARGS,
-     "is_valid() -> bool\n--\n\nWhether the view can be used: a lent one ends with its callback."},
+     "is_valid() -> bool\n--\n\nWhether the view is valid: a lent one ends with its callback."},
     {nullptr, nullptr, 0, nullptr},
 };
 

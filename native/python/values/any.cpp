@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ownership made visible: `take` moves a value out and leaves the Any empty, `copy` adds a reference. A view
-// knows whose value it shows, and refuses to show it once that owner is empty or the loan has ended.
+// Explicit ownership: `take` moves a value out and leaves the Any empty, `copy` adds a reference. A view
+// knows its owner, and is invalid once that is empty or the loan has ended.
 #include "python/values/any.h"
 
 #include <structmember.h>
@@ -27,7 +27,7 @@ struct Any {
 struct AnyView {
   PyObject base;
   const TVMFFIAny* lent;  // a callback's argument, or nullptr
-  PyObject* owner;        // the Any that is shown, or nullptr
+  PyObject* owner;        // the viewed Any, or nullptr
   PyObject* weak_references;
 };
 
@@ -40,7 +40,7 @@ AnyView* as_view(PyObject* self) { return reinterpret_cast<AnyView*>(self); }
 void dealloc_any(PyObject* self) {
   Any* any = as_any(self);
   if (any->weak_references != nullptr) PyObject_ClearWeakRefs(self);
-  // Foreign code may have written a result into it, so what counts is the value itself.
+  // Foreign code may have written a result into it, so the value itself decides.
   if (any->full && any->value.type_index >= kTVMFFIStaticObjectBegin) ffi().object_dec_ref(any->value.v_obj);
   PyTypeObject* type = Py_TYPE(self);
   if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
@@ -154,7 +154,7 @@ PyObject* to_owned(PyObject* self, PyObject*) {
   return own_value(*value, &as_any(any.get())->value) == 0 ? any.release() : nullptr;
 }
 
-// The value as the tvm_ffi package takes it: objects in its classes, an address as a pointer.
+// The value for the tvm_ffi package: objects in its classes, an address as a pointer.
 PyObject* foreign_value(PyObject* self, PyObject*) {
   const TVMFFIAny* value = value_of_any(self);
   if (value == nullptr) return nullptr;
@@ -204,9 +204,9 @@ PyMethodDef kAnyMethods[] = {
      "the value out and leaves None there."},
     {"take", as_method(take), METH_VARARGS | METH_KEYWORDS,
      "take(tensor_type=None)\n--\n\n"
-     "Moves the value out as a Python object. The Any is empty afterwards and raises ValueError."},
+     "Moves the value out as a Python object; from then on the Any is empty and raises ValueError."},
     {"copy", as_method(copy), METH_VARARGS | METH_KEYWORDS,
-     "copy(tensor_type=None)\n--\n\nThe value as a Python object with a reference of its own."},
+     "copy(tensor_type=None)\n--\n\nThe value as a Python object with its own reference."},
     {"view", view_of_any, METH_NOARGS,
      "view() -> AnyView\n--\n\nBorrows the value; the view ends when the value is taken."},
     {"__tvm_ffi_value__", foreign_value, METH_NOARGS, "The same value in the tvm_ffi package."},
@@ -216,7 +216,7 @@ PyMethodDef kAnyMethods[] = {
 
 PyMethodDef kViewMethods[] = {
     {"copy", as_method(copy), METH_VARARGS | METH_KEYWORDS,
-     "copy(tensor_type=None)\n--\n\nThe value as a Python object with a reference of its own."},
+     "copy(tensor_type=None)\n--\n\nThe value as a Python object with its own reference."},
     {"to_any", to_owned, METH_NOARGS, "to_any() -> Any\n--\n\nThe value, owned: it outlives the view."},
     {"__tvm_ffi_value__", foreign_value, METH_NOARGS, "The same value in the tvm_ffi package."},
     {"__reduce__", refuse_pickle, METH_NOARGS, nullptr},
@@ -227,8 +227,7 @@ PyGetSetDef kAnyProperties[] = {
     {"type_index", type_index, nullptr, "The FFI type index.", nullptr},
     {"type_key", type_key, nullptr, "The FFI type's registered name.", nullptr},
     {"is_object", is_object, nullptr, "Whether it holds a counted reference.", nullptr},
-    {"address", address, nullptr, "Where the TVMFFIAny is, valid as long as it is neither taken nor freed.",
-     nullptr},
+    {"address", address, nullptr, "The TVMFFIAny's address, valid until it is taken or freed.", nullptr},
     {"is_moved", get_is_moved, nullptr, "Whether the value was taken.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -251,9 +250,9 @@ PyMemberDef kViewMembers[] = {
 
 const char kAnyDoc[] =
     "Any(value=None)\n--\n\n"
-    "An FFI value that owns what it holds. Made of a Python value, or filled by foreign code at `address`.";
+    "An owning FFI value. Made from a Python value, or filled by foreign code at `address`.";
 const char kViewDoc[] =
-    "An FFI value that is borrowed: from an Any, or from the caller of a callback until it returns.";
+    "A borrowed FFI value: from an Any, or from the caller of a callback until it returns.";
 
 PyType_Slot kAnySlots[] = {
     {Py_tp_doc, const_cast<char*>(kAnyDoc)},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weft._native.OwnedAny and AnyView: an FFI value that is owned, and one that is borrowed.
+// weft._native.OwnedAny and AnyView: an owned and a borrowed FFI value.
 #ifndef WEFT_PYTHON_ANY_H_
 #define WEFT_PYTHON_ANY_H_
 
@@ -11,7 +11,7 @@ namespace weft {
 PyTypeObject* any_type();
 PyTypeObject* any_view_type();
 
-// The value of an Any or AnyView, borrowed; nullptr with ValueError where it was moved from or its loan has
+// The value of an Any or AnyView, borrowed; nullptr with ValueError if it was moved from or its loan has
 // ended.
 const TVMFFIAny* value_of_any(PyObject* object);
 

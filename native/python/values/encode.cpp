@@ -27,7 +27,7 @@ namespace {
 void drop_object(void* object) { ffi().object_dec_ref(object); }
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
-// A text with lone surrogates is one that came from bytes that are not UTF-8; it becomes those bytes again.
+// A string with lone surrogates came from bytes that are not UTF-8; it becomes those bytes again.
 WEFT_COLD int encode_surrogates(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   PyErr_Clear();
   PyObject* bytes = PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape");
@@ -95,7 +95,7 @@ int encode_function(PyObject* object, CallFrame& frame, TVMFFIAny* value) {
   return keep_owned(frame.scratch, *value);
 }
 
-// libtvm_ffi ends the process when it has to name a type that nobody has registered.
+// libtvm_ffi ends the process if it has to name an unregistered type.
 inline int check_type_index(int32_t index) {
   const bool is_standard = (index >= kTVMFFINone && index <= kTVMFFISmallBytes) ||
                            (index >= kTVMFFIObject && index <= kTVMFFIBigInt);
@@ -103,7 +103,7 @@ inline int check_type_index(int32_t index) {
   return refuse(PyExc_ValueError, "no FFI type has the index %d", static_cast<int>(index));
 }
 
-// Whoever gave the object may release it, or move it away, while the call runs.
+// The object's owner may release it, or move it away, during the call.
 int hold_object(TVMFFIObject* handle, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   if (handle == nullptr || check_type_index(handle->type_index) != 0) return -1;
   ffi().object_inc_ref(handle);
@@ -118,7 +118,7 @@ WEFT_COLD int refuse_lent(PyObject* object) {
 }
 
 WEFT_COLD int refuse_kept(const char* what) {
-  return refuse(PyExc_TypeError, "a %s is good for one call only and cannot be kept; keep a Tensor", what);
+  return refuse(PyExc_TypeError, "a %s is valid for one call only and cannot be kept; keep a Tensor", what);
 }
 
 int encode_view(PyObject* object, uint8_t flags, const CallFrame& frame, TVMFFIAny* value) {
@@ -132,15 +132,15 @@ int encode_view(PyObject* object, uint8_t flags, const CallFrame& frame, TVMFFIA
   return 0;
 }
 
-// What __tvm_ffi_object__ gives may be made for the occasion, so it is kept until the call ends.
+// The result of __tvm_ffi_object__ may be temporary, so it is kept until the call ends.
 int encode_holder(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   PyObject* held = PyObject_CallMethodNoArgs(object, g_names.__tvm_ffi_object__);
   if (held == nullptr || frame.scratch.at_end(drop_reference, held) != 0) return -1;
   return hold_object(handle_of_foreign(held), flags, frame, value);
 }
 
-// A value of the call's own, since the Any may be taken, and a loan end, while the call runs. What cannot be
-// owned is passed on where it is lent: to whom the caller of a callback lent it.
+// An own value, since the Any may be taken, or a loan end, during the call. What cannot be owned is passed on
+// as lent, as the caller of a callback lent it.
 int encode_any(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   if (frame.prepared != nullptr) return refuse_lent(object);
   const TVMFFIAny* held = value_of_any(object);
@@ -195,7 +195,7 @@ WEFT_COLD int refuse_type(PyObject* object, CallFrame& frame) {
                 Py_TYPE(object)->tp_name);
 }
 
-// What only foreign functions take.
+// Kinds for foreign functions only.
 int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                      TVMFFIAny* value) {
   switch (entry.kind) {
@@ -272,7 +272,7 @@ int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   int overflow = 0;
   value->v_int64 = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (WEFT_LIKELY(overflow == 0)) return value->v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
-  Reference number(PyNumber_Index(object));  // what overflowed may be what its __index__ gave
+  Reference number(PyNumber_Index(object));  // the overflow may have come from its __index__
   if (!number) return -1;
   object = number.get();
   size_t bits = _PyLong_NumBits(object);
@@ -344,7 +344,7 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
     case Kind::kPointer:
       return encode_pointer(object, entry, frame, value);
     case Kind::kRecord:
-      // Foreign functions get a named tuple whole, and any other object as itself.
+      // Foreign functions receive a named tuple whole, and any other object as itself.
       if (!frame.any_value) return encode_record(object, entry, flags, frame, value);
       if (PyTuple_Check(object)) return encode_sequence(object, flags, frame, value);
       break;
@@ -384,7 +384,7 @@ int encode_owned(PyObject* object, Writer writer, TVMFFIAny* value) {
   TVMFFIAny view;
   if (encode_argument(object, *entry, 0, frame, &view) != 0) return -1;
   if (view.type_index == kTVMFFIObjectRValueRef) {
-    return refuse(PyExc_TypeError, "a moved object is good for one call only and cannot be kept");
+    return refuse(PyExc_TypeError, "a moved object is valid for one call only and cannot be kept");
   }
   return own_value(view, value);
 }

@@ -10,32 +10,32 @@
 
 namespace weft {
 
-// Who may write into the arrays that a value is made of; read-only ones are refused for them.
+// Who may write into the arrays of a value; they do not receive read-only ones.
 enum class Writer : uint8_t {
-  kNobody,   // or a kernel: the flags of an argument say so
-  kCallee,   // a foreign function, whose caller has not said that it does not
-  kHolders,  // everybody who shares the value from now on
+  kNobody,   // or a kernel, by the argument's flags
+  kCallee,   // a foreign function not declared as only reading
+  kHolders,  // all who share the value from now on
 };
 
-// What one call gathers while its arguments are encoded.
+// The state of one call while its arguments are encoded.
 struct CallFrame {
   CallContext context;
   Scratch scratch;
   bool owned_tensors = false;  // tensors as reference-counted objects instead of DLTensor*
   bool any_value = false;      // the callee is foreign: dicts, callables, dtypes and the rest are accepted
   Writer writer = Writer::kNobody;
-  bool kept = false;               // the value outlives the call: what is only lent to the call is refused
+  bool kept = false;               // the value outlives the call: values lent to the call are refused
   int32_t stream_device_type = 0;  // 0: no stream was found
   int32_t stream_device = 0;
   void* stream = nullptr;
   bool stream_asked = false;        // the first tensor on a device decides
-  PyObject* items = nullptr;        // borrowed: the plan of the container that is encoded now
+  PyObject* items = nullptr;        // borrowed: the plan of the container being encoded
   PyObject* failed_item = nullptr;  // borrowed: the path to the item that failed, such as "[1].x"
-  PyObject* unknown = nullptr;      // borrowed: the object of no known class that was refused
-  // Borrowed: the argument, where values must last as long as the frame and not for one call only; then what
-  // they borrow from is held until the scratch ends.
+  PyObject* unknown = nullptr;      // borrowed: the refused object of unknown class
+  // Borrowed: the argument, if values must last as long as the frame, not for one call only; then their
+  // sources are held until the scratch ends.
   PyObject* prepared = nullptr;
-  // The tensor that was asked for the stream, where one was: `stream_asked`.
+  // The tensor that determined the stream, if `stream_asked`.
   PyObject* stream_source;
   const TypeEntry* stream_entry;
   DLDevice stream_source_device;
@@ -49,7 +49,7 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
 // An object of no FFI type as itself: for callbacks that understand it, and for wrappers that refuse it.
 int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value);
 
-// The most frequent kind by itself: an entry of Kind::kTensor.
+// The most frequent kind alone: an entry of Kind::kTensor.
 int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                   TVMFFIAny* value);
 
@@ -57,16 +57,16 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
 // with an exception set.
 int encode_owned(PyObject* object, Writer writer, TVMFFIAny* value);
 
-// The only way from a borrowed value to an owned one: a text is copied, an object gets a reference, and what
-// nobody can own is refused. Returns 0, or -1 with an exception set.
+// The only way from a borrowed value to an owned one: a string is copied, an object gets a reference, and
+// what cannot be owned is refused. Returns 0, or -1 with an exception set.
 int own_value(const TVMFFIAny& view, TVMFFIAny* value);
 
-// An int of any size: as an int where 64 bits hold it, else as an owned big integer.
+// An int of any size: as an int if it fits 64 bits, else as an owned big integer.
 int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value);
 
 // encode_container.cpp: a tuple or list as ffi.Array, a dict as ffi.Map; a named tuple or frozen dataclass as
-// an ffi.Array of the fields that are passed, while the others are compared with what was compiled for; what
-// the adapter of a registered type gives. `frame.failed_item` says where an item fails.
+// an ffi.Array of its passed fields, comparing the others with those compiled for; a registered type's
+// adapted value. `frame.failed_item` locates a failing item.
 int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value);
 int encode_record(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                   TVMFFIAny* value);
@@ -78,7 +78,7 @@ int encode_shape(PyObject* object, Scratch& scratch, TVMFFIAny* value);
 // The values of an object's attributes with these names, as a new tuple.
 PyObject* field_values(PyObject* object, PyObject* names);
 
-// encode_type.cpp: element types, devices, and what tvm_ffi's protocols give.
+// encode_type.cpp: element types, devices, and the values of tvm_ffi's protocols.
 int encode_data_type(PyObject* object, TVMFFIAny* value);
 int encode_data_type_name(PyObject* text, TVMFFIAny* value);
 int encode_device(PyObject* object, TVMFFIAny* value);

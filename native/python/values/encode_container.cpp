@@ -17,7 +17,7 @@ int construct(Standard constructor, const TVMFFIAny* values, Py_ssize_t count, S
   return keep_owned(scratch, *value);
 }
 
-// What the items of a container are called in messages.
+// The names of a container's items in messages.
 struct Labels {
   PyObject* names = nullptr;         // of the fields: `.x`; nullptr for `[1]`
   PyObject* const* pairs = nullptr;  // of a dict's keys and values: `['key']`
@@ -32,7 +32,7 @@ PyObject* label_of(const Labels& labels, Py_ssize_t index) {
   return PyUnicode_FromFormat(index % 2 == 0 ? ".keys()[%zd]" : ".values()[%zd]", index / 2);
 }
 
-// Puts the label of an item in front of the path to what failed inside it.
+// Prepends an item's label to the path of what failed inside it.
 WEFT_COLD int blame_item(CallFrame& frame, const Labels& labels, Py_ssize_t index) {
   PyObject *type, *error, *traceback;
   PyErr_Fetch(&type, &error, &traceback);
@@ -83,11 +83,11 @@ int encode_tuple(PyObject* items, PyObject* names, uint8_t flags, CallFrame& fra
   return construct(Standard::kArray, values, count, frame.scratch, value);
 }
 
-// The compile-time fields of a record must be what the function was compiled for: nothing else looks at them.
+// A record's compile-time fields must have the values compiled for; only this checks them.
 int check_constants(PyObject* object, const TypeEntry& entry, PyObject* expected) {
   Py_ssize_t count = PyTuple_GET_SIZE(entry.constants);
   if (count != PyTuple_GET_SIZE(expected)) {
-    return refuse(PyExc_TypeError, "expected an instance of the class that it was compiled for, received %s",
+    return refuse(PyExc_TypeError, "expected an instance of the class it was compiled for, received %s",
                   entry.type->tp_name);
   }
   for (Py_ssize_t index = 0; index < count; ++index) {
@@ -121,7 +121,7 @@ PyObject* field_values(PyObject* object, PyObject* names) {
 }
 
 int encode_sequence(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
-  PyObject* items = PySequence_Tuple(object);  // a list may change while its elements are looked at
+  PyObject* items = PySequence_Tuple(object);  // a list may change while its elements are read
   if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
   return encode_tuple(items, nullptr, flags, frame, value);
 }
@@ -151,13 +151,13 @@ int encode_adapted(PyObject* object, const TypeEntry& entry, uint8_t flags, Call
 }
 
 int encode_dict(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
-  // A tuple of key, value, key, value, as the constructor wants it.
+  // A tuple of key, value, key, value, for the constructor.
   Py_ssize_t count = 2 * PyDict_GET_SIZE(object);
   PyObject* items = PyTuple_New(count);
   if (items == nullptr || frame.scratch.at_end(drop_reference, items) != 0) return -1;
   PyObject *key, *item;
   Py_ssize_t position = 0;
-  Py_ssize_t filled = 0;  // fewer than counted where a finalizer that ran meanwhile removed some
+  Py_ssize_t filled = 0;  // fewer than counted if a finalizer removed some meanwhile
   for (; filled + 1 < count && PyDict_Next(object, &position, &key, &item); filled += 2) {
     PyTuple_SET_ITEM(items, filled, Py_NewRef(key));
     PyTuple_SET_ITEM(items, filled + 1, Py_NewRef(item));

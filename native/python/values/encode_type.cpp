@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types and devices, as weft, NumPy, torch and tvm_ffi spell them; and the protocols by which any
-// class says which FFI value its instances stand for.
+// Element types and devices, as weft, NumPy, torch and tvm_ffi spell them; and the protocols by which a class
+// gives its instances' FFI value.
 #include <cstring>
 
 #include "ffi_library.h"
@@ -67,7 +67,7 @@ long number_attribute(PyObject* object, const char* name) {
   return number ? PyLong_AsLong(number.get()) : -1;
 }
 
-// `object.code_name`, `.bits` and, where there is such an attribute, `.lanes`.
+// `object.code_name`, `.bits` and, if present, `.lanes`.
 int data_type_of_attributes(PyObject* object, const char* code_name, bool has_lanes, TVMFFIAny* value) {
   long code = number_attribute(object, code_name);
   long bits = PyErr_Occurred() ? -1 : number_attribute(object, "bits");
@@ -131,7 +131,7 @@ int torch_device(PyObject* object, TVMFFIAny* value) {
     return set_device({row.type == kDLCUDA && is_rocm ? kDLROCM : row.type, static_cast<int32_t>(ordinal)},
                       value);
   }
-  return refuse(PyExc_TypeError, "expected a device that DLPack has, received %R", object);
+  return refuse(PyExc_TypeError, "expected a device known to DLPack, received %R", object);
 }
 
 int device_of_tuple(PyObject* tuple, TVMFFIAny* value) {
@@ -140,8 +140,8 @@ int device_of_tuple(PyObject* tuple, TVMFFIAny* value) {
   return set_device({static_cast<DLDeviceType>(numbers[0]), static_cast<int32_t>(numbers[1])}, value);
 }
 
-// What a protocol's method gave is not a value of its kind. What reading it raised for another reason, an
-// interrupt say, goes through.
+// A protocol's method returned the wrong kind of value. Unrelated exceptions, such as an interrupt, pass
+// through.
 WEFT_COLD int refuse_answer(PyObject* object, PyObject* method, PyObject* given, const char* expected) {
   const bool is_wrong_kind = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_TypeError) ||
                              PyErr_ExceptionMatches(PyExc_ValueError) ||
@@ -179,7 +179,7 @@ int encode_data_type(PyObject* object, TVMFFIAny* value) {
   const char* dot = std::strrchr(whole, '.');
   DLDataType type;
   if (data_type_of_name(dot == nullptr ? whole : dot + 1, &type) == 0) return set_data_type(type, value);
-  return refuse(PyExc_TypeError, "expected an element type that DLPack has, received %R", object);
+  return refuse(PyExc_TypeError, "expected an element type known to DLPack, received %R", object);
 }
 
 int encode_data_type_name(PyObject* text, TVMFFIAny* value) {
@@ -187,7 +187,7 @@ int encode_data_type_name(PyObject* text, TVMFFIAny* value) {
   DLDataType type;
   if (name == nullptr) return -1;
   if (data_type_of_name(name, &type) == 0) return set_data_type(type, value);
-  return refuse(PyExc_ValueError, "no element type has the name %R; there are names such as 'float32'", text);
+  return refuse(PyExc_ValueError, "unknown element type %R; names are like 'float32'", text);
 }
 
 int encode_device(PyObject* object, TVMFFIAny* value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles cross to the tvm_ffi package as addresses, through one C function that gives back the object
-// whose address it is called with: only the ABI is used, nothing of the package's insides.
+// Handles cross to the tvm_ffi package as addresses, through one C function that returns the object at an
+// address: it uses only the ABI, no internals of the package.
 #include "python/values/interop.h"
 
 #include <cstdlib>
@@ -25,8 +25,7 @@ int adopt_object(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* re
   return 0;
 }
 
-// A TVMFFIFunction over code of ours: a function object of the ABI with the code's handle, and whoever keeps
-// the code alive, behind it.
+// A TVMFFIFunction over weft's code: a function object of the ABI, followed by the code's handle and owner.
 struct CodeExport {
   uint64_t allocator_words[2];  // libtvm_ffi's own allocator puts two words before an object
   TVMFFIObject object;
@@ -47,7 +46,7 @@ int call_export(void* self, const TVMFFIAny* arguments, int32_t count, TVMFFIAny
   return exported->safe_call(exported->handle, arguments, count, result);
 }
 
-// On any thread, with or without the GIL, also after the interpreter has ended.
+// On any thread, with or without the GIL, even after the interpreter has ended.
 void delete_export(void* self, int flags) {
   CodeExport* exported = export_of(self);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) drop_anywhere(exported->owner);

@@ -14,7 +14,7 @@ struct Function;
 // keeps its reference. New reference, or nullptr with an exception set.
 PyObject* to_foreign_object(TVMFFIObject* object);
 
-// The handle that one of tvm_ffi's own Python objects holds, borrowed from it; nullptr with an exception.
+// The handle of one of tvm_ffi's own Python objects, borrowed; nullptr with an exception.
 TVMFFIObject* handle_of_foreign(PyObject* object);
 
 // A new TVMFFIFunction over the same code, owned by the caller: the object that the function was made from,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ffi.Map and ffi.Dict hold, read in one go. libtvm_ffi's cursor points into the mapping, so nothing may
-// change that while it walks: all is read before the first value becomes a Python object, and the GIL is
+// Reads the items of an ffi.Map or ffi.Dict in one go. libtvm_ffi's cursor points into the mapping, which
+// must not change meanwhile: everything is read before the first value becomes a Python object, with the GIL
 // held.
 #include "python/values/mapping_items.h"
 
@@ -68,7 +68,7 @@ int MappingItems::read_pairs(TVMFFIObject* cursor, int64_t count) {
   for (int64_t index = 0; index < count; ++index) {
     for (Command part : {kKey, kValue}) {
       if (ask(cursor, part, &answer) != 0) return -1;
-      values_.push_back(answer);  // room was made for all
+      values_.push_back(answer);  // room was reserved for all
     }
     if (ask(cursor, kNext, &answer) != 0) return -1;
   }

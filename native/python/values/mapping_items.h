@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ffi.Map and ffi.Dict hold, read in one go.
+// Reads the items of an ffi.Map or ffi.Dict in one go.
 #ifndef WEFT_PYTHON_MAPPING_ITEMS_H_
 #define WEFT_PYTHON_MAPPING_ITEMS_H_
 

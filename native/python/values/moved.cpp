@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callee that takes an object as a rvalue may change it in place where it holds the only reference. The
-// reference is out of the Python object while the call lasts, so that no other thread can use it; a callee
-// that did not want it leaves it, and the object has it again.
+// A callee that takes an object as an rvalue may change it in place if it holds the only reference. During
+// the call the Python object does not hold the reference, so that no other thread can use it; a callee that
+// does not take it leaves it, and the object gets it back.
 #include "python/values/moved.h"
 
 #include "ffi_library.h"
@@ -17,7 +17,7 @@ struct Moved {
   PyObject* object;
 };
 
-// The slot that the callee empties, and whose it was.
+// The slot that the callee empties, and its owner.
 struct Slot {
   TVMFFIObject* handle;
   Object* object;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One open-addressed table from Python type to entry, under the GIL. What a type is, is decided here and
-// nowhere else.
+// One open-addressed table from Python type to entry, under the GIL. Types are classified only here.
 #include "python/values/type_table.h"
 
 #include <cstdlib>
@@ -106,8 +105,8 @@ Kind builtin_kind(PyTypeObject* type) {
   return Kind::kUnknown;
 }
 
-// Classes of small values. They are looked for in modules that are imported already: an instance of a class
-// whose module is not cannot have been passed.
+// Classes of small values, looked up in imported modules only: an instance of any other module's class cannot
+// have been passed.
 Kind value_kind(PyTypeObject* type) {
   struct {
     const char* module;
@@ -149,8 +148,8 @@ bool is_real_number(PyTypeObject* type) {
   return answer > 0;
 }
 
-// Python's half of the package knows what the annotations of the fields mean. A class that it cannot read is
-// no record; whoever compiles for an instance says why.
+// The package's Python half interprets the fields' annotations. A class that it cannot read is not a record;
+// compiling for an instance reports why.
 bool resolve_record(TypeEntry* entry) {
   Reference module(PyImport_ImportModule("weft.arguments.records"));
   Reference fields(module ? PyObject_CallMethod(module.get(), "passed_fields", "O", entry->type) : nullptr);
@@ -166,7 +165,7 @@ bool resolve_record(TypeEntry* entry) {
   return true;
 }
 
-// What is not a tensor and no container but still means an FFI value.
+// Types that are neither tensors nor containers but stand for an FFI value.
 void resolve_other(TypeEntry* entry) {
   PyTypeObject* type = entry->type;
   for (PyObject* method :
@@ -189,7 +188,7 @@ void resolve_other(TypeEntry* entry) {
 }
 
 // Classes of arrays that never change: their libraries share memory between arrays, and export it as
-// memory that may be written.
+// writable.
 bool is_immutable(PyTypeObject* type) {
   Reference array(imported_attribute("jax", "Array"));  // an abstract class
   int answer = array ? PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), array.get()) : 0;
@@ -228,8 +227,8 @@ void resolve_numpy(TypeEntry* entry) {
   entry->kind = entry->read != nullptr ? Kind::kTensor : Kind::kUnknown;
 }
 
-// `settled` stays false where torch could not be probed now (inside a mode that intercepts its
-// factories): the next call asks again.
+// `settled` stays false if torch could not be probed now (inside a mode that intercepts its factories): the
+// next call tries again.
 void resolve_torch(TypeEntry* entry) {
   entry->family = Family::kTorch;
   choose_general_reader(entry);
@@ -286,7 +285,7 @@ void resolve(TypeEntry* entry) {
   }
 }
 
-// `module.from_dlpack`, or `module.dlpack.from_dlpack` as JAX has it. nullptr without an exception.
+// `module.from_dlpack`, or `module.dlpack.from_dlpack`, as in JAX. nullptr without an exception.
 PyObject* import_function(PyObject* module) {
   PyObject* function = PyObject_GetAttr(module, g_names.from_dlpack);
   if (function != nullptr) return function;
@@ -297,7 +296,7 @@ PyObject* import_function(PyObject* module) {
   return function;
 }
 
-// The outermost package that a class comes from, which is where array libraries have from_dlpack. Borrowed.
+// The top-level package of a class, where array libraries have from_dlpack. Borrowed.
 PyObject* package_of(PyTypeObject* type) {
   Reference name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
   Reference dot(PyUnicode_FromString("."));
@@ -308,7 +307,7 @@ PyObject* package_of(PyTypeObject* type) {
   return root == nullptr ? nullptr : imported_module(root);
 }
 
-// An array tells the namespace of its library, which need not be where its class is from.
+// The namespace of an array's library, which need not be its class's package.
 PyObject* importer_of_array(PyObject* array) {
   Reference space(PyObject_CallMethod(array, "__array_namespace__", nullptr));
   PyObject* function = space ? import_function(space.get()) : nullptr;
@@ -316,8 +315,8 @@ PyObject* importer_of_array(PyObject* array) {
   return function;
 }
 
-// Looking at a type runs Python code, during which other threads may meet the entry: it changes at once, at
-// the end.
+// Examining a type runs Python code, during which other threads may use the entry: it changes at once, at the
+// end.
 void settle(TypeEntry* entry) {
   TypeEntry fresh = *entry;
   resolve(&fresh);
@@ -380,17 +379,17 @@ bool is_adaptable(Kind kind) {
 PyMethodDef kMethods[] = {
     {"set_reader_rungs", set_reader_rungs, METH_O,
      "set_reader_rungs(mask: int) -> None\n--\n\n"
-     "Restricts the ways in which tensors are read: 1 torch's shim, 2 NumPy's structure, 4 the DLPack\n"
+     "Restricts how tensors are read: 1 torch's shim, 2 NumPy's structure, 4 the DLPack\n"
      "exchange API, 8 __dlpack__, 16 __cuda_array_interface__, 32 buffers. For tests."},
     {"reader_rungs", get_reader_rungs, METH_NOARGS,
-     "reader_rungs() -> int\n--\n\nThe mask that set_reader_rungs set; 63 allows every way."},
+     "reader_rungs() -> int\n--\n\nThe mask of set_reader_rungs; 63 allows every way."},
     {"register_adapter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(register_adapter_method)),
      METH_FASTCALL,
      "register_adapter(type: type, adapter) -> None\n--\n\n"
-     "Instances of exactly `type` are passed as adapter(instance), for example a tuple of their fields.\n"
-     "ValueError for a type whose instances are arguments as they are."},
+     "Passes instances of exactly `type` as adapter(instance), for example a tuple of their fields.\n"
+     "ValueError for a type whose instances are arguments already."},
     {"find_adapter", find_adapter, METH_O,
-     "find_adapter(type: type) -> adapter | None\n--\n\nWhat register_adapter registered for a type."},
+     "find_adapter(type: type) -> adapter | None\n--\n\nThe adapter registered for a type."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -417,7 +416,7 @@ bool find_importer(const TypeEntry* entry) {
   PyObject* package = package_of(entry->type);
   PyObject* function = package == nullptr ? nullptr : import_function(package);
   if (function == nullptr) return false;
-  const_cast<TypeEntry*>(entry)->importer = function;  // entries are the table's, and this one lives for ever
+  const_cast<TypeEntry*>(entry)->importer = function;  // the table's entries are never freed
   return true;
 }
 
@@ -426,7 +425,7 @@ int register_adapter(PyTypeObject* type, PyObject* adapter) {
   if (entry == nullptr) return -1;
   if (!entry->settled) settle(entry);
   if (!is_adaptable(entry->kind)) {
-    return refuse(PyExc_ValueError, "instances of %s are arguments as they are", type->tp_name);
+    return refuse(PyExc_ValueError, "instances of %s are arguments already", type->tp_name);
   }
   Py_INCREF(adapter);
   Py_XSETREF(entry->adapter, adapter);

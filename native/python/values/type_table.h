@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the marshaller knows about a Python type: its kind, and for tensors how its memory is found. A type
-// is looked at once; its entry is never freed and keeps the type alive, so that a cached pointer to an
-// entry cannot meet another type at the same address.
+// What the marshaller knows about a Python type: its kind, and how a tensor's memory is found. A type is
+// examined once; its entry is never freed and keeps the type alive, so that a cached pointer to an entry
+// never refers to another type.
 #ifndef WEFT_PYTHON_TYPE_TABLE_H_
 #define WEFT_PYTHON_TYPE_TABLE_H_
 
@@ -25,10 +25,10 @@ enum class Kind : uint8_t {
   kList,
   kFunction,       // weft._native.Function
   kObject,         // weft._native.Object: an owned FFI object
-  kForeignObject,  // tvm_ffi's own objects, which tell their handle
+  kForeignObject,  // tvm_ffi's own objects, which expose their handle
   kForeignHolder,  // an object with __tvm_ffi_object__
   kStream,         // an object with __cuda_stream__
-  kAdapter,        // a type registered with a function that gives its value
+  kAdapter,        // a type registered with an adapter
   kRecord,         // a named tuple or a frozen dataclass, passed as the tuple of its run-time fields
   kPointer,        // ctypes.c_void_p, or an object with __tvm_ffi_opaque_ptr__
   // The rest are arguments of foreign functions only; compiled functions refuse them.
@@ -46,15 +46,15 @@ enum class Kind : uint8_t {
   kCallable,
 };
 
-// The array library that an argument came from, which is also what results are made of.
+// The array library of an argument, also used for results.
 enum class Family : uint8_t { kNone, kNumpy, kTorch, kExchange, kDlpack, kCudaArray, kBuffer };
 
-// A tensor argument as a callee sees it. `tensor.shape` and `tensor.strides` point into the call's scratch.
+// A tensor argument as seen by a callee. `tensor.shape` and `tensor.strides` point into the call's scratch.
 struct TensorView {
   DLTensor tensor;
   bool read_only;
-  bool copied;       // a copy that the producer made for this call
-  Export* exported;  // what a producer handed out for this call, or nullptr: the memory is the object's own
+  bool copied;       // a copy made by the producer for this call
+  Export* exported;  // a producer's export for this call, or nullptr: the memory is the object's own
 };
 
 struct TypeEntry;
@@ -62,42 +62,40 @@ struct TypeEntry;
 // Fills `view`; returns 0, or -1 with an exception that does not name the argument yet.
 using TensorReader = int (*)(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
 
-// Refuses what would be read wrongly although it looks like a tensor; nullptr where nothing can be.
+// Refuses objects that look like tensors but would be read wrongly; nullptr if there are none.
 using TensorCheck = int (*)(PyObject* object);
 
 struct TypeEntry {
   PyTypeObject* type = nullptr;
   Kind kind = Kind::kUnknown;
   Family family = Family::kNone;
-  bool settled = true;        // false: looked at again at the next call
+  bool settled = true;        // false: examined again at the next call
   DLDataType dtype{0, 0, 0};  // of a NumPy scalar
-  bool immutable = false;     // arrays that their library never changes, whatever their export says
-  bool in_place = false;      // a NumPy scalar whose value was found after the object's header
+  bool immutable = false;     // arrays that their library never changes, whatever their export's flags
+  bool in_place = false;      // a NumPy scalar whose value follows the object's header
   uint32_t serial = 0;        // tells types apart in argument keys
   TensorCheck check = nullptr;
   TensorReader read = nullptr;
   const DLPackExchangeAPI* exchange = nullptr;
-  PyObject* importer =
-      nullptr;  // from_dlpack of the library that an array class belongs to, once it is known
+  PyObject* importer = nullptr;  // from_dlpack of an array class's library, once known
   PyObject* adapter = nullptr;
   PyObject* protocol = nullptr;   // the method of Kind::kProtocol, or of kPointer; interned
-  PyObject* fields = nullptr;     // of a record: the names of those that are passed
-  PyObject* constants = nullptr;  // of a record: the names of those that are fixed when compiling
+  PyObject* fields = nullptr;     // of a record: the names of the passed ones
+  PyObject* constants = nullptr;  // of a record: the names of the compile-time ones
 };
 
-// The entry of an object's type, made when it is first seen. nullptr with an exception set when the look
-// at the type failed.
+// The entry of an object's type, made when first seen. nullptr with an exception set if examining the type
+// failed.
 const TypeEntry* find_type(PyObject* object);
 
-// The same for a type whose instances results are made of.
+// The same for the class of results.
 const TypeEntry* entry_of_type(PyTypeObject* type);
 
-// Whether tensors can be made instances of the type: looks for its library's from_dlpack where it is not
-// known.
+// Whether tensors can be made instances of the type: looks up its library's from_dlpack if unknown.
 bool find_importer(const TypeEntry* entry);
 
-// Registers the function that gives the value marshalled in place of instances of `type`. ValueError for a
-// type whose instances are arguments as they are.
+// Registers the function from an instance of `type` to the value marshalled for it. ValueError for a type
+// whose instances are arguments already.
 int register_adapter(PyTypeObject* type, PyObject* adapter);
 
 // The rungs of the ladder that may be used, a mask of the values below. All of them by default.
@@ -114,7 +112,7 @@ unsigned reader_rungs();
 
 // Reads any tensor argument by its entry: checks, then the fastest rung that serves its type.
 //
-// What is immutable is read-only, though its memory may be written.
+// Immutable arrays are read-only, though their memory may be writable.
 inline int read_tensor(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
   view->exported = nullptr;
   view->copied = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classes are written in Python and imported when the first such value is met. What they ask of the
-// extension is at the end.
+// The classes are written in Python and imported when the first such value is met; their native helpers are
+// at the end.
 #include "python/values/value_class.h"
 
 #include "ffi_library.h"
@@ -88,7 +88,7 @@ PyObject* data_type_name(PyObject*, PyObject* arguments) {
   return failed == 0 ? result_to_python(text, ResultPolicy()) : raise_ffi_error(failed);
 }
 
-// A tensor's export with another element type of the same size, for libraries that do not know its own.
+// A tensor's export with another element type of the same size, for libraries that do not know the original.
 PyObject* export_as(PyObject*, PyObject* arguments, PyObject* keywords) {
   PyObject* source = PyTuple_GET_SIZE(arguments) == 3 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
   bool exports =
@@ -118,11 +118,11 @@ PyMethodDef kMethods[] = {
     {"data_type_triple", data_type_triple, METH_O,
      "data_type_triple(dtype) -> tuple[int, int, int]\n--\n\nCode, bits and lanes of any library's dtype."},
     {"data_type_name", data_type_name, METH_VARARGS,
-     "data_type_name(code, bits, lanes) -> str\n--\n\nWhat libtvm_ffi calls an element type."},
+     "data_type_name(code, bits, lanes) -> str\n--\n\nlibtvm_ffi's name of an element type."},
     {"export_as", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(export_as)),
      METH_VARARGS | METH_KEYWORDS,
      "export_as(tensor, code, bits, **options) -> object\n--\n\n"
-     "A DLPack capsule that says the elements are of another type of the same size."},
+     "A DLPack capsule whose elements have another type of the same size."},
     {nullptr, nullptr, 0, nullptr},
 };
 
