@@ -53,6 +53,7 @@ def test_options_choose_it_and_its_stages_are_seen(site: Path):
 import numpy as np
 import weft
 from examples.add_one import add_one
+from tests.profiler.test_profiler import made
 from weft.backends.registry import find_backend
 a, b = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
 fn = weft.compile(add_one, a, b, options="--target portable")
@@ -62,6 +63,10 @@ assert "fadd float" in fn.llvm_ir and "ymm" not in fn.llvm_ir
 assert (fn.ptx, fn.sass, fn.cubin) == (None, None, None)
 assert fn.kernels["add_one_kernel"].parameter_bytes > 0
 print(type(find_backend("portable")).__module__)
+words = weft.profiler.buffer(4096)
+mark = made("p = Profiler(buffer=rec); p.init(0); p.mark('x')")
+weft.compile(mark, words, 0, True, b, options="--target portable")(words, 0, True, b)
+assert weft.profiler.decode_track(words).tick_ns == 1  # its clocks are the host's
 try:
     weft.compile(add_one, a, b, options="--target portabel")
 except weft.OptionError as error:

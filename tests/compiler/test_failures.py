@@ -19,7 +19,7 @@ STAGES = {
     "passes": ("PASSES", "the pass broken of 'double'"),
     "wrapper": ("attach_ffi_wrapper", "the pass attach_ffi_wrapper of 'double'"),
     "printing": ("weft.backends.cpu.stages.print_kernels", "the target cpu of 'double'"),
-    "object": ("weft.backends.cpu.backend.link_and_emit", "the target cpu of 'double'"),
+    "object": ("weft.backends.cpu.stages.link_and_emit", "the target cpu of 'double'"),
     "linking": ("link", "linking of 'double'"),
 }
 

@@ -4,6 +4,7 @@
 import pytest
 
 import weft
+from weft.backends.registry import find_backend
 from weft.compiler import options as module
 from weft.compiler.option_forms import make_options, parse_options, typed_options
 from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel
@@ -228,7 +229,7 @@ def test_options_know_which_of_them_only_the_decorator_said():
     defaults = parse_options("--gpu-arch sm_90 --keep-ptx --keep-ir --opt-level 1")
     options = make_options("--opt-level 2 --keep-ir", (), defaults)
     assert options.defaults == {"gpu_arch", "ptx"}
-    options.leave_out_defaults_for_gpus()
+    options.fit(find_backend("cpu"))
     assert (options.gpu_arch, options.keep, options.opt_level) == (None, {"ir"}, 2)
 
 

@@ -20,7 +20,7 @@ def names(block):
 
 def make():
     block = Block(arg_types=[i32])
-    return block, Builder(block, "cpu")
+    return block, Builder(block)
 
 
 def test_a_constant_is_one_operation_per_type_and_value():

@@ -81,9 +81,7 @@ def _trace(namespace: dict) -> None:
     source = read_source(host)
     parameters = source.parameters
     examples = [_example(p.annotation) for p in parameters if not p.keyword_only]
-    trace(
-        source, infer_signature(source.name, parameters, examples), namespace.get("TARGET", "cpu")
-    )
+    trace(source, infer_signature(source.name, parameters, examples))
 
 
 def _host_of(kernel):

@@ -20,7 +20,7 @@ from weft import _native
 from weft.arguments.base import DeclaredParameter
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.host import HOST_SYMBOLS, host_machine
-from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
+from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.llvm.optimize import emit_object, parse
 from weft.codegen.math_library.library import LIBRARY
@@ -74,7 +74,7 @@ def module_of(signature: Signature, returns=(), tree: Attribute | None = None) -
 def llvm_text(module: ModuleOp) -> str:
     """LLVM text of host function and wrapper."""
     printer = ModulePrinter(host_machine().target, HOST_FUNCTION, HOST_SYMBOLS, LIBRARY)
-    printer.print_symbols(symbols_of(module))
+    printer.print_symbols(module.body.block.ops)
     return printer.text()
 
 

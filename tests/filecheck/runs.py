@@ -8,10 +8,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.cpu import stages as cpu
+from weft.backends.cpu.lowering.tables import HOST_ROWS
 from weft.backends.cuda import stages as cuda
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble, disassemble
-from weft.backends.host import machine_of
+from weft.backends.host import machine_of, print_host
+from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.compiler.module_text import module_text
 from weft.compiler.pipeline import PASSES
 
@@ -32,7 +34,7 @@ def llvm_cpu(module: ModuleOp) -> str:
 
 def llvm_host(module: ModuleOp) -> str:
     """LLVM text of the host function for a CPU with AVX2."""
-    return cpu.print_host(module, machine_of("x86-64-v3", "+avx2"))
+    return print_host(module, machine_of("x86-64-v3", "+avx2"), HOST_ROWS, DebugInfo(LINE_TABLES))
 
 
 def llvm_cuda(module: ModuleOp) -> str:

@@ -12,7 +12,7 @@ from weft.types import dtype as types
 
 
 def test_results_are_as_many_and_of_the_types_that_were_asked_for():
-    trace = Trace("cuda")
+    trace = Trace()
     x = trace.scalar(types.u32)
     assert inline_ptx.emit(trace.builder, "nanosleep.u32 $0;", x) is None
     one = inline_ptx.emit(trace.builder, "brev.b32 $0, $1;", x, result=types.u32)
@@ -29,7 +29,7 @@ def test_results_are_as_many_and_of_the_types_that_were_asked_for():
 
 
 def test_constants_and_tensors_are_operands():
-    trace = Trace("cuda")
+    trace = Trace()
     inline_ptx.emit(trace.builder, "st.global.f32 [$0], $1; // $$", trace.tensor(types.f32), 1.0)
     trace.verify()
 
@@ -51,11 +51,11 @@ def test_constants_and_tensors_are_operands():
 )
 def test_wrong_uses_are_refused(arguments, result, error, code):
     with pytest.raises(error) as caught:
-        inline_ptx.emit(Trace("cuda").builder, *arguments, result=result)
+        inline_ptx.emit(Trace().builder, *arguments, result=result)
     assert caught.value.code == code
 
 
 def test_an_array_of_the_threads_own_has_no_address():
-    trace = Trace("cuda")
+    trace = Trace()
     with pytest.raises(TypeMismatchError, match="has no address"):
         inline_ptx.emit(trace.builder, "// $0", trace.tensor(types.f32, (4,), space="local"))

@@ -17,9 +17,9 @@ from weft.language.values import Scalar, Tensor
 class Trace:
     """A builder on a function whose arguments are given by `scalar` and `tensor`."""
 
-    def __init__(self, target="cpu"):
+    def __init__(self):
         self.block = Block()
-        self.builder = Builder(self.block, target)
+        self.builder = Builder(self.block)
 
     def scalar(self, dtype):
         return Scalar(self.block.insert_arg(ir_type(dtype), len(self.block.args)), dtype)

@@ -39,10 +39,9 @@ def test_classes_hold_those_before_them():
     assert table == [[True, False, False], [True, True, False], [True, True, True]]
 
 
-@pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cuda:12"])
+@pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cuda:12", "rocm", "rocm:3"])
 def test_devices_have_names(text):
-    name, index = parse_device(text)
-    assert device_name({"cpu": 1, "cuda": 2}[name], index) == text
+    assert device_name(*parse_device(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "cuda:²"])

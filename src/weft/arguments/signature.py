@@ -148,7 +148,7 @@ class Signature(Frozen):
         return tuple(leaf for p in self.parameters for leaf in p.kind.host_arguments(p.name))
 
     def for_device(self, device_type: int) -> Signature:
-        """The same signature with every tensor on a DLDeviceType (`types.device.CPU` or `CUDA`).
+        """The same signature with every tensor on a DLDeviceType of `types.device`.
 
         Raises:
             SignatureError: if a tensor is on another; the message names it.
@@ -260,7 +260,7 @@ def _on_device(kind: ArgumentKind, device_type: int, place: Place) -> ArgumentKi
             "TARGET_CONFLICT",
             f"the tensor is on {device_name(kind.device_type)}, the function runs on "
             f"{device_name(device_type)}",
-            hint="put all tensors on the CPU, or all on CUDA devices",
+            hint="put all tensors on the CPU, or all on one kind of device",
         )
     return kind.replaced(device_type=device_type)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft import _native
 from weft.arguments.base import Annotation, describe, items_of
 from weft.errors import SignatureError, brief
-from weft.types.device import DEVICE_TYPES, device_name, parse_device
+from weft.types.device import device_name, parse_device
 from weft.types.dims import Dim
 from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
 from weft.types.layout import CONTIGUOUS, INNER, LAYOUTS, STRIDED, layout_of
@@ -152,12 +152,11 @@ def fake_tensor(
     device_type, index = None, None
     if device is not None:
         try:
-            name, index = parse_device(device)
+            device_type, index = parse_device(device)
         except (ValueError, AttributeError):
             raise _spec_error(
                 f"device is {brief(device)}, expected 'cpu', 'cuda', 'cuda:<index>' or None"
             ) from None
-        device_type = DEVICE_TYPES[name]
     alignment = None if alignment_bytes is None else check_alignment(alignment_bytes)
     return TensorSpec(
         checked_dtype, dims, checked_layout, checked_strides, alignment, device_type, index
@@ -180,11 +179,6 @@ def example_spec(value: object) -> TensorSpec | None:
         raise ValueError(f"weft has no element type {name}")
     if len(info.shape) > MAX_RANK:
         raise ValueError(f"the tensor's rank is {len(info.shape)}, expected at most {MAX_RANK}")
-    if info.device_type not in DEVICE_TYPES.values():
-        raise ValueError(
-            f"the tensor is on {device_name(info.device_type, info.device_id)}, "
-            f"expected {' or '.join(DEVICE_TYPES)}"
-        )
     return TensorSpec(
         dtype,
         tuple(Dim(None) for _ in info.shape),

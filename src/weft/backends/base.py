@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend is: a target as data, a list of stages, and `compile`.
+"""What a backend is: what it says of itself, a list of stages, and `compile`.
 
-Out: the protocol that the compiler uses, and the runner of stages. Another package offers its own
-through the entry point `weft.backends`.
+Out: the class of every backend, and the runner of stages. Another package offers its own through the entry point
+`weft.backends`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,25 +59,23 @@ class Options(Protocol):
     def ptxas_options(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One compilation as stages see it.
 
     Attributes:
         module: kernels, host function and wrapper.
-        architecture: what to compile for, such as ``"sm_90a"``; None: the backend's default.
+        architecture: what to compile for, such as ``"sm_90a"``; empty for a backend that has none.
         options: the compile options.
         artifacts: takes texts and times.
     """
 
     module: ModuleOp
-    architecture: str | None
+    architecture: str
     options: Options
     artifacts: Recorder
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One step on the way to machine code.
 
     Attributes:
@@ -99,30 +99,48 @@ def run_stages(stages: Sequence[Stage], job: Job, value: Any = None) -> Any:
     return value
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """A machine that weft compiles for.
+
+    Options and arguments are looked at with what it says of itself, so its module is light: what compiles is imported
+    in `compile`.
 
     Attributes:
         name: what ``--target`` takes.
-        device_type: DLPack's device type of its tensors.
+        device_type: DLPack's, of its tensors. Calls whose tensors have it run here.
+        architectures: what ``--gpu-arch`` takes for it, a regular expression; empty: nothing.
+        default_architecture: what is compiled for where neither options nor a device say it.
+        stages: the texts that it makes of LLVM's, which ``--keep`` options ask for.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def device_type(self) -> int: ...
+    name: str
+    device_type: int
+    architectures: str = ""
+    default_architecture: str = ""
+    stages: tuple[str, ...] = ()
 
-    def compile(
-        self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
-    ) -> ObjectCode:
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether kernels run on the CPU that calls them: without streams, on the clock of the host."""
+        return self.device_type == CPU
+
+    def find_architecture(self, ordinal: int | None) -> str | None:
+        """What a device of this machine runs; None where nothing here runs what this backend compiles.
+
+        Args:
+            ordinal: of the device; None, or one that this machine does not have, is the current device.
+        """
+        return None
+
+    @abstractmethod
+    def compile(self, job: Job) -> ObjectCode:
         """Machine code of the kernels, the host function and its wrapper.
 
         Raises:
             ToolchainError: if an assembler is missing or failed.
             OptionError: if the architecture is unknown.
         """
-        ...
 
     def disassemble(self, artifacts: Recorder) -> str | None:
         """The kernels' machine code as text, from what `compile` recorded; None where there is none."""
-        ...
+        return None

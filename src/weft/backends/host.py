@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine that this process runs on, and what every backend prints into its host object.
 
-In: LLVM's view of the CPU; func.func and ffi.func. Out: a `Target` for printing, LLVM's machine for emission, the
-table of what stands at the top of a host module.
+In: LLVM's view of the CPU; func.func and ffi.func. Out: a `Target` for printing, LLVM's machine for emission; the host
+object; what object code says of kernels.
 """
 
 from __future__ import annotations
@@ -12,18 +12,30 @@ from typing import TYPE_CHECKING, Final
 import llvmlite.binding as llvm
 from xdsl.dialects import func
 
-from weft.codegen.llvm.optimize import initialize
+from weft.backends.base import Stage
+from weft.codegen.llvm.module_printer import ModulePrinter
+from weft.codegen.llvm.optimize import emit_object, initialize, parse
 from weft.codegen.llvm.target import Target
+from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.host_function import print_host_function
+from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
+from weft.codegen.operations.launch import scratch_bytes
 from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
+from weft.dialects.simt.kernel import KernelOp
 from weft.memo import kept
+from weft.runtime.object_code import KernelInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llvmlite.binding import TargetMachine
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
+    from weft.backends.base import Job
+    from weft.codegen.llvm.debug_info import DebugInfo
+    from weft.codegen.llvm.function_printer import OperationPrinter
     from weft.codegen.llvm.module_printer import SymbolPrinter
 
 # What LLVM expands inline, or turns into a call of libm, on every 64-bit CPU.
@@ -81,6 +93,49 @@ HOST_SYMBOLS: Final[dict[type[Operation], SymbolPrinter]] = {
     func.FuncOp: print_host_function,
     ffi.FuncOp: print_wrapper,
 }
+
+
+def print_host(
+    module: ModuleOp,
+    machine: HostMachine,
+    rows: Mapping[type[Operation], OperationPrinter],
+    debug: DebugInfo | None = None,
+) -> str:
+    """LLVM text of a module's host function and wrapper; `rows` print what is in the host function."""
+    printer = ModulePrinter(machine.target, rows, HOST_SYMBOLS, LIBRARY, debug)
+    printer.print_symbols(op for op in module.body.block.ops if not isinstance(op, KernelOp))
+    return printer.text()
+
+
+def host_stages(rows: Mapping[type[Operation], OperationPrinter]) -> tuple[Stage, ...]:
+    """From a module to the object with its host function and wrapper, whose kernels are elsewhere."""
+
+    def text(job: Job, _value: None) -> str:
+        return print_host(job.module, host_machine(), rows)
+
+    def data(_job: Job, text: str) -> bytes:
+        return emit_object(parse(text, "host function and wrapper"), host_machine().machine)
+
+    return Stage("host: LLVM text", text, "llvm-host"), Stage("host: LLVM to object", data)
+
+
+def kernel_info(kernel: KernelOp, name: str = "", **found: int) -> KernelInfo:
+    """What is known of a kernel: its parameters and memory, and what the assembler found.
+
+    Args:
+        kernel: after its layout.
+        name: its symbol in the machine code, if that is another.
+        found: other fields of `KernelInfo`.
+    """
+    parameters = kernel_parameters(kernel)
+    return KernelInfo(
+        name=name or kernel.sym_name.data,
+        parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
+        parameter_bytes=parameter_bytes(parameters),
+        shared_memory_bytes=kernel.shared_memory_bytes,
+        global_scratch_bytes=sum(scratch_bytes(kernel)),
+        **found,
+    )
 
 
 def entry_symbols(module: ModuleOp) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ In: a name. Out: a backend: of the table here, or of another package that names 
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
@@ -15,6 +16,7 @@ from weft.errors import OptionError
 from weft.memo import kept
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.metadata import EntryPoint
 
     from weft.backends.base import Backend
@@ -28,7 +30,10 @@ BACKENDS: Final = {
 }
 
 
-_MEMBERS: Final = ("name", "device_type", "compile", "disassemble")
+_MEMBERS: Final = (
+    *("name", "device_type", "architectures", "default_architecture", "stages"),
+    *("runs_on_host", "find_architecture", "compile", "disassemble"),
+)
 
 
 @kept
@@ -53,6 +58,34 @@ def find_backend(name: str) -> Backend:
         f"there is no target {name!r}; there are: {', '.join([*BACKENDS, *points])}",
         hint="another package can add one under the entry point weft.backends",
     )
+
+
+def find_target(architecture: str | None) -> str | None:
+    """The target that an architecture belongs to, or None.
+
+    Packages are asked for one that no backend of the table takes, and only then imported.
+
+    Example:
+        >>> find_target("sm_90a"), find_target("sm90")
+        ('cuda', None)
+    """
+    fitting = (
+        each.name
+        for each in _backends()
+        if architecture and re.fullmatch(each.architectures, architecture)
+    )
+    return next(fitting, None)
+
+
+def find_backend_of(device_type: int) -> Backend | None:
+    """The backend whose tensors are on devices of a DLDeviceType, or None."""
+    return next((each for each in _backends() if each.device_type == device_type), None)
+
+
+def _backends() -> Iterator[Backend]:
+    """All that there are; one is made when the one before was not what is looked for."""
+    yield from map(find_backend, BACKENDS)
+    yield from map(find_backend, _entry_points())
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -11,13 +11,14 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from weft.backends.registry import find_target
 from weft.errors import OptionError, brief
 from weft.runtime.executor import EXECUTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_GPU_STAGES: Final = frozenset(("ptx", "cubin", "sass"))
+    from weft.backends.base import Backend
 
 
 class CompileOption:
@@ -127,13 +128,8 @@ class CompileTarget(
     """
 
 
-class GPUArch(
-    _TextOption,
-    flag="--gpu-arch",
-    takes="an architecture such as sm_90a",
-    pattern=r"sm_[1-9]\d{1,2}[af]?",
-):
-    """The GPU architecture, such as ``"sm_90a"``; implies the target ``cuda``.
+class GPUArch(_TextOption, flag="--gpu-arch", takes="an architecture such as sm_90a"):
+    """The GPU architecture, such as ``"sm_90a"``; implies the target that has it, ``cuda``.
 
     Unless it is given, code is for the GPU that the first tensor is on; where no tensor is on one, for the current
     GPU; on a machine without a driver, for sm_90a. From compute capability 9.0 on that is the chip's own
@@ -144,6 +140,13 @@ class GPUArch(
         >>> weft.compile[weft.GPUArch('sm_90a')]
         weft.compile[weft.GPUArch('sm_90a')]
     """
+
+    @classmethod
+    def check(cls, value: object) -> Any:
+        """An architecture that some target has."""
+        if find_target(super().check(value)) is None:
+            raise cls.wrong(value, cls.takes)
+        return value
 
 
 class OptLevel(CompileOption, flag="--opt-level", takes="an integer from 0 to 3"):
@@ -362,9 +365,9 @@ class CompileOptions:
             else:
                 setattr(said, option.field, option.value)
         said._check_conflicts()
-        if said.target not in (None, "cuda"):
+        if said.target not in (None, find_target(self.gpu_arch)):
             self.gpu_arch = None
-        if said.gpu_arch is not None and self.target != "cuda":
+        if said.gpu_arch is not None and self.target != find_target(said.gpu_arch):
             self.target = None
         if said.executor not in (None, "tvm-ffi"):
             self.enable_tvm_ffi = False
@@ -374,19 +377,30 @@ class CompileOptions:
         fields = stages | vars(said).keys()
         self.defaults = self.defaults | fields if are_defaults else self.defaults - fields
 
-    def leave_out_defaults_for_gpus(self) -> None:
-        """Forgets what the decorator alone says about GPUs' code: the function runs on the CPU this time."""
-        if "gpu_arch" in self.defaults:
+    def fit(self, backend: Backend) -> None:
+        """Forgets what the decorator alone says about other targets' code.
+
+        Raises:
+            OptionError: if what is said elsewhere is about a stage that this one does not have.
+        """
+        if "gpu_arch" in self.defaults and find_target(self.gpu_arch) != backend.name:
             self.gpu_arch = None
-        if "ptxas_options" in self.defaults:
+        if self.ptxas_options and "ptx" not in backend.stages:
+            if "ptxas_options" not in self.defaults:
+                raise OptionError(
+                    "OPTION_CONFLICT",
+                    f"--ptxas-options are for the assembler of PTX, which the target {backend.name} does not have",
+                    hint="leave them out, or compile with --target cuda",
+                )
             self.ptxas_options = ()
-        self.keep -= self.defaults & _GPU_STAGES
+        self.keep -= self.defaults.difference(("ir", "llvm"), backend.stages)
 
     def _check_conflicts(self) -> None:
-        if self.gpu_arch is not None and self.target not in (None, "cuda"):
+        implied = find_target(self.gpu_arch)
+        if implied is not None and self.target not in (None, implied):
             raise OptionError(
                 "OPTION_CONFLICT",
-                f"--gpu-arch {self.gpu_arch} implies --target cuda, but --target is {self.target}",
+                f"--gpu-arch {self.gpu_arch} implies --target {implied}, but --target is {self.target}",
                 hint="leave one of them out",
             )
         if self.enable_tvm_ffi and self.executor not in (None, "tvm-ffi"):
@@ -399,7 +413,7 @@ class CompileOptions:
     @property
     def wants_target(self) -> str | None:
         """The target that the options alone decide, or None."""
-        return "cuda" if self.gpu_arch is not None else self.target
+        return find_target(self.gpu_arch) or self.target
 
     @property
     def insists_on_target(self) -> str | None:

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from weft.arguments.signature import Signature, infer_signature
-from weft.backends.registry import find_backend
+from weft.backends.base import Job
 from weft.backends.worker import away_from_signals
 from weft.codegen.llvm.object_loader import load_object
 from weft.compiler.artifacts import Artifacts
@@ -40,7 +40,6 @@ from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import choose_executor
-from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,22 +98,21 @@ def compile_function(
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source):
         signature = _signature(source, arguments, keywords)
-        target = choose_target(signature, options, is_call)
-        signature = signature.for_device(target.device_type)
-        backend = find_backend(target.name)
+        backend, architecture = choose_target(signature, options, is_call)
+        signature = signature.for_device(backend.device_type)
     edits = Hooks(hooks)
     with explained(source, arguments, keywords):
         traced = lower(source, signature, backend, artifacts, edits)
     with deep_recursion(), edits.blamed(), reported(f"the target {backend.name}", source):
         code = away_from_signals(
-            lambda: backend.compile(traced.module, target.architecture, options, artifacts)
+            lambda: backend.compile(Job(traced.module, architecture, options, artifacts))
         )
     artifacts.write("object", code.host_object)
     artifacts.offer(("sass",), lambda kept: {"sass": backend.disassemble(kept)})
     artifacts.finish(backend.name if code.kernels else None)
     with artifacts.stage("load host code"):
         executor, reason = choose_executor(options.executor, options.enable_tvm_ffi)
-        debuggable = options.generate_line_info and backend.device_type == CPU
+        debuggable = options.generate_line_info and backend.runs_on_host
         load = functools.partial(load_object, debuggable=debuggable)
         with edits.blamed(), reported("linking", source):
             image = away_from_signals(lambda: link(code, load, executor.load_policy))
@@ -161,7 +159,7 @@ def lower(
     changes = _changes(signature)
     artifacts.modules = ("trace", *changes)
     with artifacts.stage("trace"):
-        traced = trace(source, signature, backend.name)
+        traced = trace(source, signature, backend.runs_on_host)
     module = traced.module
     with artifacts.stage("keep IR"):
         artifacts.record("trace", module_text(module))

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a function will run: the backend and the architecture.
 
-In: the devices of the tensor arguments, the options, the driver's devices. Out: one `TargetChoice`, or an error
-that names the arguments that disagree.
+In: the devices of the tensor arguments, the options, what backends say of themselves. Out: a `TargetChoice`, or an
+error that names the arguments that disagree.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.backends.registry import find_backend
-from weft.driver.device import find_architecture
+from weft.backends.registry import find_backend, find_backend_of
 from weft.errors import ArgumentValueError, OptionError
-from weft.types.device import CPU, CUDA, device_name
+from weft.types.device import CPU, device_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +25,10 @@ DEFAULT_TARGET: Final = "cpu"
 
 
 class TargetChoice(NamedTuple):
-    """A backend's name, the DLPack device type of its tensors, and the architecture to compile for or None."""
+    """What compiles, and the architecture that it compiles for; empty for a backend that has none."""
 
-    name: str
-    device_type: int
-    architecture: str | None
+    backend: Backend
+    architecture: str
 
 
 class _Placed(NamedTuple):
@@ -45,18 +43,18 @@ class _Placed(NamedTuple):
 def choose_target(
     signature: Signature, options: CompileOptions, is_call: bool = False
 ) -> TargetChoice:
-    """Follows the tensors: all on the CPU: cpu; all on CUDA: cuda. Without tensors, the options, else cpu.
+    """Follows the tensors: to the target whose tensors are on their device. Without tensors, the options, else cpu.
 
     Examples are types: where the options name a target, it does not matter where they are. The arguments of a
-    call must be where it runs. GPU code is for the architecture that the options name, else for that of the
-    first tensor's device, else of the current device; where no driver can tell, for the backend's default.
+    call must be where it runs. The architecture is the one that the options name, else that of the first tensor's
+    device, else of the current device; where no driver can tell, the backend's default.
 
     Args:
         signature: of the function.
-        options: of the compilation; what the decorator alone says about GPUs is left out on the CPU.
+        options: of the compilation; what the decorator alone says about other targets is left out.
         is_call: whether the arguments are those of a direct call.
     Raises:
-        ArgumentValueError: if tensors are on different kinds of device.
+        ArgumentValueError: if tensors are on different kinds of device, or on one that no target has.
         OptionError: if the options ask for another target than the tensors need.
     """
     placed = [found for p in signature.tensors() if (found := _placed(p.name, p.kind)) is not None]
@@ -66,19 +64,19 @@ def choose_target(
                 "TENSORS_ON_TWO_TARGETS",
                 f"argument '{placed[0].name}' is on {_device_name(placed[0].device_type)}, "
                 f"argument '{other.name}' on {_device_name(other.device_type)}",
-                hint="all tensors of a call are on the CPU, or all on CUDA devices",
+                hint="all tensors of a call are on the CPU, or all on one kind of device",
             )
     _check_one_device(signature)
     wanted = options.insists_on_target if placed else options.wants_target
-    backend = find_backend(
-        wanted or (_target_of(placed[0].device_type) if placed else DEFAULT_TARGET)
-    )
+    if wanted is None and placed:
+        backend = _backend_of(placed[0])
+    else:
+        backend = find_backend(wanted or DEFAULT_TARGET)
     for tensor in placed:
         if backend.device_type != tensor.device_type and (is_call or not tensor.is_example):
             raise _conflict(backend.name, tensor, is_call)
-    if backend.device_type == CPU:
-        options.leave_out_defaults_for_gpus()
-    return TargetChoice(backend.name, backend.device_type, _architecture(backend, options, placed))
+    options.fit(backend)
+    return TargetChoice(backend, options.gpu_arch or _architecture(backend, placed))
 
 
 def _placed(name: str, kind: TensorKind) -> _Placed | None:
@@ -104,13 +102,11 @@ def _conflict(target: str, tensor: _Placed, is_call: bool) -> OptionError:
     )
 
 
-def _architecture(
-    backend: Backend, options: CompileOptions, placed: Sequence[_Placed]
-) -> str | None:
-    if options.gpu_arch is not None or backend.device_type != CUDA:
-        return options.gpu_arch
-    on_gpu = placed and placed[0].device_type == CUDA
-    return find_architecture(placed[0].ordinal if on_gpu else None)
+def _architecture(backend: Backend, placed: Sequence[_Placed]) -> str:
+    """That of the device where the code will run, as far as this machine knows it."""
+    is_there = placed and placed[0].device_type == backend.device_type
+    found = backend.find_architecture(placed[0].ordinal if is_there else None)
+    return found or backend.default_architecture
 
 
 def _check_one_device(signature: Signature) -> None:
@@ -129,9 +125,16 @@ def _check_one_device(signature: Signature) -> None:
             )
 
 
-def _target_of(device_type: int) -> str:
-    return "cpu" if device_type == CPU else "cuda"
+def _backend_of(tensor: _Placed) -> Backend:
+    backend = find_backend_of(tensor.device_type)
+    if backend is None:
+        raise ArgumentValueError(
+            "TENSOR_DEVICE",
+            f"argument '{tensor.name}' is on {_device_name(tensor.device_type)}, which no target compiles for",
+            hint="move it to the CPU or to a CUDA device",
+        )
+    return backend
 
 
 def _device_name(device_type: int) -> str:
-    return {CPU: "the CPU", CUDA: "CUDA"}.get(device_type, f"a device of DLPack type {device_type}")
+    return "the CPU" if device_type == CPU else device_name(device_type)

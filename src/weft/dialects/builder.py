@@ -47,7 +47,7 @@ class Builder:
     Attributes:
         block: where the next operation goes.
         location: the user's source span that the next operation comes from.
-        target: name of the backend that is compiled for, such as ``"cuda"``; some operations refuse one.
+        on_host: whether kernels will run on the CPU that calls them, whose clocks count nanoseconds.
         hidden_arguments: name → argument of the function that its source does not show.
         launch_checks: called with the blocks of each launch of this kernel whose grid is constant; raise where
             the kernel is not made for so many.
@@ -66,13 +66,13 @@ class Builder:
         "hidden_arguments",
         "launch_checks",
         "location",
+        "on_host",
         "profile_words",
-        "target",
     )
 
-    def __init__(self, entry: Block, target: str) -> None:
+    def __init__(self, entry: Block, on_host: bool = True) -> None:
         self.block = entry
-        self.target = target
+        self.on_host = on_host
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}

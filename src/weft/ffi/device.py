@@ -10,28 +10,14 @@ from typing import Final
 
 from weft import _native
 from weft.ffi.numbers import Numbers, set_numbers
-from weft.types.device import device_name
+from weft.types.device import DEVICE_TYPES, device_name
 
-# Accepted names of DLDeviceType, beside those of weft.types.device.
+# Accepted names.
 _TYPES: Final = {
-    "cpu": 1,
-    "cuda": 2,
-    "gpu": 2,
-    "cuda_host": 3,
-    "opencl": 4,
-    "vulkan": 7,
-    "metal": 8,
-    "mps": 8,
+    **DEVICE_TYPES,
+    "gpu": DEVICE_TYPES["cuda"],
+    "mps": DEVICE_TYPES["metal"],
     "vpi": 9,
-    "rocm": 10,
-    "rocm_host": 11,
-    "ext_dev": 12,
-    "cuda_managed": 13,
-    "oneapi": 14,
-    "webgpu": 15,
-    "hexagon": 16,
-    "maia": 17,
-    "trn": 18,
 }
 
 

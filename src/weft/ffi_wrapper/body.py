@@ -24,7 +24,7 @@ class WrapperBody:
 
     Attributes:
         block: the operations so far.
-        device: ordinal of the first CUDA tensor's device, or None while there is none.
+        device: ordinal of the first tensor's device, or None while there is none.
         stream: the first stream that the caller passes, or None.
     """
 

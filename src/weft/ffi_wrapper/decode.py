@@ -34,7 +34,7 @@ from weft.dialects.ffi.checks import (
     CheckOp,
 )
 from weft.language.ir_types import integer_type, ir_type, ir_type_of
-from weft.types.device import CUDA
+from weft.types.device import CPU
 from weft.types.dims import Dim
 from weft.types.layout import CONTIGUOUS, INNER
 
@@ -78,8 +78,8 @@ def decode_tensor(body: WrapperBody, kind: TensorKind, position: Position) -> li
 def _check_device(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None:
     assert kind.device_type is not None  # Signature.for_device was called
     body.emit(CheckOp(tensor, "device_type", kind.device_type))
-    if kind.device_type != CUDA:
-        return
+    if kind.device_type == CPU:
+        return  # it has no number
     if kind.device_index is not None:
         body.emit(CheckDeviceOp(tensor, kind.device_index))
     if body.device is None:

@@ -6,7 +6,7 @@ In: the module with the host function, its signature. Out: `ffi.func @__tvm_ffi_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp as HostOp
@@ -20,7 +20,7 @@ from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.body import WrapperBody
 from weft.ffi_wrapper.decode import decode
-from weft.types.device import CPU, DEVICE_TYPES
+from weft.types.device import CPU, device_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
     from weft.arguments.signature import Signature
-
-_TARGETS: Final = {number: name for name, number in DEVICE_TYPES.items()}
 
 
 def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
@@ -52,16 +50,17 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
     for index, parameter in enumerate(passed):
         position = Position(index, parameter.name)
         decoded[parameter.name] = decode(body, parameter.kind, position)
-    on_cpu = signature.device_type in (None, CPU)
+    device_type = signature.device_type or CPU
     for parameter in signature.parameters:
         if isinstance(parameter.kind, EnvironmentStreamKind):
             stream = body.emit(EnvironmentStreamOp(body.device), parameter.name)
             decoded[parameter.name] = [stream.result]
     arguments = [value for p in signature.parameters for value in decoded.get(p.name, ())]
-    results = _call_host(body, host, arguments, on_cpu)
+    results = _call_host(body, host, arguments, on_host=device_type == CPU)
     body.emit(_return(host, results, body.block))
-    name = _TARGETS[signature.device_type or CPU]
-    wrapper = FuncOp(ENTRY_PREFIX + signature.name, signature.text, name, Region(body.block))
+    wrapper = FuncOp(
+        ENTRY_PREFIX + signature.name, signature.text, device_name(device_type), Region(body.block)
+    )
     wrapper.location = host.location
     module.body.block.add_op(wrapper)
     return wrapper
@@ -82,11 +81,11 @@ def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
 
 
 def _call_host(
-    body: WrapperBody, host: HostOp, arguments: Sequence[SSAValue], on_cpu: bool
+    body: WrapperBody, host: HostOp, arguments: Sequence[SSAValue], on_host: bool
 ) -> list[SSAValue]:
     """Emits the guarded call.
 
-    The stream is the one that the caller passed first, else that of the first CUDA tensor's library, else
+    The stream is the one that the caller passed first, else that of the first tensor's library, else
     the environment's. On the CPU there is none.
     """
     taken = host.function_type.inputs.data
@@ -97,13 +96,13 @@ def _call_host(
             hint=REPORT_HINT,
         )
     stream = body.stream
-    if stream is None and not on_cpu:
+    if stream is None and not on_host:
         stream = body.emit(EnvironmentStreamOp(body.device), "stream").result
     guard = DeviceGuardOp(
         host.sym_name.data,
         arguments,
-        None if on_cpu else body.device,
-        None if on_cpu else stream,
+        None if on_host else body.device,
+        None if on_host else stream,
         host.function_type.outputs.data,
     )
     return list(body.emit(guard).values)

@@ -104,7 +104,7 @@ class Session:
     """One trace: what its functions share.
 
     Attributes:
-        target: name of the backend that is compiled for.
+        on_host: whether kernels will run on the CPU that calls them.
         program: name of the module of the function that is compiled.
         texts: of the files whose functions are compiled; the host function's.
         inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
@@ -114,9 +114,9 @@ class Session:
     """
 
     def __init__(
-        self, target: str, program: str, texts: SourceTexts, inline: Callable[..., Any]
+        self, on_host: bool, program: str, texts: SourceTexts, inline: Callable[..., Any]
     ) -> None:
-        self.target = target
+        self.on_host = on_host
         self.program = program
         self.texts = texts
         self.inline = inline

@@ -63,20 +63,20 @@ class TracedModule:
     returns_objects: bool
 
 
-def trace(source: FunctionSource, signature: Signature, target: str) -> TracedModule:
+def trace(source: FunctionSource, signature: Signature, on_host: bool = True) -> TracedModule:
     """Traces a host function and the kernels that it launches.
 
     Args:
         source: of the host function.
         signature: what its parameters are.
-        target: name of the backend that is compiled for, such as ``"cuda"``.
+        on_host: whether kernels will run on the CPU that calls them.
     Raises:
         CompileError: if the function cannot be compiled, with the place in its source.
         InternalCompilerError: for a defect of weft, with the place that it was at.
     """
-    session = Session(target, source.globals.get("__name__", ""), source.texts, inline)
+    session = Session(on_host, source.globals.get("__name__", ""), source.texts, inline)
     block = Block()
-    builder = Builder(block, target)
+    builder = Builder(block, on_host)
     table = KernelTable(session)
     try:
         return _trace(session, builder, table, source, signature)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of devices: `cpu`, `cuda`, `cuda:1`, and others for messages.
+"""Names of devices: `cpu`, `cuda`, `cuda:1`, and DLPack's others.
 
 In: a DLPack device type and index, or a text. Out: the other.
 """
@@ -12,26 +12,26 @@ from typing import Final
 CPU: Final = 1
 CUDA: Final = 2
 
-DEVICE_TYPES: Final = {"cpu": CPU, "cuda": CUDA}
-"""Device types that kernels run on, with their DLDeviceType."""
-
-_NAMES: Final = {
-    CPU: "cpu",
-    CUDA: "cuda",
-    3: "cuda_host",
-    4: "opencl",
-    7: "vulkan",
-    8: "metal",
-    10: "rocm",
-    11: "rocm_host",
-    12: "ext_dev",
-    13: "cuda_managed",
-    14: "oneapi",
-    15: "webgpu",
-    16: "hexagon",
-    17: "maia",
-    18: "trn",
+DEVICE_TYPES: Final = {
+    "cpu": CPU,
+    "cuda": CUDA,
+    "cuda_host": 3,
+    "opencl": 4,
+    "vulkan": 7,
+    "metal": 8,
+    "rocm": 10,
+    "rocm_host": 11,
+    "ext_dev": 12,
+    "cuda_managed": 13,
+    "oneapi": 14,
+    "webgpu": 15,
+    "hexagon": 16,
+    "maia": 17,
+    "trn": 18,
 }
+"""DLPack's names, with their DLDeviceType."""
+
+_NAMES: Final = {number: name for name, number in DEVICE_TYPES.items()}
 
 
 def device_name(device_type: int, index: int | None = None) -> str:
@@ -45,19 +45,18 @@ def device_name(device_type: int, index: int | None = None) -> str:
     return name if index is None or device_type == CPU else f"{name}:{index}"
 
 
-def parse_device(text: str) -> tuple[str, int | None]:
-    """The device type's name and the index, None where the text has none.
+def parse_device(text: str) -> tuple[int, int | None]:
+    """The DLDeviceType and the index, None where the text has none.
 
     Raises:
-        ValueError: if the text is not one of ``"cpu"``, ``"cuda"``, ``"cuda:<index>"``.
+        ValueError: if the text is no name of a device type, with ``:<index>`` unless it is ``"cpu"``.
 
     Example:
         >>> parse_device("cuda:1"), parse_device("cpu")
-        (('cuda', 1), ('cpu', None))
+        ((2, 1), (1, None))
     """
     name, colon, index = text.partition(":")
-    if name == "cpu" and not colon:
-        return name, None
-    if name == "cuda" and (not colon or (index.isascii() and index.isdecimal())):
-        return name, int(index) if colon else None
-    raise ValueError(f"unknown device {text!r}, expected 'cpu', 'cuda' or 'cuda:<index>'")
+    has_index = bool(colon) and name != "cpu" and index.isascii() and index.isdecimal()
+    if name not in DEVICE_TYPES or (colon and not has_index):
+        raise ValueError(f"unknown device {text!r}, expected 'cpu', 'cuda' or 'cuda:<index>'")
+    return DEVICE_TYPES[name], int(index) if has_index else None

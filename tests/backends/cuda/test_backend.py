@@ -10,11 +10,13 @@ import pytest
 
 from tests.backends.recorder import Artifacts, Options
 from tests.codegen.kernel_runner import INDEX, parse_module, tensor
+from weft.backends.base import Job
 from weft.backends.cuda import toolchain
 from weft.backends.cuda.lowering.kernel import entry_name, launch_bounds
-from weft.backends.cuda.stages import emit_ptx, print_host, print_kernels
+from weft.backends.cuda.lowering.tables import HOST_ROWS
+from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import ARCHITECTURES, cuda_machine
-from weft.backends.host import host_machine
+from weft.backends.host import host_machine, print_host
 from weft.backends.registry import find_backend
 from weft.codegen.operations.launch import kernels_of
 from weft.config import override
@@ -55,7 +57,9 @@ def passed(text: str):
 
 def compiled(text: str, architecture: str | None = None, **options: object):
     artifacts = Artifacts()
-    code = find_backend("cuda").compile(passed(text), architecture, Options(**options), artifacts)
+    backend = find_backend("cuda")
+    architecture = architecture or backend.default_architecture
+    code = backend.compile(Job(passed(text), architecture, Options(**options), artifacts))
     return code, artifacts
 
 
@@ -407,7 +411,7 @@ def test_warnings_are_logged_with_the_kernel(assembler: str, caplog: pytest.LogC
 
 def host_text(attributes: str) -> str:
     module = passed(kernel_text() + HOST.replace("ATTRIBUTES", attributes))
-    return print_host(module, host_machine())
+    return print_host(module, host_machine(), HOST_ROWS)
 
 
 def test_a_launch_passes_pointers_to_its_parameters():

@@ -7,6 +7,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import weft
+from weft.backends.base import Job
 from weft.backends.cpu.backend import CpuBackend
 from weft.backends.cpu.lowering.coroutine import scratch_symbol
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
@@ -42,7 +43,7 @@ class Compiled:
 
     def _build(self, module: Any) -> None:
         artifacts = Artifacts("cpu build", CompileOptions())
-        code = CpuBackend().compile(module.clone(), None, CompileOptions(), artifacts)
+        code = CpuBackend().compile(Job(module.clone(), "", CompileOptions(), artifacts))
         self._names = [kernel.name for kernel in code.kernels]
         run = [_in_object(kernel_symbol(name)) for name in self._names]
         # Only kernels whose threads wait for each other have the second one.

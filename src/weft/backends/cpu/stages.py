@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a module to one object for this CPU: kernels are optimized, the host function and wrapper are not.
 
-In: a job. Out: object bytes. Host code is printed and parsed apart, linked to the optimized kernels, and emitted
+In: a job. Out: `ObjectCode`. Host code is printed and parsed apart, linked to the optimized kernels, and emitted
 with them.
 """
 
@@ -9,25 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.backends.base import Stage
+from weft.backends.base import Stage, run_stages
 from weft.backends.cpu.lowering.budget import print_ask
 from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
-from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
+from weft.backends.cpu.remarks import engine_remark
+from weft.backends.host import HostMachine, entry_symbols, host_machine, kernel_info, print_host
 from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
-from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
+from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
-from weft.dialects.simt.kernel import KernelOp
+from weft.runtime.object_code import ObjectCode
+from weft.types.launch_limits import MOST_THREADS
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
     from xdsl.dialects.builtin import ModuleOp
 
-    from weft.backends.base import Job
+    from weft.backends.base import Backend, Job
 
 # LLVM's pipeline for each --opt-level; its level 3 costs half as much again and gains nothing here.
 PIPELINE_LEVELS: Final = (0, 1, 2, 2)
@@ -43,15 +45,6 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
         else:
             print_kernel(printer, kernel, machine.masks_stores)
     print_ask(printer)
-    return printer.text()
-
-
-def print_host(module: ModuleOp, machine: HostMachine) -> str:
-    """LLVM text of a module's host function and wrapper."""
-    printer = ModulePrinter(
-        machine.target, HOST_ROWS, HOST_SYMBOLS, LIBRARY, DebugInfo(LINE_TABLES)
-    )
-    printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
     return printer.text()
 
 
@@ -71,7 +64,7 @@ def _print_kernels(job: Job, _value: None) -> str:
 
 
 def _print_host(job: Job, _value: None) -> str:
-    return print_host(job.module, host_machine())
+    return print_host(job.module, host_machine(), HOST_ROWS, DebugInfo(LINE_TABLES))
 
 
 def link_and_emit(kernels: ModuleRef, host_text: str) -> bytes:
@@ -85,3 +78,22 @@ KERNEL_STAGES: Final = (
     Stage("LLVM", optimize_kernels),
 )
 HOST_STAGES: Final = (Stage("host: LLVM text", _print_host, "llvm-host"),)
+
+
+def compile_job(backend: Backend, job: Job) -> ObjectCode:
+    """See `CpuBackend.compile`."""
+    kernels = run_stages(KERNEL_STAGES, job)
+    host_text = run_stages(HOST_STAGES, job)
+    with job.artifacts.stage("LLVM to object"):
+        data = link_and_emit(kernels, host_text)
+    return ObjectCode(
+        host_object=data,
+        device_code=b"",
+        kernels=tuple(
+            kernel_info(kernel, max_threads=kernel.max_threads or MOST_THREADS)
+            for kernel in kernels_of(job.module)
+        ),
+        entry_symbols=entry_symbols(job.module),
+        target=backend.name,
+        remarks=tuple(map(engine_remark, kernels_of(job.module))),
+    )

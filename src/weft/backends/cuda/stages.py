@@ -1,35 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a module to a cubin and a host object: the kernels as far as PTX, then the host code beside their assembler.
 
-In: a job. Out: cubin with its log; host object.
+In: a job. Out: `ObjectCode`, with what the assembler says about each kernel.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage, run_stages
-from weft.backends.cuda.lowering.kernel import print_kernel
+from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
+from weft.backends.cuda.lowering.kernel import entry_name, print_kernel
+from weft.backends.cuda.lowering.launch import refuse_clusters
 from weft.backends.cuda.lowering.shared import check_shared_memory
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.register_limit import take_register_limit
-from weft.backends.cuda.target import DEFAULT_ARCHITECTURE, CudaMachine, cuda_machine
+from weft.backends.cuda.target import CudaMachine, cuda_machine
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
-from weft.backends.host import HOST_SYMBOLS, HostMachine, host_machine
+from weft.backends.host import entry_symbols, host_stages, kernel_info
+from weft.backends.worker import Worker
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
-from weft.codegen.llvm.module_printer import ModulePrinter, symbols_of
-from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.codegen.llvm.module_printer import ModulePrinter
+from weft.codegen.llvm.optimize import emit_assembly, parse, run_pipeline
 from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
-from weft.dialects.simt.kernel import KernelOp
 from weft.errors import ToolchainError
+from weft.runtime.object_code import ObjectCode, Remark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from weft.backends.base import Job
+    from weft.backends.base import Backend, Job, Recorder
+    from weft.dialects.simt.kernel import KernelOp
+    from weft.runtime.object_code import KernelInfo
+
+_log = logging.getLogger("weft")
 
 # Errors that say nothing against the code: there is no assembler for it here.
 _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
@@ -64,16 +73,9 @@ def print_kernels(
     return printer.text()
 
 
-def print_host(module: ModuleOp, host: HostMachine) -> str:
-    """LLVM text of a module's host function and wrapper."""
-    printer = ModulePrinter(host.target, HOST_ROWS, HOST_SYMBOLS, LIBRARY)
-    printer.print_symbols(op for op in symbols_of(module) if not isinstance(op, KernelOp))
-    return printer.text()
-
-
 def machine_of(job: Job) -> CudaMachine:
     """The architecture that a job compiles for."""
-    return cuda_machine(job.architecture or DEFAULT_ARCHITECTURE)
+    return cuda_machine(job.architecture)
 
 
 def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
@@ -110,17 +112,9 @@ def _finish_assembly(job: Job, finish: Callable[[], Assembly]) -> Assembly:
         return Assembly(b"", "", error)
 
 
-def _emit_host(job: Job, text: str) -> bytes:
-    return emit_object(parse(text, "host function and wrapper"), host_machine().machine)
-
-
 def _print_kernels(job: Job, _value: None) -> str:
     limit, _ = take_register_limit(job.options.ptxas_options)
     return print_kernels(job.module, machine_of(job), job.options.enable_assertions, limit)
-
-
-def _print_host(job: Job, _value: None) -> str:
-    return print_host(job.module, host_machine())
 
 
 _PTX_STAGES: Final = (
@@ -128,7 +122,75 @@ _PTX_STAGES: Final = (
     Stage("LLVM to PTX", _emit_ptx, "ptx"),
 )
 CUBIN_STAGES: Final = (Stage("assembling", _finish_assembly),)
-HOST_STAGES: Final = (
-    Stage("host: LLVM text", _print_host, "llvm-host"),
-    Stage("host: LLVM to object", _emit_host),
-)
+HOST_STAGES: Final = host_stages(HOST_ROWS)
+
+
+def compile_job(backend: Backend, job: Job) -> ObjectCode:
+    """See `CudaBackend.compile`."""
+    machine = machine_of(job)
+    refuse_clusters(job.module, machine.number, machine.architecture)
+    kernels = kernels_of(job.module)
+    assembly: Assembly | None = None
+    if kernels:
+        finish = begin_cubin(job)
+        worker: Worker[Assembly] = Worker(
+            lambda: run_stages(CUBIN_STAGES, job, finish), "weft-assembler"
+        )
+        data = run_stages(HOST_STAGES, job)
+        assembly = worker.result()
+    else:
+        data = run_stages(HOST_STAGES, job)
+    resources = read_resources(assembly.log, assembly.cubin) if assembly else {}
+    return ObjectCode(
+        host_object=data,
+        device_code=_record_device_code(assembly, job.artifacts),
+        kernels=tuple(_kernel_info(kernel, resources) for kernel in kernels),
+        entry_symbols=entry_symbols(job.module),
+        target=backend.name,
+        architecture=machine.architecture,
+        remarks=tuple(_report_diagnostics(assembly, job.artifacts)),
+    )
+
+
+def _record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes:
+    """What the driver loads: the cubin, or the PTX where there is no assembler for it here."""
+    if assembly is None:
+        return b""
+    if assembly.missing is None:
+        artifacts.record("cubin", assembly.cubin)
+        return assembly.cubin
+    artifacts.refuse("cubin", assembly.missing)
+    return (artifacts.data("ptx") or b"") + b"\0"  # the driver takes PTX as a C string
+
+
+def _report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
+    """Logs what the assembler warned of, with source lines."""
+    if assembly is None:
+        return []
+    if assembly.missing is not None:
+        return [
+            Remark("", f"the driver assembles the PTX when it loads it: {assembly.missing.message}")
+        ]
+    ptx = artifacts.data("ptx") or b""
+    found = read_diagnostics(assembly.log, ptx.decode())
+    for diagnostic in found:
+        _log.warning("%s", diagnostic)
+    return [*found, Remark("", assembly.remark)] if assembly.remark else found
+
+
+def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> KernelInfo:
+    name = entry_name(kernel.sym_name.data)
+    found = resources.get(name, KernelResources())
+    fixed = kernel.block_size
+    limit = kernel.max_threads if fixed is None else math.prod(fixed)
+    return kernel_info(
+        kernel,
+        name=name,
+        max_threads=found.max_threads(limit),
+        registers=found.registers,
+        spill_store_bytes=found.spill_store_bytes,
+        spill_load_bytes=found.spill_load_bytes,
+        stack_bytes=found.stack_bytes,
+        constant_bytes=found.constant_bytes,
+        barriers=found.barriers,
+    )

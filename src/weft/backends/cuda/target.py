@@ -20,7 +20,6 @@ from weft.types.launch_limits import MOST_SHARED_BYTES
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
 
-DEFAULT_ARCHITECTURE: Final = "sm_90a"
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 
 # Compute capability → most shared memory of a block; others have as much as the largest.

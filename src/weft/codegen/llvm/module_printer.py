@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
-
 from weft.codegen.llvm.debug_info import DebugInfo
 from weft.codegen.llvm.names import quoted, utf8
 from weft.dialects.builder import source_location
@@ -179,11 +177,3 @@ def unprinted(operation: Operation, error: Exception) -> InternalCompilerError:
         hint=REPORT_HINT,
         location=source_location(operation.location),
     )
-
-
-def symbols_of(module: ModuleOp) -> list[Operation]:
-    """The operations at the top of a module."""
-    return list(module.body.block.ops)
-
-
-__all__ = ["ModulePrinter", "symbols_of", "unprintable", "unprinted"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.host_function import host_symbol
-from weft.types.device import CUDA
+from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from weft.codegen.wrapper.printer import WrapperPrinter
@@ -29,7 +29,7 @@ _CALLERS_DEVICE: Final = "-1"
 
 def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -> None:
     """`ffi.environment_stream`; on the CPU there is none."""
-    if printer.device_type != CUDA:
+    if printer.device_type == CPU:
         printer.values[op.result] = "null"
         return
     device = _CALLERS_DEVICE if op.device is None else printer.values[op.device]
@@ -41,12 +41,12 @@ def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -
 def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     """`ffi.device_guard`: what was entered is left on every path, then the code is looked at.
 
+    Without a stream it runs on the host, where there is nothing to enter.
     All checks are after it: a caller without room for a result wanted nothing else.
     """
     printer.return_if_only_checking()
     frame = _print_frame(printer, op)
-    on_cuda = printer.device_type == CUDA
-    if on_cuda:
+    if op.stream is not None:
         printer.require_success(printer.call("device_enter", f"ptr {frame}"))
     arguments = [f"ptr {frame}"]
     for argument in op.args:
@@ -58,7 +58,7 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
         arguments.append(f"ptr {slot}")
     callee = host_symbol(op.callee.string_value())
     code = printer.let(f"call i32 {callee}({', '.join(arguments)})", "code")
-    if on_cuda:
+    if op.stream is not None:
         code = printer.call("device_leave", f"ptr {frame}", f"i32 {code}")
     printer.require_success(code)
 
@@ -66,8 +66,7 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
 def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
     """A `weft_call_frame`; the driver's half is empty."""
     frame = printer.alloca(f"[{_FRAME_BYTES} x i8]", 8, "frame")
-    on_cuda = printer.device_type == CUDA
-    device = "0" if not on_cuda else _CALLERS_DEVICE
+    device = "0" if op.stream is None else _CALLERS_DEVICE
     if op.device is not None:
         device = printer.values[op.device]
     stream = "null" if op.stream is None else printer.values[op.stream]

@@ -242,7 +242,7 @@ class KernelTable:
     ) -> TracedKernel:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
-        builder = Builder(block, self._session.target)
+        builder = Builder(block, self._session.on_host)
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)

@@ -158,7 +158,7 @@ class TrackRecorder:
             records, capacity, needed, fits = self._layout.places(emitter, size)
             options = self._options
             flags = wire.FLAG_WIDE * options.is_wide | wire.FLAG_RING * options.is_ring
-            flags |= wire.FLAG_NANOSECONDS * (emitter.builder.target == "cpu")
+            flags |= wire.FLAG_NANOSECONDS * emitter.builder.on_host
             text = len(self._description) << 32 | wire.PROLOGUE_WORDS
             grid_x, grid_y, grid_z = (emitter.coordinate(grid.grid_dim, axis) for axis in AXES)
             block_x, block_y, block_z = (emitter.coordinate(grid.block_dim, axis) for axis in AXES)

@@ -7,23 +7,16 @@ instruction set, which LLVM has not optimized: what a backend must do, and littl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from weft.backends.base import Job, Stage, run_stages
-from weft.backends.cpu.stages import print_host, print_kernels
-from weft.backends.host import entry_symbols, machine_of
+from weft.backends.base import Backend, Job, Stage, run_stages
+from weft.backends.cpu.lowering.tables import HOST_ROWS
+from weft.backends.cpu.stages import print_kernels
+from weft.backends.host import entry_symbols, kernel_info, machine_of, print_host
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
-from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.operations.launch import kernels_of, scratch_bytes
-from weft.errors import OptionError
-from weft.runtime.object_code import KernelInfo, ObjectCode
+from weft.codegen.operations.launch import kernels_of
+from weft.runtime.object_code import ObjectCode
 from weft.types.device import CPU
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from weft.backends.base import Options, Recorder
-    from weft.dialects.simt.kernel import KernelOp
 
 
 def _machine() -> Any:
@@ -35,7 +28,7 @@ def _kernel_text(job: Job, _value: None) -> str:
 
 
 def _host_text(job: Job, _value: None) -> str:
-    return print_host(job.module, _machine())
+    return print_host(job.module, _machine(), HOST_ROWS)
 
 
 def _lower_kernels(_job: Job, text: str) -> Any:
@@ -49,51 +42,23 @@ KERNEL_STAGES = (Stage("LLVM text", _kernel_text, "llvm"), Stage("LLVM", _lower_
 HOST_STAGES = (Stage("host: LLVM text", _host_text, "llvm-host"),)
 
 
-class PortableBackend:
+class PortableBackend(Backend):
     """Compiles for any x86-64 CPU."""
 
     name = "portable"
     device_type = CPU
 
-    def compile(
-        self, module: ModuleOp, architecture: str | None, options: Options, artifacts: Recorder
-    ) -> ObjectCode:
-        """One object with kernels, host function and wrapper.
-
-        Raises:
-            OptionError: if a GPU architecture is asked for.
-        """
-        if architecture is not None:
-            raise OptionError(
-                "OPTION_CONFLICT",
-                f"--gpu-arch {architecture} does not go with the target {self.name}",
-                hint="leave out --gpu-arch, or compile with --target cuda",
-            )
-        job = Job(module, None, options, artifacts)
+    def compile(self, job: Job) -> ObjectCode:
+        """One object with kernels, host function and wrapper."""
         kernels = run_stages(KERNEL_STAGES, job)
         host = run_stages(HOST_STAGES, job)
-        with artifacts.stage("LLVM to object"):
+        with job.artifacts.stage("LLVM to object"):
             link_text(kernels, host, "host function and wrapper")
             data = emit_object(kernels, _machine().machine)
         return ObjectCode(
             host_object=data,
             device_code=b"",
-            kernels=tuple(_kernel_info(kernel) for kernel in kernels_of(module)),
-            entry_symbols=entry_symbols(module),
+            kernels=tuple(map(kernel_info, kernels_of(job.module))),
+            entry_symbols=entry_symbols(job.module),
             target=self.name,
         )
-
-    def disassemble(self, artifacts: Recorder) -> str | None:
-        """There is no device code to take apart."""
-        return None
-
-
-def _kernel_info(kernel: KernelOp) -> KernelInfo:
-    parameters = kernel_parameters(kernel)
-    return KernelInfo(
-        name=kernel.sym_name.data,
-        parameter_sizes=tuple(parameter.size_bytes for parameter in parameters),
-        parameter_bytes=parameter_bytes(parameters),
-        shared_memory_bytes=kernel.shared_memory_bytes,
-        global_scratch_bytes=sum(scratch_bytes(kernel)),
-    )
