@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class _Missing:
     """The type of `MISSING`, which stands for an annotation, default or value that was not given."""
 
-    __slots__ = ()
-
     def __repr__(self) -> str:
         return "MISSING"
 
@@ -225,8 +223,6 @@ class Symbols:
         infer: the kind of an argument, from annotation, value and place.
         is_annotation: whether some kind knows an annotation.
     """
-
-    __slots__ = ("_facts", "_fixed", "_infer", "_observed", "is_annotation")
 
     def __init__(
         self,

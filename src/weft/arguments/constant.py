@@ -42,8 +42,6 @@ class Constexpr:
         Constexpr[int]
     """
 
-    __slots__ = ()
-
     def __class_getitem__(cls, type: object) -> ConstantAnnotation:
         return ConstantAnnotation(type)
 

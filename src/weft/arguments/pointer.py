@@ -59,8 +59,6 @@ class Pointer:
         (Pointer[f32], Pointer[f32, global, 16])
     """
 
-    __slots__ = ()
-
     def __class_getitem__(cls, items: object) -> PointerSpec:
         said: list[Any] = list(items_of(items) or (items,))
         if len(said) > 3:

@@ -28,8 +28,6 @@ class Record:
         annotations: the annotation of each field, or MISSING.
     """
 
-    __slots__ = ("annotations", "names")
-
     def __init__(self, names: tuple[str, ...], annotations: Mapping[str, object]) -> None:
         self.names = names
         self.annotations = tuple(annotations.get(name, MISSING) for name in names)

@@ -55,8 +55,6 @@ class Shape:
         Shape[(n, 4)]
     """
 
-    __slots__ = ()
-
     def __class_getitem__(cls, dims: object) -> ShapeSpec:
         entries = items_of(dims)
         return ShapeSpec(check_dims((dims,) if entries is None else entries, "Shape"))

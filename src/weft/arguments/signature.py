@@ -82,10 +82,6 @@ class Parameter(Frozen):
         passing = (self.keyword_only, self.positional_only)
         return (self.name, self.kind.key, type(default).__name__, repr(default), *passing)
 
-    def of_kind(self, kind: ArgumentKind) -> Parameter:
-        """The same parameter with another kind."""
-        return Parameter(self.name, kind, self.default, self.keyword_only, self.positional_only)
-
     @property
     def text(self) -> str:
         """`alpha: f32 = 2.0`."""
@@ -158,7 +154,7 @@ class Signature(Frozen):
 
     def _placed(self, parameter: Parameter, device_type: int) -> Parameter:
         kind = _on_device(parameter.kind, device_type, Place(self.name, parameter.name))
-        return parameter.of_kind(kind)
+        return parameter.replaced(kind=kind)
 
     def checked_for(self, name: str, parameters: Sequence[DeclaredParameter]) -> Signature:
         """This signature, if it fits the function of that name and parameters.

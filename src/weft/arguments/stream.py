@@ -30,8 +30,6 @@ class Stream:
         (0, 0)
     """
 
-    __slots__ = ("handle",)
-
     def __init__(self, handle: int = 0) -> None:
         if type(handle) is not int:
             raise TypeError(f"Stream: handle must be an int, received {describe(handle)}")

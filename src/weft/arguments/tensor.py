@@ -147,10 +147,6 @@ class TensorKind(ArgumentKind):
             and tuple(symbols.resolve(s) if isinstance(s, Dim) else s for s in self.strides),
         )
 
-    def replaced(self, **fields: Any) -> TensorKind:
-        """The same kind with other values for some attributes."""
-        return TensorKind(*(fields.get(name, getattr(self, name)) for name in self._fields))
-
 
 class _Merge(NamedTuple):
     """Merges what a tensor's annotation declares with what its example or fake gives."""

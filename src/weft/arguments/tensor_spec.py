@@ -96,8 +96,6 @@ class Tensor:
         Tensor[f32, (n, 4, None)]
     """
 
-    __slots__ = ()
-
     def __class_getitem__(cls, items: object) -> TensorSpec:
         said: list[object] = list(items_of(items) or (items,))
         if len(said) > 3:

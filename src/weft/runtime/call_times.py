@@ -38,8 +38,6 @@ class CallTimes:
         image: its code, which knows its loading time on each device.
     """
 
-    __slots__ = ("_image", "_name", "_told")
-
     def __init__(self, name: str, image: _native.CodeImage) -> None:
         self._name = name
         self._image = image

@@ -46,8 +46,6 @@ class Engine:
     The address is valid as long as the function, or anything made from it, lives.
     """
 
-    __slots__ = ("_image",)
-
     def __init__(self, image: _native.CodeImage) -> None:
         self._image = image
 
@@ -83,21 +81,6 @@ class CompiledDetails:
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
         documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
     """
-
-    __slots__ = (
-        "_inspection",
-        "captured",
-        "constant_positions",
-        "documentation",
-        "executor",
-        "image",
-        "module",
-        "name",
-        "plan",
-        "remarks",
-        "signature",
-        "times",
-    )
 
     def __init__(
         self,
@@ -284,7 +267,11 @@ class CompiledDetails:
         Example:
             >>> fn.to(0)(a, b)
         """
-        return make_compiled_function(self._bound_to(self.image.bind(_ordinal("to", device))))
+        image = self.image.bind(_ordinal("to", device))
+        times = None if self.times is None else CallTimes(self.name, image)
+        bound = object.__new__(CompiledDetails)
+        vars(bound).update(vars(self), image=image, times=times)
+        return make_compiled_function(bound)
 
     @one_frame("preload")
     def preload(self, device: object = None) -> Mapping[str, int]:
@@ -324,20 +311,6 @@ class CompiledDetails:
 
         import_module("tvm_ffi")  # by name: running a function does not require the package
         return make_compiled_function(self).__tvm_ffi_object__()
-
-    def _bound_to(self, image: _native.CodeImage) -> CompiledDetails:
-        return CompiledDetails(
-            image,
-            self.plan,
-            self.signature,
-            self.executor,
-            self.captured,
-            self._inspection,
-            self.remarks,
-            None if self.times is None else CallTimes(self.name, image),
-            self.documentation,
-            self.module,
-        )
 
 
 def _ordinal(method: str, device: object) -> int:

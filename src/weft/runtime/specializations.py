@@ -64,8 +64,6 @@ class _CompileLock:
         name: the function's, for the error when it needs itself to be compiled.
     """
 
-    __slots__ = ("_locks", "_name")
-
     def __init__(self, name: str) -> None:
         # Per process: a fork keeps another thread's lock, but not the thread.
         self._locks: dict[int, threading.Lock] = {}
@@ -103,8 +101,6 @@ class _CompileLock:
 class _Specialization:
     """One key's compiled function, and the lock for compiling it."""
 
-    __slots__ = ("compiled", "turn")
-
     def __init__(self, name: str) -> None:
         self.turn = _CompileLock(name)
         self.compiled: Compiled | None = None
@@ -117,17 +113,6 @@ class Specializations:
         function: the user's Python function, for its parameters and defaults.
         compile_for: called with all arguments of a call, in the order of the parameters.
     """
-
-    __slots__ = (
-        "_bind",
-        "_by_key",
-        "_compile",
-        "_constants",
-        "_count",
-        "_first_turn",
-        "_keyword_only",
-        "_name",
-    )
 
     def __init__(
         self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]

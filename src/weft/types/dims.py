@@ -48,7 +48,7 @@ class Dim(Frozen):
 
     def widened(self) -> Dim:
         """The same dimension with 64 bits."""
-        return Dim(self.name, self.divisibility, 64)
+        return self.replaced(width=64)
 
 
 def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:

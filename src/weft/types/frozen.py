@@ -6,7 +6,7 @@ In: the annotations of a class. Out: its constructor; comparison by `key`, copie
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, dataclass_transform
+from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 
 class _Record(type):
@@ -53,6 +53,10 @@ class Frozen(metaclass=_Record):
 
     def __post_init__(self) -> None:
         """For what follows from other fields."""
+
+    def replaced(self, **fields: Any) -> Self:
+        """The same record with other values for some fields."""
+        return type(self)(*(fields.get(name, getattr(self, name)) for name in self._fields))
 
     @property
     def key(self) -> tuple[Any, ...]:
