@@ -82,6 +82,12 @@ class CompiledDetails:
         documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
     """
 
+    # A `__dict__` would be the function's, too.
+    __slots__ = (
+        *("captured", "constant_positions", "documentation", "executor", "image", "_inspection"),
+        *("module", "name", "plan", "remarks", "signature", "times"),
+    )
+
     def __init__(
         self,
         image: _native.CodeImage,
@@ -270,7 +276,9 @@ class CompiledDetails:
         image = self.image.bind(_ordinal("to", device))
         times = None if self.times is None else CallTimes(self.name, image)
         bound = object.__new__(CompiledDetails)
-        vars(bound).update(vars(self), image=image, times=times)
+        for name in self.__slots__:
+            setattr(bound, name, getattr(self, name))
+        bound.image, bound.times = image, times
         return make_compiled_function(bound)
 
     @one_frame("preload")
