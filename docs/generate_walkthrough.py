@@ -18,7 +18,7 @@ import weft
 from examples.add_one import add_one, add_one_kernel, fake_arguments
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import machine_of
-from weft.compiler.pipeline import PASSES
+from weft.compiler.pipeline import passes_for
 from weft.dialects.context import make_context
 
 PAGE = Path(__file__).parent / "walkthrough.md"
@@ -86,7 +86,7 @@ def operation(module: str, begin: str) -> str:
 
 def said(function: Any) -> str:
     """The first sentence of a function's module, as it goes on after a colon."""
-    text = inspect.getdoc(inspect.getmodule(function)) or ""
+    text = inspect.getdoc(inspect.getmodule(getattr(function, "func", function))) or ""
     first = text.partition("\n")[0].rstrip(".")
     return first[0].lower() + first[1:]
 
@@ -101,7 +101,7 @@ def page() -> str:
     cpu = weft.compile(add_one, *fake_arguments(), options="--target cpu")
     cuda = weft.compile(add_one, *fake_arguments(), options="--gpu-arch sm_90a")
     module, traced = str(cpu.ir_module), cpu.stages["trace"]
-    passes = [f"* `{each.__name__}`: {said(each)}" for each in PASSES]
+    passes = [f"* `{name}`: {said(each)}" for name, each in passes_for(cpu.signature).items()]
     x = np.arange(4, dtype=np.float32)
     y = np.zeros(4, dtype=np.float32)
     cpu(x, y)
@@ -148,7 +148,7 @@ def page() -> str:
             block("text", operation(traced, "func.func")),
             "## 4. Passes",
             "",
-            "`compiler.pipeline.PASSES` lists what is done to the module, one function and one file each:",
+            "`passes_for` in `compiler.pipeline` lists what is done to the module, one function and one file each:",
             "",
             *passes,
             "",

@@ -29,7 +29,7 @@ exec(
 STAGES = [
     f"{pipeline.__name__}.choose_target",
     "weft.frontend.trace.host_parameters",
-    f"{pipeline.__name__}.PASSES",
+    f"{pipeline.__name__}.lay_out_shared_memory",
     f"{pipeline.__name__}.attach_ffi_wrapper",
     f"{pipeline.__name__}.away_from_signals",
 ]
@@ -43,11 +43,6 @@ def kernel(a: weft.Tensor, factor: weft.Constexpr):
 @weft.jit
 def host(a: weft.Tensor, factor: weft.Constexpr):
     kernel(a, factor).launch(grid=1, block=4)
-
-
-def patch(monkeypatch, stage, name):
-    function = NAMESPACE[name]
-    monkeypatch.setattr(stage, (function,) if stage.endswith(".PASSES") else function)
 
 
 class OutOfTime:
@@ -72,7 +67,7 @@ def handler():
 def test_what_a_signals_handler_raises_comes_out_of_every_stage(stage, error, monkeypatch, handler):
     raised = error("mine")
     handler(raised)
-    patch(monkeypatch, stage, "slow")
+    monkeypatch.setattr(stage, NAMESPACE["slow"])
     with pytest.raises(error) as caught:
         weft.compile(host, np.ones(4, np.float32), 2.0)
     assert caught.value is raised
@@ -138,7 +133,7 @@ def test_what_an_arrays_attribute_raises_says_nothing_of_the_array(attribute, er
 
 @pytest.mark.parametrize("stage", [STAGES[0], STAGES[2], STAGES[4]])
 def test_a_limit_of_the_process_is_named_and_is_no_defect(stage, monkeypatch):
-    patch(monkeypatch, stage, "full")
+    monkeypatch.setattr(stage, NAMESPACE["full"])
     with pytest.raises(weft.UnavailableError, match="LIMIT_REACHED") as caught:
         weft.compile(host, np.ones(4, np.float32), 2.0)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -16,8 +16,8 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 STAGES = {
     "signature": ("choose_target", "the signature of 'double'"),
     "trace": ("weft.frontend.trace.host_parameters", "tracing 'double'"),
-    "passes": ("PASSES", "the pass broken of 'double'"),
-    "wrapper": ("attach_ffi_wrapper", "the pass attach_ffi_wrapper of 'double'"),
+    "passes": ("lay_out_shared_memory", "the pass broken of 'double'"),
+    "wrapper": ("attach_ffi_wrapper", "the pass broken of 'double'"),
     "printing": ("weft.backends.cpu.stages.print_kernels", "the target cpu of 'double'"),
     "object": ("weft.backends.cpu.stages.link_and_emit", "the target cpu of 'double'"),
     "linking": ("link", "linking of 'double'"),
@@ -45,8 +45,7 @@ broken = _NAMESPACE["broken"]
 
 
 def patched(monkeypatch, name):
-    found = (broken,) if name == "PASSES" else broken
-    monkeypatch.setattr(name if "." in name else f"{pipeline.__name__}.{name}", found)
+    monkeypatch.setattr(name if "." in name else f"{pipeline.__name__}.{name}", broken)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -154,7 +153,7 @@ def test_threads_that_meet_a_failure_each_get_it_and_none_waits_for_ever(monkeyp
             errors.append(error)
 
     with monkeypatch.context() as context:
-        patched(context, "PASSES")
+        patched(context, "lay_out_shared_memory")
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()

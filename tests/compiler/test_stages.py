@@ -17,7 +17,7 @@ from weft.compiler.module_text import module_text
 from weft.compiler.options import CompileOptions
 from weft.frontend.source.text import read_source
 
-NAMES = ["trace", *(each.__name__ for each in pipeline.PASSES), "attach_ffi_wrapper"]
+NAMES = ["trace", *pipeline.passes_for(None)]
 
 
 @weft.kernel
@@ -71,7 +71,7 @@ def test_a_pass_that_fails_leaves_the_files_of_those_before_it(tmp_path, monkeyp
     def fail_on_purpose(module):
         raise KeyError("here")
 
-    monkeypatch.setattr(pipeline, "PASSES", (*pipeline.PASSES[:1], fail_on_purpose))
+    monkeypatch.setattr(pipeline, "find_block_sizes", fail_on_purpose)
     with pytest.raises(KeyError, match="here"):
         weft.compile(fill, options=f"--dump-dir {tmp_path}")
     names = ["fill.01-trace.mlir", "fill.02-remove_unused_operations.mlir"]
@@ -83,7 +83,7 @@ def test_a_pass_that_leaves_an_invalid_module_is_named(monkeypatch):
         block = next(iter(module.body.block.ops)).body.block
         block.erase_op(block.last_op)
 
-    monkeypatch.setattr(pipeline, "PASSES", (*pipeline.PASSES, forget_the_end))
+    monkeypatch.setattr(pipeline, "lay_out_shared_memory", forget_the_end)
     with pytest.raises(weft.InternalCompilerError, match="is invalid after forget_the_end"):
         weft.compile(fill, options="--verify")
 

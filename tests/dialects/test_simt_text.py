@@ -15,6 +15,7 @@ from weft.dialects.context import make_context
 VECTOR = "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
 MATRIX = "!simt.tensor<i32, [?, 4], strided, global, dims 64, offsets 64, align 16>"
 LOCAL = "!simt.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
+OWN = LOCAL.replace("local", "global")
 TYPES = {"a": VECTOR, "m": MATRIX, "i": "i32", "x": "f32", "c": "i1"}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
 ARGUMENTS = f"{', '.join(f'%{n}' for n in TYPES)} : {', '.join(TYPES.values())}"
@@ -37,6 +38,7 @@ TEXT = f"""builtin.module {{
     %n = simt.dim %m[0] : {MATRIX} -> i64
     %s = simt.stride %m[1] : {MATRIX} -> i64
     %l = simt.alloca : {LOCAL}
+    %p = simt.global_scratch : {OWN}
     %0 = simt.load %a[%t : i32] : {VECTOR} -> f32
     %1 = simt.load %m[%n, %t : i64, i32] : {MATRIX} -> i32
     simt.store %x, %a[%t : i32] : f32, {VECTOR}
@@ -94,6 +96,8 @@ WRONG = [
     ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
     ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
     (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
+    (f"simt.global_scratch : {OWN}", f"simt.global_scratch : {OWN.replace('[3]', '[?]')}", "static"),
+    (f"simt.global_scratch : {OWN}", f"simt.global_scratch : {LOCAL}", "a global tensor"),
     ('"add"', '"nand"', "atomic 'nand' is not one of"),
     ('"relaxed"', '"strong"', "memory order 'strong' is not one of"),
     ('"acquire" "block"', '"release" "block"', "memory order 'release' is not one of"),

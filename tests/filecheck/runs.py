@@ -15,7 +15,7 @@ from weft.backends.cuda.toolchain import assemble, disassemble
 from weft.backends.host import machine_of, print_host
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.compiler.module_text import module_text
-from weft.compiler.pipeline import PASSES
+from weft.compiler.pipeline import passes_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,5 +74,6 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "ptx-sm75": ptx_without_redux,
     "ptx-sm60": functools.partial(ptx, architecture="sm_60"),
     "sass": sass,
-    **{each.__name__: functools.partial(after, each) for each in PASSES},
+    **{name: functools.partial(after, each) for name, each in passes_for(None).items()},
 }
+del RUNS["attach_ffi_wrapper"]  # needs a signature, and has texts of its own in tests/ffi_wrapper

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.base import Job
@@ -30,6 +30,7 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
+from weft.passes.add_scratch_arguments import add_scratch_arguments
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.keep_awaited_loads import keep_awaited_loads
@@ -56,19 +57,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("weft")
-
-PASSES: Final[tuple[Callable[[ModuleOp], None], ...]] = (
-    remove_unused_operations,
-    find_block_sizes,
-    find_written_arguments,
-    keep_awaited_loads,
-    lay_out_shared_memory,
-    # Those that rewrite arithmetic and addresses stand here: what they leave unused is not passed.
-    remove_unused_parameters,
-)
-"""What is done to a module between its trace and its wrapper, in this order; `weft.passes` has a file for each.
-
-The first takes away what a trace leaves over, so that no other counts it."""
 
 
 def compile_function(
@@ -156,8 +144,8 @@ def lower(
     """
     hooked = hooks is not None and bool(hooks.functions)
     verified = hooked or artifacts.options.verify
-    changes = _changes(signature)
-    artifacts.modules = ("trace", *changes)
+    passes = passes_for(signature)
+    artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.runs_on_host)
     module = traced.module
@@ -165,7 +153,7 @@ def lower(
         artifacts.record("trace", module_text(module))
     if verified:
         _verify(module, "trace")
-    for name, change in changes.items():
+    for name, change in passes.items():
         with artifacts.stage(name), reported(f"the pass {name}", source):
             change(module)
         if verified:
@@ -176,15 +164,28 @@ def lower(
         hooks.run(module)
     if hooked or artifacts.writes("ir"):
         artifacts.record("ir", module_text(module))
-    artifacts.offer((*changes, "ir"), functools.partial(_lower_again, signature))
+    artifacts.offer((*passes, "ir"), functools.partial(_lower_again, signature))
     return traced
 
 
-def _changes(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
-    """What is done to a traced module, by name: the passes, then its wrapper."""
-    found: dict[str, Callable[[ModuleOp], object]] = {each.__name__: each for each in PASSES}
-    found["attach_ffi_wrapper"] = lambda module: attach_ffi_wrapper(module, signature)
-    return found
+def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
+    """What is done to a traced module, by name and in this order; `weft.passes` has a file for each but the wrapper.
+
+    A row holds what its pass needs besides the module. The first takes away what a trace leaves over, so that no other
+    counts it.
+    """
+    rows: tuple[Any, ...] = (
+        remove_unused_operations,
+        find_block_sizes,
+        add_scratch_arguments,
+        find_written_arguments,
+        keep_awaited_loads,
+        lay_out_shared_memory,
+        # Those that rewrite arithmetic and addresses stand here: what they leave unused is not passed.
+        remove_unused_parameters,
+        functools.partial(attach_ffi_wrapper, signature=signature),
+    )
+    return {getattr(row, "func", row).__name__: row for row in rows}
 
 
 @deep_recursion()
@@ -192,7 +193,7 @@ def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, from that of its trace: few ask, so no compilation prints them."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
-    for name, change in _changes(signature).items():
+    for name, change in passes_for(signature).items():
         change(module)
         texts[name] = texts["ir"] = module_text(module)
     return texts

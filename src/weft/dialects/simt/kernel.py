@@ -61,9 +61,6 @@ EXIT: Final = "weft.exit"
 """Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows has no effect on it, and a
 target may let it leave at once; one whose barriers wait for every thread that has not left must."""
 
-SCRATCH_NAME: Final = "scratch_"
-"""What the names of such arguments begin with."""
-
 PROFILE_NAME: Final = "profile"
 """The name of the argument that a launch's records go to."""
 
@@ -251,6 +248,16 @@ class KernelOp(IRDLOperation):
     def profile_words(self) -> tuple[int, ...]:
         """The five numbers that size a launch's records; empty where only the run can tell."""
         return _integers(self.profile_words_attr) or ()
+
+    def add_argument(self, name: str, argument_type: Attribute) -> BlockArgument:
+        """An argument behind all others."""
+        block = self.body.block
+        known = self.arg_attrs or [DictionaryAttr({}) for _ in block.args]
+        self.arg_attrs = ArrayAttr([*known, DictionaryAttr({"weft.name": StringAttr(name)})])
+        argument = block.insert_arg(argument_type, len(block.args))
+        argument.name_hint = name
+        self.function_type = FunctionType.from_lists([a.type for a in block.args], [])
+        return argument
 
     def keep_arguments(self, kept: Sequence[int]) -> None:
         """Erases all arguments but those with these numbers; nothing uses the others."""

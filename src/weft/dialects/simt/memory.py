@@ -193,6 +193,27 @@ class AllocaOp(IRDLOperation):
             raise VerifyException("simt.alloca makes a local tensor of static shape")
 
 
+@operation_definition
+class GlobalScratchOp(IRDLOperation):
+    """A tensor of static shape in global memory that the block's threads share, uninitialized; each block has its own.
+
+    Launches allocate it: the pass add_scratch_arguments makes an argument of it.
+    """
+
+    name = "simt.global_scratch"
+
+    result = result_def(TensorType)
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, tensor_type: TensorType) -> None:
+        super().__init__(result_types=[tensor_type])
+
+    def verify_(self) -> None:
+        tensor_type = _tensor_type(self.result)
+        if tensor_type.space.data != "global" or any(dim < 0 for dim in tensor_type.dims):
+            raise VerifyException("simt.global_scratch makes a global tensor of static shape")
+
+
 def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEMORY_ORDERS) -> None:
     if order not in orders:
         raise VerifyException(f"memory order {order!r} is not one of {orders}")

@@ -33,7 +33,6 @@ from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
     PROFILE_NAME,
-    SCRATCH_NAME,
     KernelOp,
     LaunchExOp,
     ReturnOp,
@@ -260,7 +259,8 @@ class KernelTable:
             [*(leaf.name for leaf in passed), *builder.hidden_arguments],
             _properties(kernel),
         )
-        _mark_hidden(operation, len(passed), list(builder.hidden_arguments))
+        if PROFILE_NAME in builder.hidden_arguments:
+            operation.profile_argument_attr = IntegerAttr(len(passed), i32)
         if builder.profile_words:
             operation.profile_words_attr = DenseArrayBase.from_list(i64, builder.profile_words)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
@@ -283,18 +283,6 @@ class KernelTable:
             symbol = f"{stem}_{number}"
         self._symbols.add(symbol)
         return symbol
-
-
-def _mark_hidden(kernel: KernelOp, passed: int, names: Sequence[str]) -> None:
-    """Says which arguments after those that are passed a launch allocates itself."""
-    scratch: list[int] = []
-    for place, name in enumerate(names, passed):
-        if name == PROFILE_NAME:
-            kernel.profile_argument_attr = IntegerAttr(place, i32)
-        elif name.startswith(SCRATCH_NAME):
-            scratch.append(place)
-    if scratch:
-        kernel.scratch_arguments_attr = sizes_attribute(scratch)
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a block that is too large for its shared memory: ``global_scratch``.
 
-In: a shape and an element type. Out: a `Tensor` in global memory, of which each block has its own; a hidden last
-argument of the kernel that each launch allocates.
+In: a shape and an element type. Out: a `Tensor` in global memory, of which each block has its own; each launch
+allocates it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32, i64
-
-from weft.dialects.simt.grid import DIMENSIONS, BlockIdxOp, GridDimOp
-from weft.dialects.simt.kernel import SCRATCH_NAME
-from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import VECTOR_BYTES, ViewOp
+from weft.dialects.simt.memory import GlobalScratchOp
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import static_shape
@@ -25,8 +20,6 @@ from weft.language.values import Tensor, describe
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
     from weft.dialects.builder import Builder
 
 SCRATCH_BYTES = 1 << 30
@@ -72,40 +65,6 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
             f"at most {SCRATCH_BYTES} and 7 are allowed",
             hint="pass a tensor as an argument",
         )
-    alignment = gcd(total, VECTOR_BYTES)
-    number = sum(name.startswith(SCRATCH_NAME) for name in builder.hidden_arguments)
-    all_blocks = builder.hidden_argument(
-        f"{SCRATCH_NAME}{number}",
-        ir_tensor_type(dtype, (DYNAMIC, *dims), dim_bits=64, alignment_bytes=alignment),
-    )
-    zero = builder.constant(i32, 0)
-    made = ViewOp(
-        all_blocks,
-        [_block_number(builder), *[zero] * len(dims)],
-        [],
-        range(1, len(dims) + 1),
-        [1] * len(dims),
-        ir_tensor_type(dtype, dims, dim_bits=64, alignment_bytes=alignment),
-    )
-    return Tensor(builder.entry_operation(made, "scratch").result, dtype, "global_scratch")
-
-
-def _block_number(builder: Builder) -> SSAValue:
-    """The block's place in the grid, as an i64."""
-    number: SSAValue | None = None
-    for name in reversed(DIMENSIONS):
-        index = _wide(builder, BlockIdxOp(name))
-        if number is not None:
-            size = _wide(builder, GridDimOp(name))
-            scaled = builder.entry_operation(arith.MuliOp(number, size)).result
-            index = builder.entry_operation(arith.AddiOp(scaled, index)).result
-        number = index
-    assert number is not None
-    return number
-
-
-def _wide(builder: Builder, coordinate: BlockIdxOp | GridDimOp) -> SSAValue:
-    found = builder.entry_operation(
-        coordinate, key=("scratch", type(coordinate), coordinate.dimension)
-    )
-    return builder.entry_operation(arith.ExtSIOp(found.result, i64)).result
+    kind = ir_tensor_type(dtype, dims, dim_bits=64, alignment_bytes=gcd(total, VECTOR_BYTES))
+    made = builder.entry_operation(GlobalScratchOp(kind), "scratch")
+    return Tensor(made.result, dtype, "global_scratch")
