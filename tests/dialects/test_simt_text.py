@@ -96,7 +96,11 @@ WRONG = [
     ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
     ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
     (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
-    (f"simt.global_scratch : {OWN}", f"simt.global_scratch : {OWN.replace('[3]', '[?]')}", "static"),
+    (
+        f"simt.global_scratch : {OWN}",
+        f"simt.global_scratch : {OWN.replace('[3]', '[?]')}",
+        "static",
+    ),
     (f"simt.global_scratch : {OWN}", f"simt.global_scratch : {LOCAL}", "a global tensor"),
     ('"add"', '"nand"', "atomic 'nand' is not one of"),
     ('"relaxed"', '"strong"', "memory order 'strong' is not one of"),
