@@ -36,7 +36,7 @@ def add_scratch_arguments(module: ModuleOp) -> None:
 
 
 def _add_arguments(kernel: KernelOp, arrays: list[GlobalScratchOp]) -> None:
-    builder = Builder(kernel.body.block, "")
+    builder = Builder(kernel.body.block)
     builder.location = source_location(arrays[0].location) or UNKNOWN_LOCATION
     block_number = _block_number(builder)
     zero = builder.constant(i32, 0)
