@@ -19,10 +19,11 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import HasParent, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
@@ -197,12 +198,13 @@ class AllocaOp(IRDLOperation):
 class GlobalScratchOp(IRDLOperation):
     """A tensor of static shape in global memory that the block's threads share, uninitialized; each block has its own.
 
-    Launches allocate it: the pass add_scratch_arguments makes an argument of it.
+    Launches allocate it: the pass add_scratch_arguments makes an argument of it. It stands in its kernel's own block.
     """
 
     name = "simt.global_scratch"
 
     result = result_def(TensorType)
+    traits = traits_def(HasParent(KernelOp))
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, tensor_type: TensorType) -> None:
