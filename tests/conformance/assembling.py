@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 
 from weft.backends.cuda.lowering.kernel import print_kernel
-from weft.backends.cuda.lowering.shared import check_shared_memory
 from weft.backends.cuda.lowering.tables import KERNEL_ROWS
 from weft.backends.cuda.stages import emit_ptx
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
+from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.math_library.library import LIBRARY

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch memory that generated code asks for with a launch: the row `launch_cuda_scratch` of the runtime table."""
+"""Scratch memory that generated code asks for with a launch: the row `launch_device_scratch` of the runtime table."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Call:
         code = row("device_enter")(frame)
         if code != 0:
             return code
-        code = row("launch_cuda_scratch")(
+        code = row("launch_device_scratch")(
             frame,
             ctypes.c_int32(0),
             ctypes.byref(self.launch),

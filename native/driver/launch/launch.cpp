@@ -290,14 +290,14 @@ WEFT_COLD int32_t perform_between_hooks(const CudaLaunch* call) {
 
 }  // namespace
 
-int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters) {
+int32_t launch_device(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters) {
   CudaLaunch call{frame, nullptr, launch, parameters, nullptr, 0, false};
   if (!resolve(&call, kernel)) return -1;
   return WEFT_UNLIKELY(has_launch_hooks()) ? perform_between_hooks(&call) : perform(&call);
 }
 
-int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
-                            void** parameters, const weft_scratch* scratch, int64_t scratch_count) {
+int32_t launch_device_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
+                              void** parameters, const weft_scratch* scratch, int64_t scratch_count) {
   CudaLaunch call{frame, nullptr, launch, parameters, scratch, scratch_count, false};
   if (!resolve(&call, kernel)) return -1;
   return WEFT_UNLIKELY(has_launch_hooks()) ? perform_between_hooks(&call) : perform_with_scratch(&call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launching: range checks, a kernel's opt-ins, cuLaunchKernelEx, and the row launch_cuda.
+// Launching: range checks, a kernel's opt-ins, cuLaunchKernelEx, and the row launch_device.
 #ifndef WEFT_DRIVER_LAUNCH_H_
 #define WEFT_DRIVER_LAUNCH_H_
 
@@ -17,11 +17,11 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
                    cuda::CUstream stream, bool is_home, void** parameters, DriverError* error);
 
 // The row of the runtime table: `kernel` is the index in the image's list of kernels.
-int32_t launch_cuda(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);
+int32_t launch_device(weft_call_frame* frame, int32_t kernel, const weft_launch* launch, void** parameters);
 
 // The same with scratch memory, allocated before the kernel and freed after it.
-int32_t launch_cuda_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
-                            void** parameters, const weft_scratch* scratch, int64_t scratch_count);
+int32_t launch_device_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
+                              void** parameters, const weft_scratch* scratch, int64_t scratch_count);
 
 // grid=(4, 1, 1), block=(128, 1, 1), shared_memory_bytes=0, stream=0x0, cluster=(2, 1, 1)
 std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream);

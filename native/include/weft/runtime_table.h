@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 7
+#define WEFT_RUNTIME_TABLE_VERSION 8
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -172,7 +172,7 @@ typedef struct weft_failure_site {
   ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                        \
   /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */   \
   ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                     \
-  ROW(launch_cuda, int32_t,                                                                                 \
+  ROW(launch_device, int32_t,                                                                               \
       (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),              \
       "i32 (ptr, i32, ptr, ptr)")                                                                           \
   ROW(launch_cpu, int32_t,                                                                                  \
@@ -228,10 +228,11 @@ typedef struct weft_failure_site {
       (const weft_failure_site* kind, const weft_failure_site* size, const weft_failure_site* item,         \
        const TVMFFIAny* argument, int64_t count, int64_t* sizes),                                           \
       "i32 (ptr, ptr, ptr, ptr, i64, ptr)")                                                                 \
-  /* As launch_cuda, with scratch memory for the grid: its addresses are stored where the parameters point, \
+  /* As launch_device, with scratch memory for the grid: its addresses are stored where the parameters      \
+   * point,                                                                                                 \
    */                                                                                                       \
   /* and it is freed after the kernel, whatever happens. */                                                 \
-  ROW(launch_cuda_scratch, int32_t,                                                                         \
+  ROW(launch_device_scratch, int32_t,                                                                       \
       (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
        const weft_scratch* scratch, int64_t scratch_count),                                                 \
       "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                 \

@@ -439,7 +439,7 @@ def test_a_launchs_own_stream_is_restored_afterwards():
     text = host_text(f"stream %stream args(%a, %n : {F32}, i32)")
     stores = [line for line in text.splitlines() if "store ptr" in line and "%a2.0" in line]
     assert len(stores) == 1
-    after = text.split("call i32 %launch_cuda")[1]
+    after = text.split("call i32 %launch_device")[1]
     assert "store ptr %stream." in after
 
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from weft.backends.base import Backend, Job
 
-# LLVM's pipeline for each --opt-level; its level 3 costs half as much again and gains nothing here.
-PIPELINE_LEVELS: Final = (0, 1, 2, 2)
-
 
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
@@ -51,11 +48,10 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimized LLVM module."""
     module = parse(text, "kernels")
-    level = PIPELINE_LEVELS[job.options.opt_level]
     if any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module)):
         # Coroutines are split first: what optimization moves across a suspension goes into every frame.
         run_pipeline(module, host_machine().machine, 0, vectorize=False)
-    run_pipeline(module, host_machine().machine, level, vectorize=True)
+    run_pipeline(module, host_machine().machine, job.options.opt_level, vectorize=True)
     return module
 
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
-from weft.backends.cuda.lowering.kernel import entry_name, print_kernel
-from weft.backends.cuda.lowering.launch import refuse_clusters
-from weft.backends.cuda.lowering.shared import check_shared_memory
+from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.register_limit import take_register_limit
 from weft.backends.cuda.target import CudaMachine, cuda_machine
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.host import entry_symbols, host_stages, kernel_info
 from weft.backends.worker import Worker
+from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_assembly, parse, run_pipeline
@@ -42,9 +41,6 @@ _log = logging.getLogger("weft")
 
 # Errors that say nothing against the code: there is no assembler for it here.
 _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
-
-# LLVM's pipeline for each --opt-level; its level 3 costs time and gained nothing on any kernel measured.
-PIPELINE_LEVELS: Final = (0, 1, 2, 2)
 
 
 def print_kernels(
@@ -81,7 +77,7 @@ def machine_of(job: Job) -> CudaMachine:
 def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     """PTX of kernels in LLVM text."""
     module = parse(text, "kernels")
-    run_pipeline(module, machine.machine, PIPELINE_LEVELS[level], vectorize=False)
+    run_pipeline(module, machine.machine, level, vectorize=False)
     return emit_assembly(module, machine.machine)
 
 

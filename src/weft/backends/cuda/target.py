@@ -50,11 +50,13 @@ _COMMON: Final = (
     "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
     "ptrmask roundeven smax smin sqrt trunc umax umin"
 )
+_COORDINATES: Final = {
+    "thread_idx": "llvm.nvvm.read.ptx.sreg.tid",
+    "block_idx": "llvm.nvvm.read.ptx.sreg.ctaid",
+    "block_dim": "llvm.nvvm.read.ptx.sreg.ntid",
+    "grid_dim": "llvm.nvvm.read.ptx.sreg.nctaid",
+}
 _REGISTERS: Final = tuple(
-    f"nvvm.read.ptx.sreg.{stem}.{axis}"
-    for stem in ("tid", "ntid", "ctaid", "nctaid")
-    for axis in "xyz"
-) + tuple(
     f"nvvm.read.ptx.sreg.{name}"
     for name in "clock clock64 envreg1 envreg2 globaltimer laneid lanemask.gt smid".split()
 )
@@ -69,13 +71,10 @@ _COOPERATION: Final = (
 )
 # match needs sm_70 and redux sm_80; their printers look at the architecture first.
 INTRINSICS: Final = frozenset(
-    f"llvm.{name}"
-    for name in (
-        *_COMMON.split(),
-        *_REGISTERS,
-        *(f"nvvm.{name}" for name in _COOPERATION.split()),
-        "nvvm.rsqrt.approx.f",
-        "trap",
+    (
+        *(f"{stem}.{axis}" for stem in _COORDINATES.values() for axis in "xyz"),
+        *(f"llvm.{name}" for name in (*_COMMON.split(), *_REGISTERS)),
+        *(f"llvm.nvvm.{name}" for name in (*_COOPERATION.split(), "rsqrt.approx.f")),
     )
 )
 
@@ -109,7 +108,8 @@ class CudaMachine:
             triple=TRIPLE,
             data_layout=str(self.machine.target_data),
             intrinsics=INTRINSICS,
-            address_spaces={"global": 1, "shared": 3, "local": 0},
+            address_spaces={"global": 1, "shared": 3, "local": 0, "constant": 0},
+            coordinates=_COORDINATES,
             sync_scopes={"block": "block", "device": "device", "system": ""},
             compute_capability=self.number,
         )

@@ -134,10 +134,11 @@ class FunctionPrinter:
         self._lines[place] = "\n".join(f"  {text}{self._suffix}" for text in instructions)
 
     def alloca(self, allocated_type: str, alignment: int, stem: str = "slot") -> str:
-        """Memory on the stack, made once at the function's entry; returns the pointer's name."""
+        """Memory on the stack, made once at the function's entry; returns the name of the pointer, into `local`."""
         self._counter += 1
         name = f"%{stem}.{self._counter}"
-        self._allocas.append(f"  {name} = alloca {allocated_type}, align {alignment}")
+        space = self.module.target.pointer("local")[3:].replace(" ", ", ", 1)
+        self._allocas.append(f"  {name} = alloca {allocated_type}, align {alignment}{space}")
         return name
 
     def intrinsic(self, name: str, result_type: str, *arguments: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.types.launch_limits import WARP_SIZE
+
 
 @dataclass(frozen=True)
 class Target:
@@ -22,9 +24,11 @@ class Target:
         native_small_floats: LLVM may be given arithmetic and conversions of half and bfloat; otherwise they
             are done in float, with conversions in integer code where the machine has none.
         half_conversions: the machine converts between half and float itself, without a library call.
-        address_spaces: LLVM's number of the spaces `global`, `shared` and `local`.
-        compute_capability: of a GPU, such as 90 for sm_90a; 0 for any other machine.
+        address_spaces: LLVM's number of the spaces `global`, `shared`, `local` (the stack's) and `constant`.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
+        coordinates: of a GPU, the intrinsics that read `thread_idx` and its like, without the axis.
+        warp_size: threads that it issues together. The language's warps have 32.
+        compute_capability: of NVIDIA's GPUs, such as 90 for sm_90a; 0 for any other machine.
     """
 
     name: str
@@ -34,11 +38,13 @@ class Target:
     native_small_floats: bool = True
     half_conversions: bool = True
     address_spaces: dict[str, int] = field(
-        default_factory=lambda: {"global": 0, "shared": 0, "local": 0}
+        default_factory=lambda: {"global": 0, "shared": 0, "local": 0, "constant": 0}
     )
     sync_scopes: dict[str, str] = field(
         default_factory=lambda: {"block": "", "device": "", "system": ""}
     )
+    coordinates: dict[str, str] = field(default_factory=dict[str, str])
+    warp_size: int = WARP_SIZE
     compute_capability: int = 0
 
     def pointer(self, space: str) -> str:

@@ -124,8 +124,10 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     """The same with 53 bits of x and 192 bits of 2/π, which lie in memory."""
     words = [word - (1 << 64) if word >> 63 else word for word in _words(64)] + [0]
     listed = ", ".join(f"i64 {word}" for word in words)
+    pointer = f.module.target.pointer("constant")
     table = f.module.add_global(
-        f"private unnamed_addr constant [{len(words)} x i64] [{listed}]", "two_over_pi"
+        f"private unnamed_addr {pointer[4:]} constant [{len(words)} x i64] [{listed}]",
+        "two_over_pi",
     )
     bits = f.bits(x)
     exponent = f.integer_op("and", f.integer_op("lshr", bits, 52), 0x7FF)
@@ -137,8 +139,8 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     chosen: list[str] = []
     for offset in range(4):
         place = f.integer_op("add", index, offset)
-        address = f.let(f"getelementptr inbounds i64, ptr {table}, i64 {place}")
-        chosen.append(f.let(f"load i64, ptr {address}, align 8"))
+        address = f.let(f"getelementptr inbounds i64, {pointer} {table}, i64 {place}")
+        chosen.append(f.let(f"load i64, {pointer} {address}, align 8"))
     fshl = f.module.intrinsic("llvm.fshl", ".i64")
     window = [
         f.let(f"call i64 {fshl}(i64 {high}, i64 {low}, i64 {shift})")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def kernels_of(module: ModuleOp) -> list[KernelOp]:
-    """The kernels of a module in order; a kernel's place is its number in `launch_cuda`."""
+    """The kernels of a module in order; a kernel's place is its number in `launch_device`."""
     return [op for op in module.body.block.ops if isinstance(op, KernelOp)]
 
 

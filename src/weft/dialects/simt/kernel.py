@@ -53,7 +53,7 @@ from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
+    from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
     from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
 
@@ -410,6 +410,15 @@ class LaunchExOp(IRDLOperation):
         if len(self.grid) != 3 or len(self.block) != 3:
             raise VerifyException("grid and block have three dimensions each")
         _verify_sizes("cluster", self.cluster)
+
+
+def kernel_of(operation: Operation) -> KernelOp:
+    """The kernel that an operation stands in."""
+    while not isinstance(operation, KernelOp):
+        parent = operation.parent_op()
+        assert parent is not None, f"{operation.name} stands in no kernel"
+        operation = parent
+    return operation
 
 
 def sizes_attribute(sizes: Sequence[int]) -> DenseArrayBase[I32]:

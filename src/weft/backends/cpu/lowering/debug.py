@@ -13,7 +13,7 @@ from weft import _native
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.simt.debug import AssertOp, PrintfOp
-from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +76,7 @@ def linear_thread(printer: FunctionPrinter) -> str:
 def _failure_site(printer: FunctionPrinter, op: Operation, text: str) -> str:
     """A `weft_failure_site`: the kernel's name, the place, the text, the kind, the line."""
     module = printer.module
-    kernel: Operation | None = op
-    while kernel is not None and not isinstance(kernel, KernelOp):
-        kernel = kernel.parent_op()
-    name = kernel.sym_name.data if kernel is not None else ""
+    name = kernel_of(op).sym_name.data
     position = source_position(op.location)
     place = f"{position.filename.data}:{position.line.data}" if position else ""
     line = position.line.data if position else 0

@@ -13,7 +13,7 @@ from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
-from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.walk import walk
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.kernel import KernelOp
 
 _TOO_LARGE: Final = (
     "the dynamic_shared array ends within what the launch asks for with shared_memory_bytes"
@@ -41,10 +42,7 @@ def _print_shared(printer: FunctionPrinter, op: SharedOp) -> None:
 
 
 def _print_dynamic_shared(printer: FunctionPrinter, op: DynamicSharedOp) -> None:
-    kernel: Operation | None = op
-    while kernel is not None and not isinstance(kernel, KernelOp):
-        kernel = kernel.parent_op()
-    own = kernel.shared_memory_bytes if kernel is not None else 0
+    own = kernel_of(op).shared_memory_bytes
     offset = printer.values[op.operands[0]]
     dims = [printer.values[dim] for dim in op.operands[1:]]
     _print_end_check(printer, op, own, offset, dims)

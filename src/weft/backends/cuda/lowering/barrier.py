@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers and fences on a GPU.
+"""Barriers on NVIDIA's GPUs.
 
-In: the operations of dialects/simt/barrier. Out: NVVM barriers with the constant number 0, fences with a scope; a
-grid barrier on the counter that the driver gives each cooperative launch.
+In: the operations of dialects/simt/barrier. Out: NVVM barriers with the constant number 0; a grid barrier on the
+counter that the driver gives each cooperative launch.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
-from weft.backends.cuda.lowering.kernel import coordinate
+from weft.codegen.gpu.kernel import coordinate
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
-    FenceOp,
     GridBarrierOp,
     WarpBarrierOp,
 )
@@ -47,11 +46,6 @@ def _print_barrier_reduce(printer: FunctionPrinter, op: Any) -> None:
 
 def _print_warp_barrier(printer: FunctionPrinter, op: Any) -> None:
     call_convergent(printer, "void", "bar.warp.sync", f"i32 {printer.values[op.mask]}")
-
-
-def _print_fence(printer: FunctionPrinter, op: Any) -> None:
-    scope = printer.module.target.sync_scopes[op.scope.data]
-    printer.line(f'fence syncscope("{scope}") seq_cst' if scope else "fence seq_cst")
 
 
 def _print_grid_barrier(printer: FunctionPrinter, op: Operation) -> None:
@@ -125,5 +119,4 @@ BARRIERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] =
     BarrierReduceOp: _print_barrier_reduce,
     WarpBarrierOp: _print_warp_barrier,
     GridBarrierOp: _print_grid_barrier,
-    FenceOp: _print_fence,
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
 from weft.dialects.simt.debug import AssertOp, PrintfOp
-from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,15 +51,12 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     printer.branch_if(printer.values[op.operands[0]], good, bad)
     printer.start(bad)
     position = source_position(op.location)
-    kernel: Operation | None = op
-    while kernel is not None and not isinstance(kernel, KernelOp):
-        kernel = kernel.parent_op()
     texts = [
         printer.module.string(text)
         for text in (
             op.text.data,
             position.filename.data if position else "",
-            kernel.sym_name.data if kernel is not None else "",
+            kernel_of(op).sym_name.data,
         )
     ]
     line = position.line.data if position else 0

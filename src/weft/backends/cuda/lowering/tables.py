@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU's tables: shared rows of codegen, and those of this folder.
+"""CUDA's tables: shared rows of codegen, and those of this folder.
 
 In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`.
 """
@@ -12,13 +12,13 @@ from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
-from weft.backends.cuda.lowering.kernel import KERNEL_OPERATIONS
-from weft.backends.cuda.lowering.launch import LAUNCH
+from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.mathematics import MATHEMATICS
-from weft.backends.cuda.lowering.shared import SHARED
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
-from weft.backends.cuda.lowering.warp_reduce import WARP_REDUCE
+from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
+from weft.codegen.gpu.launch import launch_rows
+from weft.codegen.gpu.shared import SHARED
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 
 if TYPE_CHECKING:
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 
 KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
+    **KERNEL_OPERATIONS,
+    **SHARED,
     **MATHEMATICS,
     **ATOMICS,
     **DEBUG,
-    **SHARED,
     **BARRIERS,
     **WARP,
-    **WARP_REDUCE,
     **TIMING,
     **INLINE_PTX,
-    **KERNEL_OPERATIONS,
 }
-HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}
+HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
+    **HOST_FUNCTION,
+    **launch_rows(launch_attributes),
+}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.builder import source_location
-from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
@@ -22,21 +22,10 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.kernel import KernelOp
 
 # `$` is legal in PTX, and no user's kernel is called so.
 _BUFFER: Final = "weft$shared"
-
-
-def kernel_of(operation: Operation) -> KernelOp:
-    """The kernel that an operation stands in."""
-    parent = operation.parent_op()
-    while parent is not None and not isinstance(parent, KernelOp):
-        parent = parent.parent_op()
-    if parent is None:
-        raise InternalCompilerError(
-            "CODEGEN_KERNEL", f"{operation.name} stands in no kernel", hint=REPORT_HINT
-        )
-    return parent
 
 
 def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
@@ -60,15 +49,14 @@ def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
         )
 
 
-def _buffer(printer: FunctionPrinter) -> str:
-    return printer.module.declare_global(_BUFFER, "external addrspace(3) global [0 x i8], align 16")
-
-
-def _at(buffer: str, offset: int) -> str:
+def _at(printer: FunctionPrinter, offset: int) -> str:
     """A constant that points into the buffer."""
+    space = printer.module.target.address_spaces["shared"]
+    definition = f"external addrspace({space}) global [0 x i8], align 16"
+    buffer = printer.module.declare_global(_BUFFER, definition)
     if offset == 0:
         return buffer
-    return f"getelementptr (i8, ptr addrspace(3) {buffer}, i64 {offset})"
+    return f"getelementptr (i8, ptr addrspace({space}) {buffer}, i64 {offset})"
 
 
 def _print_shared(printer: FunctionPrinter, op: Any) -> None:
@@ -77,19 +65,18 @@ def _print_shared(printer: FunctionPrinter, op: Any) -> None:
         raise InternalCompilerError(
             "CODEGEN_SHARED", "a shared array was not laid out", hint=REPORT_HINT
         )
-    pointer = _at(_buffer(printer), offset.value.data)
+    pointer = _at(printer, offset.value.data)
     printer.tensors[op.results[0]] = TensorValue(op.results[0].type, pointer)
 
 
 def _print_dynamic_shared(printer: FunctionPrinter, op: Any) -> None:
     tensor_type = op.results[0].type
-    start = _at(_buffer(printer), kernel_of(op).shared_memory_bytes)
+    start = _at(printer, kernel_of(op).shared_memory_bytes)
     offset = printer.values[op.offset]
     pointer = start
     if offset != "0":
-        pointer = printer.let(
-            f"getelementptr i8, ptr addrspace(3) {start}, i64 {offset}", "dynamic"
-        )
+        buffer = f"{printer.module.target.pointer('shared')} {start}"
+        pointer = printer.let(f"getelementptr i8, {buffer}, i64 {offset}", "dynamic")
     given = iter(op.dims)
     dims = [printer.values[next(given)] if dim == DYNAMIC else None for dim in tensor_type.dims]
     printer.tensors[op.results[0]] = TensorValue(tensor_type, pointer, dims)

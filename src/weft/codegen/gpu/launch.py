@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on a GPU: the kernel's number, its launch structure and an array of pointers to its parameters.
 
-In: simt.launch_ex in a host function. Out: a call of `table->launch_cuda`, on the call's stream or the one that
-the launch names.
+In: simt.launch_ex in a host function. Out: a call of `table->launch_device`, on the call's stream or the one that the
+launch names.
 """
 
 from __future__ import annotations
 
-import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,27 +19,16 @@ from weft.codegen.operations.launch import (
     scratch_bytes,
 )
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
-from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import MAX_LAUNCH_ATTRIBUTE_BYTES, POINTER, LaunchExOp
-from weft.dialects.walk import walk
-from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.codegen.operations.kernel_parameters import KernelParameter
     from weft.dialects.simt.kernel import KernelOp
-
-# CUlaunchAttributeID
-_COOPERATIVE: Final = 2
-_CLUSTER_DIMENSION: Final = 4
-_PROGRAMMATIC_STREAM_SERIALIZATION: Final = 6
-
-_FIRST_WITH_CLUSTERS: Final = 90
 
 _GLOBAL_SCRATCH: Final = 0  # enum weft_scratch_kind
 _SCRATCH_ALIGNMENT: Final = (
@@ -48,43 +36,7 @@ _SCRATCH_ALIGNMENT: Final = (
 )
 
 
-def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
-    """(id, value of at most 64 bytes) of a launch's attributes, all constants."""
-    found: list[tuple[int, bytes]] = []
-    if op.cluster is not None:
-        found.append((_CLUSTER_DIMENSION, struct.pack("<3I", *op.cluster)))
-    if op.is_cooperative:
-        found.append((_COOPERATIVE, struct.pack("<i", 1)))
-    if op.is_programmatic:
-        found.append((_PROGRAMMATIC_STREAM_SERIALIZATION, struct.pack("<i", 1)))
-    found += [(row.number.data, row.value.data) for row in op.launch_attributes]
-    return found
-
-
-def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
-    """Checks that no launch forms clusters where the architecture has none.
-
-    Args:
-        module: with the launches.
-        number: compute capability of the architecture, such as 80.
-        name: of the architecture.
-    Raises:
-        UnavailableError: with the place of the first such launch.
-    """
-    if number >= _FIRST_WITH_CLUSTERS:
-        return
-    for op in walk(module):
-        if isinstance(op, LaunchExOp) and op.cluster is not None:
-            raise UnavailableError(
-                "ARCHITECTURE",
-                f"a launch with a cluster needs sm_{_FIRST_WITH_CLUSTERS} or later, "
-                f"and this is compiled for {name}",
-                hint="choose the architecture with --gpu-arch, or launch without cluster",
-                location=source_location(op.location),
-            )
-
-
-def _attribute_constant(printer: FunctionPrinter, attributes: list[tuple[int, bytes]]) -> str:
+def _attribute_constant(printer: FunctionPrinter, attributes: Sequence[tuple[int, bytes]]) -> str:
     """An array of `weft_launch_attribute`."""
     if not attributes:
         return "null"
@@ -126,7 +78,9 @@ def _scratch_constant(printer: FunctionPrinter, arrays: Sequence[tuple[int, int]
     )
 
 
-def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
+def _print_launch(
+    printer: FunctionPrinter, op: LaunchExOp, attributes: Sequence[tuple[int, bytes]]
+) -> None:
     number, kernel = launched_kernel(op)
     buffer, parameters = print_parameter_buffer(
         printer, op, kernel, ["null"] * len(kernel.scratch_arguments)
@@ -138,13 +92,12 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
         value = printer.let(f"getelementptr i8, ptr {buffer}, i64 {parameter.offset_bytes}")
         slot = printer.let(f"getelementptr ptr, ptr {pointers}, i64 {index}")
         printer.line(f"store ptr {value}, ptr {slot}, align 8")
-    attributes = launch_attributes(op)
     constant = _attribute_constant(printer, attributes)
     launch = print_launch_structure(printer, op, constant, len(attributes))
     arrays = _scratch_arrays(kernel, parameters)
-    row, operands = "launch_cuda", [f"ptr {pointers}"]
+    row, operands = "launch_device", [f"ptr {pointers}"]
     if arrays:
-        row = "launch_cuda_scratch"
+        row = "launch_device_scratch"
         operands += [f"ptr {_scratch_constant(printer, arrays)}", f"i64 {len(arrays)}"]
     with _stream_of_launch(printer, op):
         code = call_row(
@@ -172,6 +125,13 @@ def _stream_of_launch(printer: FunctionPrinter, op: LaunchExOp) -> Generator[Non
     printer.line(f"store ptr {before}, ptr {slot}, align 8")
 
 
-LAUNCH: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    LaunchExOp: _print_launch,
-}
+def launch_rows(
+    attributes: Callable[[LaunchExOp], Sequence[tuple[int, bytes]]],
+) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
+    """The row of a launch.
+
+    Args:
+        attributes: (id, value of at most 64 bytes) of each attribute of a launch, as the driver takes it; raises for
+            what it does not take.
+    """
+    return {LaunchExOp: lambda printer, op: _print_launch(printer, op, attributes(op))}
