@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TVM-FFI ABI as numbers: type indices, field offsets of its structures, the C functions used.
+"""The TVM-FFI ABI as numbers: type indices, and where the fields are that generated code reads.
 
-Out: plain tables for Python code that reads ABI memory; a test compares them with apache-tvm-ffi's header, which the
-extension includes.
+Out: constants, which a test compares with apache-tvm-ffi's header; the extension includes that header itself.
 """
 
 from __future__ import annotations
@@ -53,104 +52,17 @@ class TypeIndex:
     FIRST_DYNAMIC: Final = 128  # from here on, indices are assigned at run time
 
 
-TYPE_INDEX_NAMES: Final = {
-    "ANY": "kTVMFFIAny",
-    "NONE": "kTVMFFINone",
-    "INT": "kTVMFFIInt",
-    "BOOL": "kTVMFFIBool",
-    "FLOAT": "kTVMFFIFloat",
-    "OPAQUE_POINTER": "kTVMFFIOpaquePtr",
-    "DATA_TYPE": "kTVMFFIDataType",
-    "DEVICE": "kTVMFFIDevice",
-    "TENSOR_VIEW": "kTVMFFIDLTensorPtr",
-    "RAW_STRING": "kTVMFFIRawStr",
-    "BYTE_ARRAY_POINTER": "kTVMFFIByteArrayPtr",
-    "RVALUE_REFERENCE": "kTVMFFIObjectRValueRef",
-    "SMALL_STRING": "kTVMFFISmallStr",
-    "SMALL_BYTES": "kTVMFFISmallBytes",
-    "UNCHANGED": "kTVMFFIUnchanged",
-    "FIRST_OBJECT": "kTVMFFIStaticObjectBegin",
-    "OBJECT": "kTVMFFIObject",
-    "STRING": "kTVMFFIStr",
-    "BYTES": "kTVMFFIBytes",
-    "ERROR": "kTVMFFIError",
-    "FUNCTION": "kTVMFFIFunction",
-    "SHAPE": "kTVMFFIShape",
-    "TENSOR": "kTVMFFITensor",
-    "ARRAY": "kTVMFFIArray",
-    "MAP": "kTVMFFIMap",
-    "MODULE": "kTVMFFIModule",
-    "OPAQUE_PYTHON_OBJECT": "kTVMFFIOpaquePyObject",
-    "LIST": "kTVMFFIList",
-    "DICT": "kTVMFFIDict",
-    "VISIT_INTERRUPT": "kTVMFFIVisitInterrupt",
-    "BIG_INT": "kTVMFFIBigInt",
-    "FIRST_DYNAMIC": "kTVMFFIDynObjectBegin",
-}
-"""weft's name of each type index → the header's."""
-
-STRUCTURES: Final = {
-    "TVMFFIAny": (16, {"type_index": 0, "zero_padding": 4, "small_str_len": 4, "v_int64": 8}),
-    "TVMFFIObject": (24, {"combined_ref_count": 0, "type_index": 8, "deleter": 16}),
-    "TVMFFIByteArray": (16, {"data": 0, "size": 8}),
-    "TVMFFIShapeCell": (16, {"data": 0, "size": 8}),
-    "TVMFFISeqCell": (32, {"data": 0, "size": 8, "capacity": 16, "data_deleter": 24}),
-    "TVMFFIFunctionCell": (16, {"safe_call": 0, "cpp_call": 8}),
-    "TVMFFIOpaqueObjectCell": (8, {"handle": 0}),
-    "TVMFFIErrorCell": (
-        72,
-        {
-            "kind": 0,
-            "message": 16,
-            "backtrace": 32,
-            "update_backtrace": 48,
-            "cause_chain": 56,
-            "extra_context": 64,
-        },
-    ),
-    "DLDataType": (4, {"code": 0, "bits": 1, "lanes": 2}),
-    "DLDevice": (8, {"device_type": 0, "device_id": 4}),
-    "DLTensor": (
-        48,
-        {
-            "data": 0,
-            "device": 8,
-            "ndim": 16,
-            "dtype": 20,
-            "shape": 24,
-            "strides": 32,
-            "byte_offset": 40,
-        },
-    ),
-    "DLManagedTensor": (64, {"dl_tensor": 0, "manager_ctx": 48, "deleter": 56}),
-    "DLManagedTensorVersioned": (
-        80,
-        {"version": 0, "manager_ctx": 8, "deleter": 16, "flags": 24, "dl_tensor": 32},
-    ),
-}
-"""Structure → (bytes, field → offset). An object's cell follows its header of 24 bytes."""
-
-SAFE_CALL: Final = "int (void*, const TVMFFIAny*, int32_t, TVMFFIAny*)"
-"""The signature of every function: handle, arguments, their number, result. Returns 0, or -1 with an error set."""
-
-FUNCTIONS: Final = {
-    "TVMFFIObjectIncRef": "int (void*)",
-    "TVMFFIObjectDecRef": "int (void*)",
-    "TVMFFIObjectCreateOpaque": "int (void*, int32_t, void (*)(void*), void**)",
-    "TVMFFIFunctionCall": "int (void*, TVMFFIAny*, int32_t, TVMFFIAny*)",
-    "TVMFFIFunctionGetGlobal": "int (const TVMFFIByteArray*, void**)",
-    "TVMFFIFunctionSetGlobal": "int (const TVMFFIByteArray*, void*, int)",
-    "TVMFFIAnyViewToOwnedAny": "int (const TVMFFIAny*, TVMFFIAny*)",
-    "TVMFFIErrorMoveFromRaised": "void (void**)",
-    "TVMFFIErrorSetRaised": "void (void*)",
-    "TVMFFIErrorCreate": (
-        "int (const TVMFFIByteArray*, const TVMFFIByteArray*, const TVMFFIByteArray*, void**)"
-    ),
-    "TVMFFITensorFromDLPack": "int (DLManagedTensor*, int32_t, int32_t, void**)",
-    "TVMFFITensorFromDLPackVersioned": "int (DLManagedTensorVersioned*, int32_t, int32_t, void**)",
-    "TVMFFITensorToDLPack": "int (void*, DLManagedTensor**)",
-    "TVMFFITensorToDLPackVersioned": "int (void*, DLManagedTensorVersioned**)",
-    "TVMFFIEnvSetStream": "int (int32_t, int32_t, void*, void**)",
-    "TVMFFIEnvGetStream": "void* (int32_t, int32_t)",
-}
-"""Functions of libtvm_ffi that ownership depends on, with their C types."""
+# Bytes of structures, and where their fields are.
+ANY_BYTES: Final = 16
+ANY_VALUE: Final = 8
+OBJECT_HEADER_BYTES: Final = 24  # the object's own part follows
+SEQUENCE_ITEMS: Final = OBJECT_HEADER_BYTES
+SEQUENCE_SIZE: Final = OBJECT_HEADER_BYTES + 8
+DLTENSOR_DATA: Final = 0
+DLTENSOR_DEVICE: Final = 8
+DLTENSOR_DEVICE_INDEX: Final = 12
+DLTENSOR_RANK: Final = 16
+DLTENSOR_DTYPE: Final = 20
+DLTENSOR_SHAPE: Final = 24
+DLTENSOR_STRIDES: Final = 32
+DLTENSOR_BYTE_OFFSET: Final = 40

@@ -72,7 +72,7 @@ def wrap_function(
 def function_at(
     safe_call: int, handle: int | None = None, *, keep: object = None
 ) -> _native.Function:
-    """A function over a C function with the signature of `weft.ffi.abi.SAFE_CALL`.
+    """A function over a C function ``int (void* handle, const TVMFFIAny*, int32_t, TVMFFIAny*)``.
 
     Args:
         safe_call: its address.

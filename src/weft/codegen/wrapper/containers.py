@@ -6,26 +6,16 @@ In: ffi.decode_array, ffi.decode_shape, ffi.as_dim. Out: pointers to items, size
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.codegen.llvm.names import path_stem
-from weft.codegen.wrapper.printer import (
-    ANY_VALUE,
-    ARRAY,
-    LIST,
-    OBJECT_HEADER_BYTES,
-    TensorArgument,
-    WrapperPrinter,
-)
+from weft.codegen.wrapper.printer import TensorArgument, WrapperPrinter
 from weft.codegen.wrapper.tensors import dim_of
+from weft.ffi.abi import ANY_VALUE, SEQUENCE_ITEMS, SEQUENCE_SIZE, TypeIndex
 
 if TYPE_CHECKING:
     from weft.dialects.ffi.arguments import DecodeArrayOp, DecodeShapeOp
     from weft.dialects.ffi.checks import AsDimOp
-
-# TVMFFISeqCell, after the object's header
-_ITEMS: Final = OBJECT_HEADER_BYTES
-_SIZE: Final = OBJECT_HEADER_BYTES + 8
 
 
 def print_decode_array(printer: WrapperPrinter, op: DecodeArrayOp) -> None:
@@ -33,18 +23,18 @@ def print_decode_array(printer: WrapperPrinter, op: DecodeArrayOp) -> None:
     argument = printer.argument(op)
     kind = printer.field(argument, 0, "i32", "kind")
     object_pointer = printer.field(argument, ANY_VALUE, "ptr", path_stem(op.argument.data))
-    is_array = printer.let(f"icmp eq i32 {kind}, {ARRAY}")
-    is_list = printer.let(f"icmp eq i32 {kind}, {LIST}")
+    is_array = printer.let(f"icmp eq i32 {kind}, {TypeIndex.ARRAY}")
+    is_list = printer.let(f"icmp eq i32 {kind}, {TypeIndex.LIST}")
     is_there = printer.let(f"icmp ne ptr {object_pointer}, null")
     is_sequence = printer.let(f"and i1 {printer.any_of(is_array, is_list)}, {is_there}")
     size = op.size.value.data
     text = "" if op.text is None else f" ({op.text.data})"
     expected = f"a tuple of {size}{text}"
     printer.require_of(is_sequence, printer.site("argument_kind", op.place, expected), argument)
-    found = printer.field(object_pointer, _SIZE, "i64", "size")
+    found = printer.field(object_pointer, SEQUENCE_SIZE, "i64", "size")
     condition = printer.let(f"icmp eq i64 {found}, {size}")
     printer.require(condition, printer.site("item_count", op.place, text.strip()), found, str(size))
-    printer.arrays[op.result] = printer.field(object_pointer, _ITEMS, "ptr", "items")
+    printer.arrays[op.result] = printer.field(object_pointer, SEQUENCE_ITEMS, "ptr", "items")
 
 
 def print_decode_shape(printer: WrapperPrinter, op: DecodeShapeOp) -> None:

@@ -15,6 +15,7 @@ from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
 from weft.dialects.ffi.call import DeviceGuardOp
 from weft.dialects.simt.types import TensorType
+from weft.ffi.abi import ANY_BYTES
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
@@ -26,25 +27,6 @@ if TYPE_CHECKING:
 
 LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
 UNLIKELY: Final = ', !prof !{!"branch_weights", i32 1, i32 2000}'
-
-# Offsets in TVMFFIAny, in DLTensor, and of the DLTensor in a tensor object.
-ANY_BYTES: Final = 16
-ANY_VALUE: Final = 8
-OBJECT_HEADER_BYTES: Final = 24
-
-# TVMFFITypeIndex
-NONE: Final = 0
-INT: Final = 1
-BOOL: Final = 2
-FLOAT: Final = 3
-OPAQUE_POINTER: Final = 4
-DLTENSOR_POINTER: Final = 7
-SHAPE_OBJECT: Final = 69
-TENSOR: Final = 70
-ARRAY: Final = 71
-LIST: Final = 75
-BIG_INT: Final = 78
-
 
 _FAILED: Final = "failed"  # where a wrapper returns whose error is set
 # Checks that share an end: LLVM joins their values one by one with all that are joined already.

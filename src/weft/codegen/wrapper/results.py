@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type
-from weft.codegen.wrapper.printer import ANY_BYTES, ANY_VALUE, BOOL, FLOAT, INT, NONE
 from weft.codegen.wrapper.scalars import dlpack_bits
 from weft.dialects.ffi.results import tuple_items
+from weft.ffi.abi import ANY_BYTES, ANY_VALUE, TypeIndex
 from weft.types.dtype import dtype_named, u64
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _Return:
         if items is not None:
             self._store_tuple(items, result)
         elif not isinstance(tree, DictionaryAttr):
-            self._set(result, NONE, "i64", "0")
+            self._set(result, TypeIndex.NONE, "i64", "0")
         elif "argument" in tree.data:
             self._store_argument(_text(tree.data["argument"]), result)
         else:
@@ -87,7 +87,7 @@ class _Return:
             kind = f"i{dtype.bits}"  # its bits, which the runtime widens
         value = printer.let(f"load {kind}, ptr {slot}", local_stem(ssa, "result"))
         if dtype.is_float:
-            self._set(result, FLOAT, "double", self._widened(value, dtype))
+            self._set(result, TypeIndex.FLOAT, "double", self._widened(value, dtype))
         elif dtype is u64:
             code = printer.call("make_u64", f"i64 {value}", f"ptr {result}")
             self._require_success(code)
@@ -95,7 +95,7 @@ class _Return:
             if dtype.bits < 64:
                 extend = "sext" if dtype.is_signed else "zext"
                 value = printer.let(f"{extend} {kind} {value} to i64")
-            self._set(result, BOOL if dtype.is_bool else INT, "i64", value)
+            self._set(result, TypeIndex.BOOL if dtype.is_bool else TypeIndex.INT, "i64", value)
 
     def _widened(self, value: str, dtype: DType) -> str:
         printer = self.printer

@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
 from weft.codegen.llvm.types import f64_text, llvm_type
-from weft.codegen.wrapper.printer import (
-    ANY_VALUE,
-    BIG_INT,
-    FLOAT,
-    INT,
-    LIKELY,
-    NONE,
-    OPAQUE_POINTER,
-    WrapperPrinter,
-)
+from weft.codegen.wrapper.printer import LIKELY, WrapperPrinter
+from weft.ffi.abi import ANY_VALUE, TypeIndex
 from weft.types.dtype import f32, f64, u64
 
 if TYPE_CHECKING:
@@ -44,7 +36,7 @@ def _open(printer: WrapperPrinter, op: DecodeOp) -> tuple[str, str]:
 
 def _is_int_or_bool(printer: WrapperPrinter, kind: str) -> str:
     # INT and BOOL are 1 and 2: one compare for both.
-    from_int = printer.let(f"add i32 {kind}, -{INT}")
+    from_int = printer.let(f"add i32 {kind}, -{TypeIndex.INT}")
     return printer.let(f"icmp ult i32 {from_int}, 2")
 
 
@@ -75,7 +67,7 @@ def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType) -> str
 
 def _kind_or_range(printer: WrapperPrinter, kind: str, kind_site: str, range_site: str) -> str:
     """The site for what is not an int of 64 bits: one of more bits is of the right kind, and out of range."""
-    is_big = printer.let(f"icmp eq i32 {kind}, {BIG_INT}")
+    is_big = printer.let(f"icmp eq i32 {kind}, {TypeIndex.BIG_INT}")
     return printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
 
 
@@ -130,7 +122,7 @@ def _decode_u64(printer: WrapperPrinter, op: DecodeScalarOp, argument: str, kind
 def _decode_float(
     printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
 ) -> str:
-    is_float = printer.let(f"icmp eq i32 {kind}, {FLOAT}")
+    is_float = printer.let(f"icmp eq i32 {kind}, {TypeIndex.FLOAT}")
     from_int, from_float, done = (printer.new_label(s) for s in ("integer", "float", "number"))
     printer.branch_if(is_float, from_float, from_int, LIKELY)
     printer.start(from_int)
@@ -202,9 +194,9 @@ def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str
 def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
     """`ffi.decode_stream`: None is the legacy default stream, whose handle is null."""
     argument, kind = _open(printer, op)
-    is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
-    is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
-    is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
+    is_none = printer.let(f"icmp eq i32 {kind}, {TypeIndex.NONE}")
+    is_int = printer.let(f"icmp eq i32 {kind}, {TypeIndex.INT}")
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {TypeIndex.OPAQUE_POINTER}")
     kind_site = printer.site("argument_kind", op.place, "a stream (a handle, an int or None)")
     range_site = printer.site("integer_range", op.place, "a stream's handle, of at most 64 bits")
     site = _kind_or_range(printer, kind, kind_site, range_site)
@@ -218,9 +210,9 @@ def print_decode_stream(printer: WrapperPrinter, op: DecodeStreamOp) -> None:
 def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
     """`ffi.decode_pointer`: None is the null pointer."""
     argument, kind = _open(printer, op)
-    is_none = printer.let(f"icmp eq i32 {kind}, {NONE}")
-    is_int = printer.let(f"icmp eq i32 {kind}, {INT}")
-    is_pointer = printer.let(f"icmp eq i32 {kind}, {OPAQUE_POINTER}")
+    is_none = printer.let(f"icmp eq i32 {kind}, {TypeIndex.NONE}")
+    is_int = printer.let(f"icmp eq i32 {kind}, {TypeIndex.INT}")
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {TypeIndex.OPAQUE_POINTER}")
     kind_site = printer.site("argument_kind", op.place, f"an address ({op.text.data})")
     range_site = printer.site("integer_range", op.place, "an address, of at most 64 bits")
     site = _kind_or_range(printer, kind, kind_site, range_site)
@@ -245,6 +237,6 @@ def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
 def print_decode_none(printer: WrapperPrinter, op: DecodeNoneOp) -> None:
     """`ffi.decode_none`."""
     argument, kind = _open(printer, op)
-    condition = printer.let(f"icmp eq i32 {kind}, {NONE}")
+    condition = printer.let(f"icmp eq i32 {kind}, {TypeIndex.NONE}")
     site = printer.site("argument_kind", op.place, "None, for which it was compiled")
     printer.require_of(condition, site, argument)

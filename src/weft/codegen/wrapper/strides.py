@@ -6,17 +6,16 @@ In: ffi operations on strides. Out: the strides (i64, in elements), compared as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.codegen.wrapper.printer import LIKELY, UNLIKELY, TensorArgument, WrapperPrinter
+from weft.ffi.abi import DLTENSOR_STRIDES
 from weft.types.layout import CONTIGUOUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.dialects.ffi.checks import BindStrideOp, CheckLayoutOp, CheckStrideOp
-
-_STRIDES: Final = 32  # offset in DLTensor
 
 
 def contiguous_strides(printer: WrapperPrinter, dims: Sequence[str]) -> list[str]:
@@ -46,7 +45,7 @@ def strides_of(printer: WrapperPrinter, tensor: TensorArgument, dims: Sequence[s
             tensor.strides = []
             return tensor.strides
         derived = contiguous_strides(printer, dims)
-        pointer = printer.field(tensor.view, _STRIDES, "ptr", "strides")
+        pointer = printer.field(tensor.view, DLTENSOR_STRIDES, "ptr", "strides")
         is_null = printer.let(f"icmp eq ptr {pointer}, null")
         before = printer.label
         given, known = printer.new_label("given"), printer.new_label("known")
@@ -111,7 +110,7 @@ def _require_stride(
 def _check_contiguous(printer: WrapperPrinter, tensor: TensorArgument, tail: str) -> None:
     """One branch where all strides are as derived; one by one only where they are not."""
     derived = contiguous_strides(printer, _dims(tensor))
-    pointer = printer.field(tensor.view, _STRIDES, "ptr", "strides")
+    pointer = printer.field(tensor.view, DLTENSOR_STRIDES, "ptr", "strides")
     is_null = printer.let(f"icmp eq ptr {pointer}, null")
     given, slow, done = (printer.new_label(stem) for stem in ("given", "slow", "done"))
     printer.branch_if(is_null, done, given, UNLIKELY)

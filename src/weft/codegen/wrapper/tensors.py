@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
-from weft.codegen.wrapper.printer import (
-    ANY_VALUE,
-    DLTENSOR_POINTER,
-    OBJECT_HEADER_BYTES,
-    TENSOR,
-    UNLIKELY,
-    TensorArgument,
-    WrapperPrinter,
-)
+from weft.codegen.wrapper.printer import UNLIKELY, TensorArgument, WrapperPrinter
 from weft.codegen.wrapper.strides import strides_of
+from weft.ffi.abi import (
+    ANY_VALUE,
+    DLTENSOR_BYTE_OFFSET,
+    DLTENSOR_DATA,
+    DLTENSOR_DEVICE,
+    DLTENSOR_DEVICE_INDEX,
+    DLTENSOR_DTYPE,
+    DLTENSOR_RANK,
+    DLTENSOR_SHAPE,
+    OBJECT_HEADER_BYTES,
+    TypeIndex,
+)
 from weft.types.dtype import dtype_named
 
 if TYPE_CHECKING:
@@ -35,15 +39,6 @@ if TYPE_CHECKING:
         CheckOp,
     )
 
-# DLTensor
-DATA: Final = 0
-DEVICE: Final = 8
-DEVICE_INDEX: Final = 12
-RANK: Final = 16
-DTYPE: Final = 20
-SHAPE: Final = 24
-BYTE_OFFSET: Final = 40
-
 _LARGEST: Final = {32: (1 << 31) - 1, 64: (1 << 63) - 1}
 
 
@@ -52,8 +47,8 @@ def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
     argument = printer.argument(op)
     kind = printer.field(argument, 0, "i32", "kind")
     value = printer.field(argument, ANY_VALUE, "ptr", "value")
-    is_object = printer.let(f"icmp eq i32 {kind}, {TENSOR}")
-    is_pointer = printer.let(f"icmp eq i32 {kind}, {DLTENSOR_POINTER}")
+    is_object = printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR}")
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR_VIEW}")
     is_there = printer.let(f"icmp ne ptr {value}, null")
     is_tensor = printer.let(f"and i1 {printer.any_of(is_object, is_pointer)}, {is_there}")
     site = printer.site("argument_kind", op.place, "a tensor")
@@ -64,7 +59,7 @@ def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
 
 
 def _check_data(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) -> None:
-    tensor.data = printer.field(tensor.view, DATA, "ptr", "data")
+    tensor.data = printer.field(tensor.view, DLTENSOR_DATA, "ptr", "data")
     is_null = printer.let(f"icmp eq ptr {tensor.data}, null")
     site = printer.site("null_data", tensor.place)
     _fail_unless_empty(printer, is_null, site, tensor, "0", "0")
@@ -97,10 +92,10 @@ def _fail_unless_empty(
 def _check_rank(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) -> None:
     assert op.number is not None  # verified
     tensor.rank = op.number.value.data
-    found = printer.field(tensor.view, RANK, "i32", "rank")
+    found = printer.field(tensor.view, DLTENSOR_RANK, "i32", "rank")
     condition = printer.let(f"icmp eq i32 {found}, {tensor.rank}")
     if tensor.rank > 0:
-        tensor.shape = printer.field(tensor.view, SHAPE, "ptr", "shape")
+        tensor.shape = printer.field(tensor.view, DLTENSOR_SHAPE, "ptr", "shape")
         has_shape = printer.let(f"icmp ne ptr {tensor.shape}, null")
         condition = printer.let(f"and i1 {condition}, {has_shape}")
     site = printer.site("tensor_rank", tensor.place, index=tensor.rank)
@@ -110,7 +105,7 @@ def _check_rank(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) ->
 def _check_dtype(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) -> None:
     assert op.text is not None  # verified
     dtype = dtype_named(op.text.data)
-    found = printer.field(tensor.view, DTYPE, "i32", "dtype")
+    found = printer.field(tensor.view, DLTENSOR_DTYPE, "i32", "dtype")
     wanted = dtype.dlpack_code | dtype.bits << 8 | 1 << 16
     condition = printer.let(f"icmp eq i32 {found}, {wanted}")
     received = printer.let(f"zext i32 {found} to i64")
@@ -119,7 +114,7 @@ def _check_dtype(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) -
 
 def _check_device_type(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgument) -> None:
     assert op.number is not None  # verified
-    device = printer.field(tensor.view, DEVICE, "i64", "device")
+    device = printer.field(tensor.view, DLTENSOR_DEVICE, "i64", "device")
     found = printer.let(f"trunc i64 {device} to i32")
     condition = printer.let(f"icmp eq i32 {found}, {op.number.value.data}")
     site = printer.site("device_type", tensor.place)
@@ -127,7 +122,7 @@ def _check_device_type(printer: WrapperPrinter, op: CheckOp, tensor: TensorArgum
 
 
 def _first_element(printer: WrapperPrinter, tensor: TensorArgument) -> str:
-    offset = printer.field(tensor.view, BYTE_OFFSET, "i64", "byte_offset")
+    offset = printer.field(tensor.view, DLTENSOR_BYTE_OFFSET, "i64", "byte_offset")
     return printer.let(f"getelementptr i8, ptr {tensor.data}, i64 {offset}", "first")
 
 
@@ -159,14 +154,14 @@ def print_check(printer: WrapperPrinter, op: CheckOp) -> None:
 def print_bind_device(printer: WrapperPrinter, op: BindDeviceOp) -> None:
     """`ffi.bind_device`."""
     tensor = printer.arguments[op.tensor]
-    printer.values[op.result] = printer.field(tensor.view, DEVICE_INDEX, "i32", "device")
+    printer.values[op.result] = printer.field(tensor.view, DLTENSOR_DEVICE_INDEX, "i32", "device")
 
 
 def print_check_device(printer: WrapperPrinter, op: CheckDeviceOp) -> None:
     """`ffi.check_device`: the ordinal is that of the first tensor, or a constant."""
     tensor = printer.arguments[op.tensor]
-    device = printer.field(tensor.view, DEVICE, "i64", "device")
-    found = printer.field(tensor.view, DEVICE_INDEX, "i32", "ordinal")
+    device = printer.field(tensor.view, DLTENSOR_DEVICE, "i64", "device")
+    found = printer.field(tensor.view, DLTENSOR_DEVICE_INDEX, "i32", "ordinal")
     if op.device is not None:
         wanted = printer.values[op.device]
         first = op.device.owner.decoded.argument.data  # pyright: ignore  BindDeviceOp
