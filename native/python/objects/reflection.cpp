@@ -43,10 +43,9 @@ PyObject* fields_of(const TVMFFITypeInfo& info) {
   Reference rows(PyTuple_New(info.num_fields));
   for (int32_t number = 0; rows && number < info.num_fields; ++number) {
     const TVMFFIFieldInfo& field = info.fields[number];
-    PyObject* row =
-        Py_BuildValue("(NNNLLLi)", text_of(field.name), text_of(field.doc), text_of(field.metadata),
-                      static_cast<long long>(field.flags), static_cast<long long>(field.offset),
-                      static_cast<long long>(field.size), static_cast<int>(field.field_static_type_index));
+    PyObject* row = Py_BuildValue("(NNNLLL)", text_of(field.name), text_of(field.doc),
+                                  text_of(field.metadata), static_cast<long long>(field.flags),
+                                  static_cast<long long>(field.offset), static_cast<long long>(field.size));
     if (row == nullptr) return nullptr;
     PyTuple_SET_ITEM(rows.get(), number, row);
   }

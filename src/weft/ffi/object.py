@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from weft import _native
 from weft.ffi.abi import TypeIndex
+from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,20 +147,17 @@ def _constructor(type_key: str) -> Any:
     return construct
 
 
-class Field:
+class Field(Frozen):
     """A field of a type: its place and its use."""
 
-    __slots__ = ("doc", "flags", "metadata", "name", "number", "offset", "size", "type_index")
-
-    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
-        self.type_index = type_index
-        self.number = number
-        self.name: str = row[0]
-        self.doc: str = row[1]
-        self.metadata: str = row[2]
-        self.flags: int = row[3]
-        self.offset: int = row[4]
-        self.size: int = row[5]
+    type_index: int
+    number: int
+    name: str
+    doc: str
+    metadata: str
+    flags: int
+    offset: int
+    size: int
 
     @property
     def is_writable(self) -> bool:
@@ -175,18 +173,20 @@ class Field:
         return f"<weft.ffi field {self.name!r}{'' if self.is_writable else ', read-only'}>"
 
 
-class Method:
+class Method(Frozen):
     """A method of a type."""
 
-    __slots__ = ("doc", "is_static", "metadata", "name", "number", "type_index")
+    type_index: int
+    number: int
+    name: str
+    doc: str
+    metadata: str
+    flags: int
 
-    def __init__(self, type_index: int, number: int, row: tuple[Any, ...]) -> None:
-        self.type_index = type_index
-        self.number = number
-        self.name: str = row[0]
-        self.doc: str = row[1]
-        self.metadata: str = row[2]
-        self.is_static = bool(row[3] & _STATIC_METHOD)
+    @property
+    def is_static(self) -> bool:
+        """Whether it takes no object."""
+        return bool(self.flags & _STATIC_METHOD)
 
     def function(self) -> _native.Function:
         """The method as a function; it takes the object first unless it is static."""
@@ -214,16 +214,11 @@ class TypeInfo:
         ('ffi.Module', ['ffi.Object'])
     """
 
-    __slots__ = ("ancestors", "doc", "fields", "index", "key", "methods", "size")
-
     def __init__(self, row: tuple[Any, ...]) -> None:
-        self.index: int = row[0]
-        self.key: str = row[1]
-        self.doc: str = row[2]
-        self.ancestors: tuple[int, ...] = row[3]
-        self.fields = tuple(Field(self.index, n, field) for n, field in enumerate(row[4]))
-        self.methods = tuple(Method(self.index, n, method) for n, method in enumerate(row[5]))
-        self.size: int = row[6]
+        index, self.key, self.doc, self.ancestors, fields, methods, self.size = row
+        self.index: int = index
+        self.fields = tuple(Field(index, n, *field) for n, field in enumerate(fields))
+        self.methods = tuple(Method(index, n, *method) for n, method in enumerate(methods))
 
     def __repr__(self) -> str:
         return f"<weft.ffi type {self.key}, {len(self.fields)} fields, {len(self.methods)} methods>"
@@ -248,10 +243,11 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
         index = _native.type_key_to_index(type)
         if index is None:
             raise KeyError(f"no FFI type is registered as {type!r}")
-        return TypeInfo(_native.type_info(index))
-    if not isinstance(type, int | _native.Object):
+    elif isinstance(type, int | _native.Object):
+        index = type if isinstance(type, int) else type.type_index
+    else:
         raise TypeError(f"type_info: expected a type's key, index or object, received {type!r}")
-    return TypeInfo(_native.type_info(type if isinstance(type, int) else type.type_index))
+    return TypeInfo(_native.type_info(index))
 
 
 def create_object(type_key: str, *arguments: object, **fields: object) -> Object:

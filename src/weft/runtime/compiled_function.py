@@ -84,8 +84,18 @@ class CompiledDetails:
 
     # A `__dict__` would be the function's, too.
     __slots__ = (
-        *("captured", "constant_positions", "documentation", "executor", "image", "_inspection"),
-        *("module", "name", "plan", "remarks", "signature", "times"),
+        "_inspection",
+        "captured",
+        "constant_positions",
+        "documentation",
+        "executor",
+        "image",
+        "module",
+        "name",
+        "plan",
+        "remarks",
+        "signature",
+        "times",
     )
 
     def __init__(
