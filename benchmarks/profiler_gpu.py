@@ -19,7 +19,7 @@ import numpy as np
 
 import weft
 from benchmarks.harness import Figure, interleave, medians
-from weft import _native, driver
+from weft import driver
 from weft.profiler import buffer, calibrate, decode_tirx, decode_track, prepare
 
 if TYPE_CHECKING:
@@ -186,11 +186,7 @@ def marks_of(mode: Mode | None, groups: int, leader: str, group: str) -> dict[st
 
 def _on_device(array: np.ndarray) -> Any:
     dtype = {"float32": weft.f32, "uint64": weft.u64, "int64": weft.i64}[array.dtype.name]
-    made = driver.empty(array.shape, dtype, 0)
-    tensor: Any = made
-    _native.copy_to_device(tensor.data, array, 0)
-    driver.synchronize(0)
-    return made
+    return weft.copy(weft.empty(array.shape, dtype, 0), array)
 
 
 def records_of(mode: Mode | None, words: int, device: str) -> Any:
@@ -208,9 +204,7 @@ def renew(mode: Mode | None, records: Any) -> None:
     if not mode.is_tirx:
         prepare(records)
         return
-    zeros = np.zeros(records.shape, np.uint64)
-    _native.copy_to_device(records.data, zeros, 0)
-    driver.synchronize(0)
+    weft.copy(records, np.zeros(records.shape, np.uint64))
 
 
 def check(mode: Mode, records: Any, most: int) -> None:
@@ -235,9 +229,7 @@ def cycle_figures(blocks: int, case: str, rounds: int) -> Iterator[Figure]:
             renew(mode, records)
             run(out, source, records, TRIPS)
             driver.synchronize(0)
-            found = np.empty(blocks, np.int64)
-            tensor: Any = out
-            _native.copy_from_device(tensor.data, found, 0)
+            found = weft.copy(np.empty(blocks, np.int64), out)
             measured.append(float(np.median(found)))
         if mode is not None:
             check(mode, records, blocks * 2 * TRIPS)

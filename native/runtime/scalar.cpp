@@ -103,8 +103,10 @@ int64_t round_to_float(int32_t dtype, double value, double* largest) {
   return bits > format->largest ? -1 : sign | bits;
 }
 
+bool is_narrow_float(int32_t dtype) { return find_format(dtype) != nullptr; }
+
 int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value) {
-  if (find_format(dtype) == nullptr) return raise_error("RuntimeError", "narrow_float: no such float type");
+  if (!is_narrow_float(dtype)) return raise_error("RuntimeError", "narrow_float: no such float type");
   double largest;
   const int64_t bits = round_to_float(dtype, value, &largest);
   return bits < 0 ? fail(site, bits_of(value), bits_of(largest)) : bits;

@@ -16,6 +16,7 @@ int32_t decode_u64(const weft_failure_site* kind, const weft_failure_site* range
 int64_t round_to_float(int32_t dtype, double value, double* largest);
 int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value);
 double widen_float(int32_t dtype, int64_t bits);
+bool is_narrow_float(int32_t dtype);  // whether the functions above know the type
 int32_t make_u64(uint64_t value, TVMFFIAny* result);
 
 }  // namespace weft

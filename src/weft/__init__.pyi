@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type stubs of weft: the names that __init__.py resolves on demand."""
+"""What type checkers see of weft: the names that __init__.py resolves when they are asked for."""
 
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -49,9 +49,12 @@ from weft.compiler.options import TimeStages as TimeStages
 from weft.compiler.options import UseExecutor as UseExecutor
 from weft.compiler.options import VerifyIR as VerifyIR
 from weft.driver.device import synchronize as synchronize
+from weft.driver.memory import copy as copy
 from weft.driver.memory import empty as empty
+from weft.driver.memory import full as full
 from weft.driver.memory import set_allocator as set_allocator
 from weft.driver.memory import set_profile_allocator as set_profile_allocator
+from weft.driver.memory import zeros as zeros
 from weft.errors import ArgumentValueError as ArgumentValueError
 from weft.errors import CompileError as CompileError
 from weft.errors import CudaError as CudaError
@@ -133,10 +136,10 @@ from weft.language.numbers import math as math  # isort: skip
 
 _Value = TypeVar("_Value")
 
-# A Constexpr has its own value.
+# What is given for a Constexpr is the very value.
 Constexpr: TypeAlias = Annotated[_Value, "compile time"]
 
-# A staged tensor; the types of its items, attributes and results depend on its element type and the function.
+# A staged tensor; what an index, an attribute or an operator gives depends on its element type and on the frame.
 class Tensor(Any):
     def __class_getitem__(cls, items: Any) -> type[Tensor]: ...
 

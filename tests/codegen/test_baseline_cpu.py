@@ -130,10 +130,8 @@ ATOMIC_TYPES = [
 @pytest.mark.parametrize("dtype", ATOMIC_TYPES, ids=lambda dtype: dtype.name)
 def test_atomics(dtype: weft.DType):
     kinds = [kind for kind, allowed in ATOMIC_DTYPES.items() if dtype in allowed]
-    given = {"cas": ", x, y", "load": ""}
     lines = [
-        f"{'' if kind == 'store' else 'out[i] = '}weft.atomic_{kind}(out, 0{given.get(kind, ', x')})"
-        for kind in kinds
+        f"out[i] = weft.atomic_{kind}(out, 0, {'x, y' if kind == 'cas' else 'x'})" for kind in kinds
     ]
     assert_links("\n".join(lines), dtype)
 

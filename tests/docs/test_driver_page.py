@@ -38,13 +38,14 @@ def test_every_block_that_needs_a_gpu_runs_on_the_fake_driver(blocks: list[str],
             assert launch.endswith("00000040 e8030000]")  # 2.0 and 1000
         assert "attributes=[4:2,1,1 8:4294967295," in launches[1]
         assert fake.count("cuTensorMapEncodeTiled") == 1
+        assert (fake.count("cuMemcpyAsync"), fake.count("cuMemcpy3DAsync")) == (2, 1)
         assert fake.live("module") == 0
 
     in_child(run)
 
 
 def test_no_block_of_the_page_is_left_out(blocks: list[str]):
-    assert PAGE.read_text().count("<!-- not run") == len(blocks) == 3
+    assert PAGE.read_text().count("<!-- not run") == len(blocks) == 4
 
 
 def test_the_page_names_everything_that_is_public():

@@ -8,11 +8,13 @@ fails.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -42,12 +44,14 @@ HARMLESS = frozenset(
 )
 KINDS = ("allocation", "event", "executable", "function", "graph", "library", "module", "stream")
 # Limits of a loaded module's function are read again where they are needed, and of an address only what is
-# known is compared.
+# known is compared; host memory that nobody knows counts as not pinned.
 HARMLESS_THERE = frozenset(
     {
         ("cuFuncGetAttribute", "context executor"),
         ("cuFuncGetAttribute", "module"),
         ("cuPointerGetAttribute", "pointers"),
+        ("cuPointerGetAttribute", "streams"),
+        ("cuPointerGetAttribute", "copies"),
     }
 )
 CODE = parameter_kernel("injected", [".u64", ".u64", ".u64"])
@@ -148,9 +152,9 @@ def use_a_stream(fake: FakeCuda) -> None:
     try:
         assert driver.stream_device(stream) == 1
         driver.is_capturing(stream)
-        _, numbers = empty(4, weft.f32, 1), bytearray(8)
-        weft._native.copy_from_device(fake.last_allocation(), numbers, 1, stream)
-        weft._native.copy_to_device(fake.last_allocation(), numbers, 1, stream)
+        memory, numbers = empty(4, weft.f32, 1), np.zeros(4, np.float32)
+        weft.copy(numbers, memory, stream=stream)
+        weft.copy(memory, numbers, stream=stream)
     finally:
         driver.drain_unloads()
         fake.set_current(before)
@@ -224,6 +228,21 @@ def observe_a_launch(fake: FakeCuda) -> None:
         driver.drain_unloads()
 
 
+def copy_and_fill(fake: FakeCuda) -> None:
+    before = fake.current()
+    try:
+        for dtype in (weft.i8, weft.i16, weft.i64):
+            there = weft.full((4, 4), 1, dtype, 1)
+        weft.copy(weft.full(2, 2**40, weft.i64, 1), weft.zeros((2, 2), weft.i64, 1)[:, 0])
+        weft.copy(weft.empty((4, 4), weft.i64, 0), there)
+        there.__dlpack__(dl_device=(1, 0))
+    finally:
+        there = None
+        gc.collect()
+        driver.drain_unloads()
+        fake.set_current(before)
+
+
 Scenario = Callable[[FakeCuda], None]
 SCENARIOS: dict[str, Scenario] = {
     "open": open_the_driver,
@@ -241,6 +260,7 @@ SCENARIOS: dict[str, Scenario] = {
     "pointers": check_pointers,
     "capture": launch_under_capture,
     "observed": observe_a_launch,
+    "copies": copy_and_fill,
 }
 
 

@@ -251,14 +251,14 @@ def test_the_exchange_api_of_tensors_serves_other_libraries():
     assert (made.data, made.shape, made.read_only) == (source.ctypes.data, (4,), True)
 
 
-def test_a_tensor_on_another_device_or_a_copy_is_refused():
+def test_a_tensor_is_given_where_it_is_and_not_copied_against_the_consumer_s_word():
     tensor = ffi.from_dlpack(np.zeros(3))
     assert tensor.__dlpack_device__() == (CPU, 0)
-    tensor.__dlpack__(dl_device=(CPU, 0), max_version=(1, 0))
-    with pytest.raises(BufferError, match="without a copy"):
-        tensor.__dlpack__(dl_device=(CUDA, 0))
-    with pytest.raises(BufferError, match="without a copy"):
-        tensor.__dlpack__(copy=True)
+    for options in ({}, {"copy": False}, {"copy": None}):
+        capsule = tensor.__dlpack__(dl_device=(CPU, 0), max_version=(1, 0), **options)
+        assert ffi.from_dlpack(capsule).data == tensor.data
+    with pytest.raises(BufferError, match="copy=False, and this tensor is on cpu, not on cuda:0"):
+        tensor.__dlpack__(dl_device=(CUDA, 0), copy=False)
     with pytest.raises(TypeError):
         tensor.__dlpack__(max_version="1.0")
     with pytest.raises(TypeError):

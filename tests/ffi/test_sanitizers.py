@@ -19,6 +19,7 @@ SUBSET = [
     "dlpack",
     "error",
     "function",
+    "host_array",
     "hostile",
     "object",
     "ownership",

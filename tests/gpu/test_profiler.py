@@ -15,7 +15,7 @@ import pytest
 
 import weft
 from tests.profiler import seed_kernels as seed
-from weft import _native, driver
+from weft import driver
 from weft.profiler import (
     Profiler,
     buffer,
@@ -38,17 +38,12 @@ FUSED = 10  # a region's two clock reads and the loop's last turn, in microsecon
 def on_device(array: np.ndarray):
     """The array's values in device memory of weft's own."""
     dtype = {"float32": weft.f32, "uint64": weft.u64, "int32": weft.i32}[array.dtype.name]
-    made = driver.empty(array.shape, dtype, 0)
-    _native.copy_to_device(made.data, array, 0)
-    driver.synchronize(0)
-    return made
+    return weft.copy(weft.empty(array.shape, dtype, 0), array)
 
 
 def on_host(tensor, dtype: type) -> np.ndarray:
-    found = np.empty(tensor.shape, dtype)
     driver.synchronize(0)
-    _native.copy_from_device(tensor.data, found, 0)
-    return found
+    return weft.copy(np.empty(tensor.shape, dtype), tensor)
 
 
 @weft.kernel

@@ -59,7 +59,7 @@ def test_python_says_it_too():
         ("mma", "matrix instructions"),
         ("__ldmatrix_sync", "matrix instructions"),
         ("cp_async", "asynchronous copies"),
-        ("zeros", "tensors that a kernel makes"),
+        ("ones", "tensors that a kernel makes"),
         ("matmul", "library of routines"),
         ("autotune", "autotuner"),
     ],

@@ -56,12 +56,16 @@ def test_every_declaration_agrees_with_the_real_header(tmp_path: Path):
     table = (DRIVER / "driver_functions.h").read_text()
     constants = re.findall(r"inline constexpr \w+ (CU\w+) =", abi)
     functions = re.findall(r"ROW\((cu\w+), (\d+)", table)
-    fields = re.findall(
-        r"^  .*?\b(\w+);$", abi.split("struct CUlaunchConfig")[1].split("};")[0], re.M
-    )
+    fields = [
+        (struct, field)
+        for struct in ("CUlaunchConfig", "CUDA_MEMCPY3D")
+        for field in re.findall(
+            r"^  .*?\b(\w+);$", abi.split(f"struct {struct}")[1].split("};")[0], re.M
+        )
+    ]
     assert len(constants) > 80
     assert len(functions) > 45
-    assert len(fields) == 10
+    assert len(fields) == 10 + 25
     checks = [
         f"static_assert(static_cast<long long>({name}) == weft::cuda::{name});"
         for name in constants
@@ -73,10 +77,10 @@ def test_every_declaration_agrees_with_the_real_header(tmp_path: Path):
         for name, _ in functions
     ]
     checks += [
-        f"static_assert(offsetof(::CUlaunchConfig, {field}) == offsetof(weft::cuda::CUlaunchConfig, {field}));"
-        for field in fields
+        f"static_assert(offsetof(::{struct}, {field}) == offsetof(weft::cuda::{struct}, {field}));"
+        for struct, field in fields
     ]
-    for name in ("CUlaunchConfig", "CUlaunchAttribute", "CUtensorMap"):
+    for name in ("CUlaunchConfig", "CUlaunchAttribute", "CUtensorMap", "CUDA_MEMCPY3D"):
         checks.append(f"static_assert(sizeof(::{name}) == sizeof(weft::cuda::{name}));")
         checks.append(f"static_assert(alignof(::{name}) == alignof(weft::cuda::{name}));")
     checks.append(

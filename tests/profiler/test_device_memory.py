@@ -15,7 +15,6 @@ import pytest
 import weft
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
-from weft import _native
 from weft.driver.memory import empty
 from weft.profiler import Profiler, buffer, capture, decode_tirx, decode_track, prepare
 from weft.types import record_format as wire
@@ -143,10 +142,11 @@ def test_each_launch_of_a_loop_has_memory_of_its_own_on_its_stream(fake: FakeCud
     assert trace.problems == []
     assert [len(found.records) for found in trace.recordings] == [6 * (2 + 3 * 2)] * 5
     assert {launch.stream for launch in trace.launches} == {stream}
-    prepared = fake.calls("cuMemcpyHtoDAsync")
-    assert len(prepared) == 5
-    assert all(f"{stream:#x}" in text for text in prepared)
-    assert len(fake.calls("cuMemcpyDtoHAsync")) == 5
+    copies = fake.calls("cuMemcpyAsync")
+    prepared, read = copies[:5], copies[5:]
+    assert all(f", 128, {stream:#x}" in text for text in prepared)
+    assert len(read) == 5
+    assert not any(f"{stream:#x}" in text for text in read)
     weft.synchronize()
     assert fake.live("allocation") == before
 
@@ -179,7 +179,7 @@ def test_outside_a_capture_no_memory_is_asked_for(fake: FakeCuda):
     out = empty(8, weft.f32, "cuda")
     fake.forget_calls()
     run(out, 2, 1, weft.Stream(0))
-    assert fake.calls("cuMemAlloc", "cuMemcpyHtoDAsync") == []
+    assert fake.calls("cuMemAlloc", "cuMemcpyAsync") == []
 
 
 @on_fake()
@@ -244,8 +244,7 @@ def test_a_graph_records_into_a_buffer_of_the_users_at_every_run(fake: FakeCuda)
 def test_a_buffer_of_cudaprofiler_is_read_from_the_device(fake: FakeCuda):
     run = compiled("marked").register(fake)
     records = empty(1 + 2 * 3, weft.u64, "cuda")
-    zeros = np.zeros(7, np.uint64)
-    _native.copy_to_device(records.data, zeros, 0)
+    weft.copy(records, np.zeros(7, np.uint64))
     run(records)
     found = decode_tirx(records, ["wait"])
     assert found.problems == []
@@ -264,18 +263,3 @@ def test_wrong_buffers_on_a_device_are_refused(fake: FakeCuda):
         decode_track(empty(64, weft.f32, "cuda"))
     with pytest.raises(ValueError, match="no device cuda:3"):
         buffer(64, "cuda:3")
-
-
-@on_fake()
-def test_copies_report_what_the_driver_says(fake: FakeCuda):
-    memory = empty(4, weft.u64, "cuda")
-    fake.fail("cuMemcpyDtoHAsync", 700)
-    with pytest.raises(weft.CudaError, match="copying 32 bytes from cuda:0"):
-        _native.copy_from_device(memory.data, np.zeros(4, np.uint64), 0)
-    fake.fail("cuMemcpyHtoDAsync", 700)
-    with pytest.raises(weft.CudaError, match="copying 32 bytes to cuda:0"):
-        _native.copy_to_device(memory.data, np.zeros(4, np.uint64), 0)
-    with pytest.raises(BufferError):
-        _native.copy_from_device(memory.data, b"1234", 0)
-    with pytest.raises(ValueError, match="contiguous"):
-        _native.copy_to_device(memory.data, np.zeros(8, np.uint64)[::2], 0)

@@ -50,6 +50,7 @@ void unload(const Entry& entry) {
   }
   if (entry.module != nullptr) tell(entry, "cuModuleUnload", driver().cuModuleUnload(entry.module));
   if (entry.memory != 0) tell(entry, "cuMemFree", driver().cuMemFree(entry.memory));
+  if (!guard.leave(&error)) tell(entry, error.function.c_str(), error.code);
 }
 
 void push(const Entry& contents) {

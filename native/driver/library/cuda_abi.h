@@ -106,11 +106,15 @@ inline constexpr int32_t CU_POINTER_ATTRIBUTE_IS_MANAGED = 8;
 inline constexpr int32_t CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9;
 inline constexpr int32_t CU_MEMORYTYPE_HOST = 1;
 inline constexpr int32_t CU_MEMORYTYPE_DEVICE = 2;
+inline constexpr int32_t CU_MEMORYTYPE_UNIFIED = 4;  // the address tells
 
 // CUstreamCaptureStatus, CUstreamCaptureMode.
 inline constexpr int32_t CU_STREAM_CAPTURE_STATUS_NONE = 0;
 inline constexpr int32_t CU_STREAM_CAPTURE_STATUS_ACTIVE = 1;
 inline constexpr int32_t CU_STREAM_CAPTURE_MODE_RELAXED = 2;
+
+// CUevent_flags.
+inline constexpr unsigned int CU_EVENT_DISABLE_TIMING = 2;
 
 // CUfunc_cache, CUlimit.
 inline constexpr int32_t CU_FUNC_CACHE_PREFER_SHARED = 1;
@@ -149,6 +153,36 @@ struct CUlaunchConfig {
 };
 static_assert(sizeof(CUlaunchConfig) == 56 && offsetof(CUlaunchConfig, hStream) == 32 &&
               offsetof(CUlaunchConfig, attrs) == 40 && offsetof(CUlaunchConfig, numAttrs) == 48);
+
+// A copy of layers of rows, in bytes.
+struct CUDA_MEMCPY3D {
+  size_t srcXInBytes;
+  size_t srcY;
+  size_t srcZ;
+  size_t srcLOD;
+  int32_t srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  void* srcArray;
+  void* reserved0;
+  size_t srcPitch;
+  size_t srcHeight;
+  size_t dstXInBytes;
+  size_t dstY;
+  size_t dstZ;
+  size_t dstLOD;
+  int32_t dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  void* dstArray;
+  void* reserved1;
+  size_t dstPitch;
+  size_t dstHeight;
+  size_t WidthInBytes;
+  size_t Height;
+  size_t Depth;
+};
+static_assert(sizeof(CUDA_MEMCPY3D) == 200 && offsetof(CUDA_MEMCPY3D, dstPitch) == 160);
 
 // A TMA descriptor: opaque, passed to kernels by value.
 struct alignas(128) CUtensorMap {

@@ -73,13 +73,7 @@ PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
 
 void destroy(PyObject* self) {
   // In a forked child it belongs to the parent.
-  if (as_event(self)->event != nullptr && driver_is_ready()) {
-    const cuda::CUresult result = driver().cuEventDestroy(as_event(self)->event);
-    if (result != cuda::CUDA_SUCCESS && result != cuda::CUDA_ERROR_DEINITIALIZED &&
-        result != cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED)
-      fprintf(stderr, "weft: destroying an event: cuEventDestroy returned %s (%d)\n",
-              result_name(result).c_str(), result);
-  }
+  if (as_event(self)->event != nullptr && driver_is_ready()) destroy_event(as_event(self)->event);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -109,6 +103,15 @@ PyType_Spec kSpec = {"weft._native.Event", sizeof(EventObject), 0,
                      kSlots};
 
 }  // namespace
+
+void destroy_event(cuda::CUevent event) {
+  const cuda::CUresult result = driver().cuEventDestroy(event);
+  if (result == cuda::CUDA_SUCCESS || result == cuda::CUDA_ERROR_DEINITIALIZED ||
+      result == cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return;
+  fprintf(stderr, "weft: destroying an event: cuEventDestroy returned %s (%d)\n", result_name(result).c_str(),
+          result);
+}
 
 int add_event(PyObject* module) {
   if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory: stream-ordered scratch for launches, and tensors that own their memory.
+// Tensors that own their memory.
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include "driver/devices/devices.h"
 #include "driver/devices/unload_queue.h"
 #include "driver/launch/launch_diagnosis.h"
-#include "driver/launch/launch_scratch.h"
 #include "driver/library/driver_library.h"
 #include "driver/library/gil.h"
 #include "driver/python/python_module.h"
+#include "driver/python/tensor_memory.h"
 #include "ffi_library.h"
 #include "python/objects/object.h"
-#include "python/readers/stream.h"
+#include "python/tensors/copy_plan.h"
+#include "runtime/describe.h"
 
 namespace weft {
 namespace {
 
 constexpr size_t kAlignment = 64;  // of host memory; device memory has at least 256
-constexpr Py_ssize_t kMostRank = 32;
+constexpr int32_t kMostRank = 32;
 
 // Enters the context for `device` (-1: the caller's) and `stream`.
 bool enter(int32_t* device, const void* stream, cuda::CUcontext* context, ContextGuard* guard,
@@ -58,34 +60,35 @@ void delete_tensor(DLManagedTensorVersioned* managed) {
 }
 
 // Sizes into the tensor, strides derived; the number of elements, or -1 with an exception.
-int64_t read_shape(PyObject* shape, OwnedTensor* owned) {
-  const Py_ssize_t rank = PyTuple_GET_SIZE(shape);
+int64_t set_shape(const int64_t* shape, int32_t rank, OwnedTensor* owned) {
   if (rank > kMostRank) {
-    return refuse(PyExc_ValueError, "shape has %zd dimensions, expected at most %zd", rank, kMostRank);
-  }
-  int64_t elements = 1;
-  for (Py_ssize_t axis = rank; axis-- > 0;) {
-    const long long size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis));
-    if (size == -1 && PyErr_Occurred()) return -1;
-    owned->sizes[axis] = size;
-    owned->strides[axis] = elements;
-    if (size < 0) return refuse(PyExc_ValueError, "shape[%zd] is %lld, expected 0 or more", axis, size);
-    if (__builtin_mul_overflow(elements, size, &elements)) {
-      return refuse(PyExc_ValueError, "shape %R has more elements than fit 64 bits", shape);
-    }
+    return refuse(PyExc_ValueError, "shape has %d dimensions, expected at most %d", rank, kMostRank);
   }
   DLTensor& tensor = owned->managed.dl_tensor;
-  tensor.ndim = static_cast<int32_t>(rank);
+  tensor.ndim = rank;
   tensor.shape = owned->sizes;
   tensor.strides = owned->strides;
+  std::copy(shape, shape + rank, owned->sizes);
+  int64_t elements = 1;
+  for (int32_t axis = rank; axis-- > 0;) {
+    owned->strides[axis] = elements;
+    if (shape[axis] < 0) {
+      return refuse(PyExc_ValueError, "shape[%d] is %lld, expected 0 or more", axis,
+                    static_cast<long long>(shape[axis]));
+    }
+    if (__builtin_mul_overflow(elements, shape[axis], &elements)) {
+      return refuse(PyExc_ValueError, "shape %s has more elements than fit 64 bits",
+                    describe_shape(tensor).c_str());
+    }
+  }
   return elements;
 }
 
-bool allocate_device(OwnedTensor* owned, size_t bytes, int32_t device, DriverError* error) {
+bool allocate_device(OwnedTensor* owned, size_t bytes, DriverError* error) {
   ContextGuard guard;
+  int32_t device = owned->managed.dl_tensor.device.device_id;
+  drain_unload_queue();  // before a context is chosen, since it switches contexts too
   if (!enter(&device, nullptr, &owned->context, &guard, error)) return false;
-  owned->managed.dl_tensor.device = {kDLCUDA, device};
-  drain_unload_queue();
   const RelaxedCapture relaxed;
   if (bytes == 0) return guard.leave(error);
   cuda::CUdeviceptr address = 0;
@@ -95,23 +98,22 @@ bool allocate_device(OwnedTensor* owned, size_t bytes, int32_t device, DriverErr
   return guard.leave(error);
 }
 
-// The memory of a tensor whose shape is set; 0, or -1 with an exception.
-int allocate(OwnedTensor* owned, int64_t elements, int bits, int device) {
+// The memory of a tensor whose shape, type and device are set; 0, or -1 with an exception.
+int allocate(OwnedTensor* owned, int64_t elements) {
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(elements, int64_t{bits} / 8, &bytes)) {
+  if (__builtin_mul_overflow(elements, item_bytes(owned->managed.dl_tensor.dtype), &bytes)) {
     return refuse(PyExc_ValueError, "the tensor has more bytes than fit 64 bits");
   }
-  if (device >= 0) {
+  if (owned->managed.dl_tensor.device.device_type == kDLCUDA) {
     DriverError error;
     bool done;
     {
       WithoutGil released;
-      done = allocate_device(owned, static_cast<size_t>(bytes), device, &error);
+      done = allocate_device(owned, static_cast<size_t>(bytes), &error);
     }
     if (!done) set_python_error(error);
     return done ? 0 : -1;
   }
-  owned->managed.dl_tensor.device = {kDLCPU, 0};
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment;
   owned->managed.dl_tensor.data = std::aligned_alloc(kAlignment, rounded);
   if (owned->managed.dl_tensor.data != nullptr) return 0;
@@ -125,94 +127,54 @@ PyObject* empty_tensor(PyObject*, PyObject* arguments) {
   int code = 0, bits = 0, device = -1;
   if (!PyArg_ParseTuple(arguments, "O!iii:empty_tensor", &PyTuple_Type, &shape, &code, &bits, &device))
     return nullptr;
-  if (!ffi().is_open) {
-    PyErr_SetString(PyExc_RuntimeError, "empty_tensor needs libtvm_ffi to be open");
-    return nullptr;
+  const auto rank = static_cast<int32_t>(PyTuple_GET_SIZE(shape));
+  int64_t sizes[kMostRank] = {};
+  for (int32_t axis = 0; axis < std::min(rank, kMostRank); ++axis) {
+    sizes[axis] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis));
+    if (sizes[axis] == -1 && PyErr_Occurred()) return nullptr;
   }
-  auto* owned = new (std::nothrow) OwnedTensor{};
-  if (owned == nullptr) return PyErr_NoMemory();
-  owned->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  owned->managed.manager_ctx = owned;
-  owned->managed.deleter = delete_tensor;
-  owned->managed.dl_tensor.dtype = {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-  const int64_t elements = read_shape(shape, owned);
-  if (elements < 0 || allocate(owned, elements, bits, device) != 0) {
-    delete_tensor(&owned->managed);
-    return nullptr;
-  }
-  TVMFFIObjectHandle handle = nullptr;
-  if (ffi().tensor_from_dlpack_versioned(&owned->managed, 0, 0, &handle) != 0) {
-    delete_tensor(&owned->managed);
-    PyErr_SetString(PyExc_RuntimeError, "libtvm_ffi could not make a tensor of this memory");
-    return nullptr;
-  }
-  return own_object(static_cast<TVMFFIObject*>(handle));
-}
-
-bool copy(cuda::CUdeviceptr address, Py_buffer* host, bool to_device, int32_t device, void* stream,
-          DriverError* error) {
-  ContextGuard guard;
-  cuda::CUcontext context = nullptr;
-  if (!enter(&device, stream, &context, &guard, error)) return false;
-  auto queue = static_cast<cuda::CUstream>(stream);
-  const auto bytes = static_cast<size_t>(host->len);
-  const char* function = to_device ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-  cuda::CUresult result = to_device ? driver().cuMemcpyHtoDAsync(address, host->buf, bytes, queue)
-                                    : driver().cuMemcpyDtoHAsync(host->buf, address, bytes, queue);
-  if (result == cuda::CUDA_SUCCESS && !to_device) {
-    function = "cuStreamSynchronize";  // reads need the data, writes need not wait
-    result = driver().cuStreamSynchronize(queue);
-  }
-  if (result == cuda::CUDA_SUCCESS) return guard.leave(error);
-  return error->cuda(result, function,
-                     "copying " + std::to_string(bytes) +
-                         (to_device ? " bytes to cuda:" : " bytes from cuda:") + std::to_string(device),
-                     explain_asynchronous_error(result));
-}
-
-PyObject* copy_memory(PyObject* arguments, const char* format, int buffer_flags, bool to_device) {
-  unsigned long long address = 0;
-  PyObject *object = nullptr, *stream = Py_None;
-  int device = -1;
-  if (!PyArg_ParseTuple(arguments, format, &address, &object, &device, &stream)) return nullptr;
-  TVMFFIAny value{};
-  if (encode_stream(stream, &value) != 0) return nullptr;
-  Py_buffer host;
-  if (PyObject_GetBuffer(object, &host, buffer_flags) != 0) return nullptr;
-  DriverError error;
-  bool done;
-  {
-    WithoutGil released;
-    done = copy(address, &host, to_device, device, value.v_ptr, &error);
-  }
-  PyBuffer_Release(&host);
-  if (!done) return set_python_error(error);
-  Py_RETURN_NONE;
-}
-
-PyObject* copy_to_device(PyObject*, PyObject* arguments) {
-  return copy_memory(arguments, "KOi|O:copy_to_device", PyBUF_C_CONTIGUOUS, true);
-}
-
-PyObject* copy_from_device(PyObject*, PyObject* arguments) {
-  return copy_memory(arguments, "KOi|O:copy_from_device", PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE, false);
+  TVMFFIObject* handle = new_tensor(sizes, rank, {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1},
+                                    device < 0 ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, device});
+  return handle == nullptr ? nullptr : own_object(handle);
 }
 
 PyMethodDef kMethods[] = {
     {"empty_tensor", empty_tensor, METH_VARARGS,
-     "empty_tensor(shape: tuple[int, ...], code: int, bits: int, device: int) -> Object\n--\n\n"
+     "empty_tensor(shape: tuple[int, ...], code: int, bits: int, device: int) -> Tensor\n--\n\n"
      "A tensor with memory of its own: on the device with that ordinal, or on the host for -1."},
-    {"copy_to_device", copy_to_device, METH_VARARGS,
-     "copy_to_device(address: int, data: Buffer, device: int, stream: object = None) -> None\n--\n\n"
-     "Copies bytes into device memory in the stream's order. They must stay alive until the stream has "
-     "copied them."},
-    {"copy_from_device", copy_from_device, METH_VARARGS,
-     "copy_from_device(address: int, target: Buffer, device: int, stream: object = None) -> None\n--\n\n"
-     "Fills a writable buffer from device memory in the stream's order, and waits for it."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
+
+TVMFFIObject* new_tensor(const int64_t* shape, int32_t rank, DLDataType type, DLDevice device) {
+  if (!ffi().is_open) {
+    PyErr_SetString(PyExc_RuntimeError, "a tensor needs libtvm_ffi to be open");
+    return nullptr;
+  }
+  auto* owned = new (std::nothrow) OwnedTensor{};
+  if (owned == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  owned->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  owned->managed.manager_ctx = owned;
+  owned->managed.deleter = delete_tensor;
+  owned->managed.dl_tensor.dtype = type;
+  owned->managed.dl_tensor.device = device;
+  const int64_t elements = set_shape(shape, rank, owned);
+  if (elements < 0 || allocate(owned, elements) != 0) {
+    delete_tensor(&owned->managed);
+    return nullptr;
+  }
+  TVMFFIObjectHandle handle = nullptr;
+  if (ffi().tensor_from_dlpack_versioned(&owned->managed, 0, 0, &handle) == 0) {
+    return static_cast<TVMFFIObject*>(handle);
+  }
+  delete_tensor(&owned->managed);
+  PyErr_SetString(PyExc_RuntimeError, "libtvm_ffi could not make a tensor of this memory");
+  return nullptr;
+}
 
 int add_memory(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
 

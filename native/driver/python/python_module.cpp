@@ -7,9 +7,9 @@ namespace weft {
 
 int add_driver(PyObject* module) {
   using AddFunction = int (*)(PyObject* module);
-  constexpr AddFunction kParts[] = {add_driver_library, add_device_program, add_binary,
-                                    add_launch,         add_device,         add_memory,
-                                    add_tensor_map,     add_launch_scratch, add_event};
+  constexpr AddFunction kParts[] = {
+      add_driver_library, add_device_program, add_binary,         add_launch, add_device,
+      add_memory,         add_tensor_map,     add_launch_scratch, add_event,  add_copy};
   for (AddFunction add : kParts) {
     if (add(module) != 0) return -1;
   }

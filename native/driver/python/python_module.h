@@ -7,6 +7,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "driver/library/cuda_abi.h"
+
 namespace weft {
 
 class DeviceProgram;
@@ -21,8 +23,12 @@ int add_launch(PyObject* module);          // python_launch.cpp
 int add_launch_scratch(PyObject* module);  // launch_scratch.cpp
 int add_device(PyObject* module);          // python_device.cpp
 int add_memory(PyObject* module);          // python_memory.cpp
+int add_copy(PyObject* module);            // python_copy.cpp
 int add_event(PyObject* module);           // python_event.cpp
 int add_tensor_map(PyObject* module);      // tensor_map.cpp
+
+// Destroys an event, once it was reached; a failure is told on stderr.
+void destroy_event(cuda::CUevent event);
 
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.
 DeviceProgram* device_program_of(PyObject* object);

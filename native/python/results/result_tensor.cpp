@@ -15,10 +15,8 @@ namespace {
 
 // For torch and other libraries with an exchange API, through its own import function.
 PyObject* import_managed(TVMFFIObject* tensor, const DLPackExchangeAPI* api) {
-  ffi().object_inc_ref(tensor);
-  Keeper keeper{tensor, [](void* object) { ffi().object_dec_ref(object); }};
   DLManagedTensorVersioned* managed =
-      export_versioned(*tensor_of(tensor), export_flags(tensor, true), keeper);
+      export_versioned(*tensor_of(tensor), export_flags(tensor, true), keep_handle(tensor));
   if (managed == nullptr) return nullptr;
   void* object = nullptr;
   if (api->managed_tensor_to_py_object_no_sync(managed, &object) == 0) return static_cast<PyObject*>(object);

@@ -22,13 +22,17 @@ DLManagedTensor* export_legacy(const DLTensor& tensor, Keeper keeper);
 // The arguments of a __dlpack__ method.
 struct ExportOptions {
   bool versioned = false;
+  bool copies = false;  // of memory of its own
+  DLDevice device{};    // where the consumer wants it
+  bool orders = false;  // the consumer's stream waits for ours
+  void* stream = nullptr;
 };
 // Parses (*, stream, max_version, dl_device, copy) and checks them against the tensor's device. 0, or -1
-// with BufferError or TypeError.
+// with BufferError, TypeError or ValueError.
 int parse_export_options(PyObject* arguments, PyObject* keywords, const DLTensor& tensor,
                          ExportOptions* options);
 
-// A capsule over either form; takes over the keeper, even on failure.
+// A capsule over either form, of a copy where one is requested; takes over the keeper, even on failure.
 PyObject* export_capsule(const DLTensor& tensor, uint64_t flags, const ExportOptions& options, Keeper keeper);
 
 }  // namespace weft

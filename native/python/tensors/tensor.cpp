@@ -8,6 +8,7 @@
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/tensors/dlpack_export.h"
+#include "python/tensors/host_array.h"
 #include "python/tensors/tensor_cell.h"
 #include "python/tensors/tensor_properties.h"
 #include "python/tensors/tensor_view.h"
@@ -17,11 +18,6 @@ namespace weft {
 namespace {
 
 PyTypeObject* g_type = nullptr;
-
-Keeper hold(TVMFFIObject* handle) {
-  ffi().object_inc_ref(handle);
-  return {handle, [](void* object) { ffi().object_dec_ref(object); }};
-}
 
 // The handle of a Tensor; nullptr with an exception if it is moved from or of another kind.
 TVMFFIObject* require_tensor(PyObject* self) {
@@ -42,8 +38,12 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   TVMFFIObject* handle = require_tensor(self);
   if (handle == nullptr) return nullptr;
   ExportOptions options;
-  if (parse_export_options(arguments, keywords, *tensor_of(handle), &options) != 0) return nullptr;
-  return export_capsule(*tensor_of(handle), export_flags(handle, options.versioned), options, hold(handle));
+  const Keeper keeper = keep_handle(handle);  // first: reading the arguments may run Python code
+  if (parse_export_options(arguments, keywords, *tensor_of(handle), &options) != 0) {
+    keeper.drop(keeper.object);
+    return nullptr;
+  }
+  return export_capsule(*tensor_of(handle), export_flags(handle, options.versioned), options, keeper);
 }
 
 PyObject* repr(PyObject* self) {
@@ -63,7 +63,7 @@ PyObject* repr(PyObject* self) {
 int managed_from_python(void* object, DLManagedTensorVersioned** out) {
   TVMFFIObject* handle = require_tensor(static_cast<PyObject*>(object));
   if (handle == nullptr) return -1;
-  *out = export_versioned(*tensor_of(handle), export_flags(handle, true), hold(handle));
+  *out = export_versioned(*tensor_of(handle), export_flags(handle, true), keep_handle(handle));
   return *out == nullptr ? -1 : 0;
 }
 
@@ -148,7 +148,14 @@ PyMethodDef kMethods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dlpack)),
      METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-     "A DLPack capsule over the tensor's memory, which it keeps alive, without a copy."},
+     "A DLPack capsule over the tensor's memory, which it keeps alive, or over a copy of it."},
+    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(to_numpy)),
+     METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, copy=None)\n--\n\nA NumPy array of the host's memory, by NumPy's rules."},
+    {"item", only_item, METH_NOARGS, "item()\n--\n\nThe only element, as a number of Python."},
+    {"tolist", to_list, METH_NOARGS, "tolist()\n--\n\nThe elements as numbers, in lists of lists."},
+    {"tobytes", to_bytes, METH_NOARGS,
+     "tobytes() -> bytes\n--\n\nThe elements' bytes, the last dim fastest."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "(DLPack device type, device id) of the tensor."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -167,6 +174,11 @@ PyType_Slot kSlots[] = {
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
     {Py_tp_methods, kMethods},
     {Py_tp_getset, kTensorProperties},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
+    {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
+    {Py_mp_subscript, reinterpret_cast<void*>(tensor_item)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(set_tensor_item)},
     {0, nullptr},
 };
 
@@ -191,7 +203,7 @@ int keep_tensor(PyObject* self, Keeper* keeper) {
   }
   TVMFFIObject* handle = require_tensor(self);
   if (handle == nullptr) return -1;
-  *keeper = hold(handle);
+  *keeper = keep_handle(handle);
   return 0;
 }
 

@@ -200,6 +200,23 @@ TVMFFIObject* make_tensor_of_capsule(PyObject* capsule) {
   return make_tensor(capsule, entry, view);
 }
 
+TVMFFIObject* make_view(TVMFFIObject* of, const DLTensor& part) {
+  static const TypeEntry entry;
+  Scratch scratch;
+  const bool is_view = of->deleter == delete_cell && cell_of(of)->kept.release == drop_handle;
+  void* whole = is_view ? cell_of(of)->kept.managed : of;
+  ffi().object_inc_ref(whole);
+  const TensorView view{part, is_read_only_cell(of), false, scratch.keep(whole, drop_handle)};
+  return view.exported == nullptr ? nullptr : make_tensor(nullptr, entry, view);
+}
+
+void drop_handle(void* handle) { ffi().object_dec_ref(handle); }
+
+Keeper keep_handle(TVMFFIObject* handle) {
+  ffi().object_inc_ref(handle);
+  return {handle, drop_handle};
+}
+
 bool is_read_only_cell(const TVMFFIObject* object) {
   return object->deleter == delete_cell && cell_of(object)->read_only;
 }

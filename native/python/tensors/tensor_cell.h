@@ -6,6 +6,7 @@
 #ifndef WEFT_PYTHON_TENSOR_CELL_H_
 #define WEFT_PYTHON_TENSOR_CELL_H_
 
+#include "python/tensors/dlpack_export.h"
 #include "python/values/type_table.h"
 
 namespace weft {
@@ -23,7 +24,15 @@ PyObject* hold_memory(PyObject* source, const TypeEntry& entry, const TensorView
 // nullptr with an exception set.
 TVMFFIObject* make_tensor(PyObject* source, const TypeEntry& entry, const TensorView& view);
 
-// The same over a DLPack capsule, which it takes over.
+// A tensor object over a part of another's memory. It holds what that one is a view of, if it is one, so that
+// views of views do not pile up. The same.
+TVMFFIObject* make_view(TVMFFIObject* of, const DLTensor& part);
+
+// Keeps a tensor object; drop_handle gives it back, on any thread.
+Keeper keep_handle(TVMFFIObject* handle);
+void drop_handle(void* handle);
+
+// A tensor object over a DLPack capsule, which it takes over. The same.
 TVMFFIObject* make_tensor_of_capsule(PyObject* capsule);
 
 // The array that a tensor object stands for, borrowed: a running call's argument, or an escaped cell's NumPy

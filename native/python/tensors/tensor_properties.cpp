@@ -8,18 +8,6 @@
 namespace weft {
 namespace {
 
-bool is_contiguous(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t expected = 1;
-  bool contiguous = true;
-  for (int32_t axis = tensor.ndim; axis-- > 0;) {
-    if (tensor.shape[axis] == 0) return true;
-    if (tensor.shape[axis] != 1) contiguous = contiguous && tensor.strides[axis] == expected;
-    expected *= tensor.shape[axis];
-  }
-  return contiguous;
-}
-
 PyObject* compact_strides(const DLTensor& tensor) {
   Reference strides(PyTuple_New(tensor.ndim));
   int64_t stride = 1;
@@ -30,12 +18,6 @@ PyObject* compact_strides(const DLTensor& tensor) {
     stride *= tensor.shape[axis];
   }
   return strides.release();
-}
-
-int64_t count_elements(const DLTensor& tensor) {
-  int64_t elements = 1;
-  for (int32_t axis = 0; axis < tensor.ndim; ++axis) elements *= tensor.shape[axis];
-  return elements;
 }
 
 PyObject* get_shape(PyObject* self, void*) {
@@ -90,6 +72,24 @@ PyObject* get_read_only(PyObject* self, void*) {
 }
 
 }  // namespace
+
+bool is_contiguous(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  bool contiguous = true;
+  for (int32_t axis = tensor.ndim; axis-- > 0;) {
+    if (tensor.shape[axis] == 0) return true;
+    if (tensor.shape[axis] != 1) contiguous = contiguous && tensor.strides[axis] == expected;
+    expected *= tensor.shape[axis];
+  }
+  return contiguous;
+}
+
+int64_t count_elements(const DLTensor& tensor) {
+  int64_t elements = 1;
+  for (int32_t axis = 0; axis < tensor.ndim; ++axis) elements *= tensor.shape[axis];
+  return elements;
+}
 
 PyGetSetDef kTensorProperties[] = {
     {"shape", get_shape, nullptr, "Dims, as a tuple.", nullptr},

@@ -21,6 +21,9 @@ TensorDescription describe_tensor(PyObject* self);
 // What an export of either must hold while in use. 0, or -1 with an exception.
 int keep_tensor(PyObject* self, Keeper* keeper);
 
+bool is_contiguous(const DLTensor& tensor);
+int64_t count_elements(const DLTensor& tensor);
+
 extern PyGetSetDef kTensorProperties[];
 
 }  // namespace weft

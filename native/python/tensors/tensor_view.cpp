@@ -15,6 +15,7 @@
 #include "python/callbacks/deferred.h"
 #include "python/readers/readers.h"
 #include "python/tensors/dlpack_export.h"
+#include "python/tensors/host_array.h"
 #include "python/tensors/tensor_cell.h"
 
 namespace weft {
@@ -111,6 +112,9 @@ PyMethodDef kMethods[] = {
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule over the view's memory. Arrays made from a lent view must be gone when the callback\n"
      "returns."},
+    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(to_numpy)),
+     METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, copy=None)\n--\n\nA NumPy array of the host's memory, by NumPy's rules."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "(DLPack device type, device id) of the tensor."},
     {"is_valid", get_is_valid, METH_NOARGS,
      "is_valid() -> bool\n--\n\nWhether the view is valid: a lent one ends with its callback."},
@@ -134,6 +138,8 @@ PyType_Slot kSlots[] = {
     {Py_tp_methods, kMethods},
     {Py_tp_getset, kTensorProperties},
     {Py_tp_members, kMembers},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
     {0, nullptr},
 };
 
@@ -155,10 +161,7 @@ TensorDescription describe_tensor_view(PyObject* self) {
 
 Keeper keep_tensor_view(PyObject* self) {
   View* view = as_view(self);
-  if (view->owner != nullptr) {
-    ffi().object_inc_ref(view->owner);
-    return {view->owner, [](void* object) { ffi().object_dec_ref(object); }};
-  }
+  if (view->owner != nullptr) return keep_handle(view->owner);
   view->exports->fetch_add(1, std::memory_order_relaxed);
   return {view->exports, drop_count};
 }

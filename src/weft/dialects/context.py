@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dialects of weft's IR.
+"""The explicit list of dialects that weft's IR uses.
 
 Out: an xDSL context that parses every module weft prints.
 """

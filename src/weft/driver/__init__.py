@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from weft.driver.library import driver_is_open as driver_is_open
     from weft.driver.library import driver_version as driver_version
     from weft.driver.library import open_driver as open_driver
+    from weft.driver.memory import copy as copy
     from weft.driver.memory import empty as empty
+    from weft.driver.memory import full as full
     from weft.driver.memory import set_allocator as set_allocator
     from weft.driver.memory import set_profile_allocator as set_profile_allocator
+    from weft.driver.memory import zeros as zeros
     from weft.driver.signature import ParsedSignature as ParsedSignature
     from weft.driver.signature import annotate_arguments as annotate_arguments
     from weft.driver.signature import build_signature_metadata as build_signature_metadata
@@ -83,7 +86,7 @@ _PUBLIC = {
     ),
     "launcher": ("KernelMetadata", "Launcher"),
     "library": ("driver_is_open", "driver_version", "open_driver"),
-    "memory": ("empty", "set_allocator", "set_profile_allocator"),
+    "memory": ("copy", "empty", "full", "set_allocator", "set_profile_allocator", "zeros"),
     "signature": (
         "ParsedSignature",
         "annotate_arguments",

@@ -3,17 +3,20 @@
 
 `Tensor` is a counted object (type index 70), `TensorView` a DLTensor* (7).
 
-In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays again.
+In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays and numbers again.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.ffi.object import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Types that ml_dtypes adds to NumPy, by DLPack code: the dtype's name, and the NumPy type of the same size.
 _ML_DTYPES: Final = {
@@ -32,17 +35,39 @@ _ML_DTYPES: Final = {
 class Tensor(_native.Tensor, Object):
     """An owned FFI tensor, which keeps its memory alive. Any array library accepts it through DLPack.
 
-    `weft.ffi.from_dlpack` makes one from an array without a copy.
+    `weft.ffi.from_dlpack` makes one from an array without a copy; `weft.empty`, `weft.zeros` and `weft.full` make new
+    ones. On the host it is an array in its own right: ``tensor[i, j]`` is a number; slices, ``...`` and None give
+    tensors over the same memory; ``tensor[index] = value`` writes a number everywhere, or an array of the same shape
+    and type. ``len``, iteration, ``tolist()``, ``tobytes()`` and, of one element, ``item()`` read it;
+    ``numpy.asarray(tensor)`` and ``memoryview(tensor)`` copy nothing. GPU memory can be sliced; reading it is a
+    `ValueError` (a `BufferError` from the protocols) that says how to copy it to the host:
+    ``weft.copy(weft.empty(tensor.shape, dtype), tensor)``.
 
     Example:
-        >>> import numpy as np, weft.ffi
+        >>> import numpy as np, weft, weft.ffi
         >>> tensor = weft.ffi.from_dlpack(np.zeros((2, 3), np.float32))
         >>> tensor.shape, tensor.dtype, tensor.device, np.from_dlpack(tensor).shape
         ((2, 3), DataType('float32'), Device('cpu'), (2, 3))
+        >>> tensor[1] = 2.5
+        >>> tensor[1, 0], tensor[:, ::2].tolist(), np.asarray(tensor).sum()
+        (2.5, [[0.0, 0.0], [2.5, 2.5]], np.float32(7.5))
     """
 
     __slots__ = ()
     __dlpack_c_exchange_api__ = _native.tensor_exchange_api()
+    __contains__ = None  # by `==` of the rows, which are tensors, it would be False for all
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
 
     def to(self, array_type: type) -> Any:
         """An array of another library over the same memory: ``tensor.to(numpy.ndarray)``.
@@ -142,27 +167,41 @@ def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
 
     Called by the extension for tensors that `numpy.from_dlpack` does not know.
     """
+    dtype = _ml_dtype(source)
+    # Whoever asks for an array of NumPy has imported it.
+    return source if dtype is None else _reinterpreted(source, dtype, sys.modules["numpy"])
+
+
+def to_numpy(
+    source: _native.Tensor | _native.TensorView, dtype: object = None, copy: bool | None = None
+) -> Any:
+    """What ``__array__`` of a tensor gives: a NumPy array over the host's memory, or a copy by NumPy's rules.
+
+    Called by the extension.
+
+    Raises:
+        BufferError: the memory is on a GPU, or NumPy has no such type without ml_dtypes.
+        ValueError: a copy is needed, and `copy` is False.
+    """
+    numpy: Any = import_module("numpy")
+    added = _ml_dtype(source)
+    array = memoryview(source) if added is None else _reinterpreted(source, added, numpy)
+    return numpy.array(array, dtype=dtype, copy=copy)
+
+
+def _ml_dtype(source: _native.Tensor | _native.TensorView) -> Any:
+    """The type that ml_dtypes adds to NumPy for a tensor's elements; None where there is none."""
     code, bits, lanes = source.dtype
     name, storage = _ML_DTYPES.get(code, ("", ""))
     if not name or lanes != 1 or bits != {"uint16": 16, "uint8": 8}[storage]:
-        return source
+        return None
     try:
-        ml_dtypes = import_module("ml_dtypes")
+        return getattr(import_module("ml_dtypes"), name, None)
     except ImportError:
-        return source
-    numpy: Any = sys.modules["numpy"]  # a caller that wants a NumPy array has imported it
-    return numpy.from_dlpack(_Reinterpreted(source, storage)).view(getattr(ml_dtypes, name))
+        return None
 
 
-class _Reinterpreted:
-    """A tensor whose elements are exported as unsigned integers of their size."""
-
-    def __init__(self, source: _native.Tensor | _native.TensorView, storage: str) -> None:
-        self.source = source
-        self.bits = 16 if storage == "uint16" else 8
-
-    def __dlpack__(self, **options: Any) -> object:
-        return _native.export_as(self.source, 1, self.bits, **options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.source.__dlpack_device__()
+def _reinterpreted(source: _native.Tensor | _native.TensorView, dtype: Any, numpy: Any) -> Any:
+    """A NumPy array of a type that the buffer protocol lacks, through unsigned integers of its size."""
+    capsule = _native.export_as(source, 1, source.dtype[1], max_version=(1, 1))
+    return numpy.asarray(_native.from_dlpack(capsule)).view(dtype)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of CUDA C++, numba and Triton for what weft calls otherwise, for hints.
+"""What CUDA C++, numba and Triton call what weft has under another name, for the hints of errors.
 
-In: a name that weft does not know. Out: weft's name.
+In: a name that weft does not know. Out: the one that was meant.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _COPIES: Final = (
 _MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
 _LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
 _TUNING: Final = "autotuner; make the choice a weft.Constexpr parameter and time the calls"
-# What weft does not have: names in lower case, and the text after "weft has no".
+# What others have and weft has not: the same in lower case, and what follows "weft has no".
 _ABSENT: Final = {
     **dict.fromkeys(
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
@@ -68,7 +68,7 @@ _ABSENT: Final = {
     ),
     **dict.fromkeys("cp_async cp_async_bulk memcpy_async tma copy_async mbarrier".split(), _COPIES),
     **dict.fromkeys(
-        "zeros ones full zeros_like ones_like empty_like arange linspace".split(), _MAKERS
+        "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),
     **dict.fromkeys(
         "sort argsort scan cumsum matmul gemm fft cublas cub thrust conv2d softmax".split(),
@@ -80,7 +80,7 @@ _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}
 
 
 def absent(name: str) -> str | None:
-    """The hint for something that weft does not have, or None.
+    """What to say of a name of something that weft does not have, or None.
 
     Example:
         >>> absent("curand")
@@ -91,7 +91,7 @@ def absent(name: str) -> str | None:
 
 
 def near(name: str, known: Collection[str]) -> list[str]:
-    """Up to three names that are similar to `name`, or contain it as a word.
+    """Up to three names that look like `name` misspelled, or that have it among their words.
 
     Example:
         >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["warp_sum", "sym"])
@@ -107,7 +107,7 @@ def near(name: str, known: Collection[str]) -> list[str]:
 
 
 def meant(name: str, known: Container[str]) -> str | None:
-    """weft's name for `name`, such as ``thread_idx`` for ``threadIdx``.
+    """The name of weft's that someone meant who wrote `name`, such as ``thread_idx`` for ``threadIdx``.
 
     Args:
         name: as written.

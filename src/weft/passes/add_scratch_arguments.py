@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes arguments of the arrays in global memory that blocks have of their own, which launches allocate.
 
-In: kernels that hold `simt.global_scratch`. Out: each array as an argument after all others, with one row per block,
+In: kernels that hold `simt.global_scratch`. Out: each array as an argument behind all others, with one row per block,
 and in its place a view of the block's own row; the kernel's `scratch_arguments` says which these are.
 """
 
@@ -18,6 +18,7 @@ from weft.dialects.simt.kernel import KernelOp, sizes_attribute
 from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import ViewOp
+from weft.dialects.walk import walk
 from weft.location import UNKNOWN_LOCATION
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def add_scratch_arguments(module: ModuleOp) -> None:
     """Does so in every kernel; what launches pass stays as it is."""
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
-            arrays = [op for op in kernel.body.block.ops if isinstance(op, GlobalScratchOp)]
+            arrays = [op for op in walk(kernel) if isinstance(op, GlobalScratchOp)]
             if arrays:
                 _add_arguments(kernel, arrays)
 
@@ -53,9 +54,11 @@ def _add_arguments(kernel: KernelOp, arrays: list[GlobalScratchOp]) -> None:
         starts, steps = [block_number, *[zero] * own.rank], [1] * own.rank
         view = ViewOp(argument, starts, [], range(1, own.rank + 1), steps, own)
         view.location = array.location
-        kernel.body.block.insert_op_before(view, array)
+        block = array.parent
+        assert block is not None
+        block.insert_op_before(view, array)
         array.result.replace_all_uses_with(view.result)
-        kernel.body.block.erase_op(array)
+        block.erase_op(array)
     kernel.scratch_arguments_attr = sizes_attribute(added)
 
 

@@ -62,14 +62,14 @@ class LaunchWords:
             return
         self._owner = _device_memory(words, ordinal)
         self.address = self._owner.data
-        _native.copy_to_device(self.address, self._prologue, ordinal, stream)
+        _native.copy_tensor(self._owner[: wire.PROLOGUE_WORDS], self._prologue, stream, True)
 
     def read(self) -> NDArray[np.uint64]:
         """The words on this machine; the launch must have ended."""
         if self._ordinal is None:
             return self._owner
         # Not on the launch's stream, which may be gone by now.
-        return read_device(self.address, self.words, self._ordinal)
+        return read_device(self._owner)
 
 
 def _device_memory(words: int, ordinal: int) -> Any:
@@ -79,11 +79,15 @@ def _device_memory(words: int, ordinal: int) -> Any:
     return empty(words, u64, ordinal)
 
 
-def read_device(address: int, words: int, ordinal: int) -> NDArray[np.uint64]:
-    """A copy of device memory, in the order of the default stream."""
-    found = np.empty(words, np.uint64)
-    _native.copy_from_device(address, found, ordinal)
-    return found
+def read_device(tensor: _native.Tensor) -> NDArray[np.uint64]:
+    """A copy of the words of a tensor in device memory, in the order of the default stream."""
+    found = np.empty(tensor.shape, _words_type(tensor))
+    _native.copy_tensor(found, tensor, 0)
+    return found.view(np.uint64)
+
+
+def _words_type(tensor: _native.Tensor) -> type[Any]:
+    return np.int64 if tensor.dtype == WORD_TYPES[0] else np.uint64
 
 
 def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
@@ -166,9 +170,8 @@ def prepare(words: Any) -> None:
         array.view(np.uint64)[: wire.PROLOGUE_WORDS] = prologue()
         return
     _check(tensor.ndim, tensor.dtype in WORD_TYPES, tensor.size)
-    start, ordinal = prologue(), tensor.device[1]
-    _native.copy_to_device(tensor.data + tensor.byte_offset, start, ordinal)
-    _native.synchronize(ordinal, 0)
+    start = prologue().view(_words_type(tensor))
+    _native.copy_tensor(tensor[: wire.PROLOGUE_WORDS], start, 0)
 
 
 def _shared_array(words: Any) -> NDArray[Any]:

@@ -247,9 +247,8 @@ def _on_host(buffer: Any) -> NDArray[Any]:
     if tensor is not None:
         if tensor.dtype not in WORD_TYPES or not tensor.is_contiguous:
             return np.empty(0, np.uint8)  # of another type, which the caller refuses
-        ordinal = tensor.device[1]
-        _native.synchronize(ordinal)
-        return read_device(tensor.data + tensor.byte_offset, tensor.size, ordinal)
+        _native.synchronize(tensor.device[1])
+        return read_device(tensor)
     if hasattr(buffer, "__dlpack__") and not hasattr(buffer, "__array__"):
         return np.from_dlpack(buffer)
     return np.asarray(buffer)

@@ -18,9 +18,9 @@
 
 simt.kernel @two(%n: i32) {
   %rows = simt.global_scratch : !simt.tensor<f32, [2, 64], contiguous, global, dims 64, offsets 64, align 16>
-  %marks = simt.global_scratch : !simt.tensor<i1, [3], contiguous, global, dims 64, offsets 64, align 1>
   %again = arith.constant true
   scf.if %again {
+    %marks = simt.global_scratch : !simt.tensor<i1, [3], contiguous, global, dims 64, offsets 64, align 1>
     simt.store %again, %marks[%n : i32] : i1, !simt.tensor<i1, [3], contiguous, global, dims 64, offsets 64, align 1>
   }
   %x = simt.load %rows[%n, %n : i32, i32] : !simt.tensor<f32, [2, 64], contiguous, global, dims 64, offsets 64, align 16> -> f32

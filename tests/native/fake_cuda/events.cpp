@@ -10,6 +10,8 @@ using namespace weft::cuda;
 
 namespace {
 
+constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905;
+
 Event* as_event(CUevent handle) {
   auto* event = reinterpret_cast<Event*>(handle);
   return state().events.count(event) != 0 ? event : nullptr;
@@ -22,8 +24,9 @@ extern "C" {
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   FAKE_ENTER(cuEventCreate, "%u", flags);
   FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  FAKE_CHECK(event != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  FAKE_CHECK(event != nullptr && (flags & ~CU_EVENT_DISABLE_TIMING) == 0, CUDA_ERROR_INVALID_VALUE);
   auto* made = new Event;
+  made->has_time = flags == 0;
   made->context = current_context();
   state().events.insert(made);
   *event = reinterpret_cast<CUevent>(made);
@@ -43,11 +46,23 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   return call.done(0);
 }
 
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  FAKE_ENTER(cuStreamWaitEvent, "%p, %p", static_cast<void*>(stream), static_cast<void*>(event));
+  CUresult result = 0;
+  FAKE_CHECK(context_of(stream, &result) != nullptr, result);
+  const Event* waited = as_event(event);
+  FAKE_CHECK(waited != nullptr && waited->nanoseconds != 0 && flags == 0, CUDA_ERROR_INVALID_HANDLE);
+  const Stream* captured = as_stream(stream);
+  const bool captures = captured != nullptr && captured->capture != nullptr;
+  return call.done(captures && !waited->is_captured ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : 0);
+}
+
 CUresult cuEventElapsedTime(float* milliseconds, CUevent first, CUevent second) {
   FAKE_ENTER(cuEventElapsedTime, "%p, %p", static_cast<void*>(first), static_cast<void*>(second));
   const Event *begin = as_event(first), *end = as_event(second);
   FAKE_CHECK(begin != nullptr && end != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  FAKE_CHECK(begin->context == end->context && begin->nanoseconds != 0 && end->nanoseconds != 0,
+  FAKE_CHECK(begin->has_time && end->has_time && begin->context == end->context && begin->nanoseconds != 0 &&
+                 end->nanoseconds != 0,
              CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(!begin->is_captured && !end->is_captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   *milliseconds = static_cast<float>(end->nanoseconds - begin->nanoseconds) / 1e6f;

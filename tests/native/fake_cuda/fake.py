@@ -33,7 +33,7 @@ def build() -> Path:
     assert spec is not None and spec.submodule_search_locations
     tvm_ffi = Path(spec.submodule_search_locations[0])
     sources = sorted(FOLDER.glob("*.cpp"))
-    headers = [FOLDER / "fake_state.h", *(ROOT / "native/driver").glob("*.h")]
+    headers = [FOLDER / "fake_state.h", *(ROOT / "native/driver").rglob("*.h")]
     headers.append(ROOT / "native/include/weft/runtime_table.h")
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     flags += [f"-I{ROOT}/native", f"-I{ROOT}/native/include", f"-isystem{tvm_ffi}/include"]
@@ -119,6 +119,11 @@ class FakeCuda:
     def live(self, kind: str) -> int:
         """How many of a kind exist: library, module, function, stream, context, allocation, retain, graph..."""
         return self.library.fake_cuda_live(kind.encode())
+
+    def pin(self, array: Any) -> None:
+        """The program has pinned the memory of a NumPy array."""
+        address, size = ctypes.c_ulonglong(array.ctypes.data), ctypes.c_ulonglong(array.nbytes)
+        self.library.fake_cuda_pin(address, size)
 
     def last_allocation(self) -> int:
         """The address of the device memory that was allocated last."""

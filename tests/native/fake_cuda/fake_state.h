@@ -10,6 +10,7 @@
 #include <weft/runtime_table.h>
 
 #include <cstdarg>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,15 +40,16 @@ struct Context {
   int retains = 0;  // of a primary context
 };
 
-// One step of a graph: a kernel, an allocation or a free. Memory that a capture allocates lives as long as a
-// graph, or an executable made of one, that has the node.
+// One step of a graph: a kernel, an allocation, a free, or a copy or fill. Memory that a capture allocates
+// lives as long as a graph, or an executable made of one, that has the node.
 struct Node {
-  enum Kind { kKernel, kAllocate, kFree };
+  enum Kind { kKernel, kAllocate, kFree, kWork };
   Kind kind = kKernel;
   struct Function* function = nullptr;
   weft::cuda::CUlaunchConfig config{};
   std::vector<std::string> parameters;
   std::shared_ptr<void> memory;
+  std::function<void()> work;
 };
 
 struct Graph {
@@ -118,6 +120,7 @@ struct Event {
   Context* context = nullptr;
   int64_t nanoseconds = 0;  // when it was recorded
   bool is_captured = false;
+  bool has_time = true;
 };
 
 // The CPU build of a kernel, run in place of device code.
@@ -159,6 +162,7 @@ struct State {
   std::unordered_set<Kernel*> kernels;
   std::unordered_set<Function*> functions;
   std::map<CUdeviceptr, Allocation> allocations;
+  std::map<CUdeviceptr, size_t> pinned;  // host memory
   CUdeviceptr last_allocation = 0;
   std::map<std::string, CpuKernel> cpu_kernels;
   int retains = 0;

@@ -22,6 +22,7 @@ bool has_same_shape(const std::vector<Node>& one, const std::vector<Node>& other
 }
 
 CUresult run_node(const Node& node) {
+  if (node.kind == Node::kWork) node.work();
   if (node.kind != Node::kKernel) return 0;
   // Its code was unloaded while the graph still used it.
   if (state().functions.count(node.function) == 0) return CUDA_ERROR_INVALID_HANDLE;

@@ -210,7 +210,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void*
   FAKE_CHECK(extra == nullptr, CUDA_ERROR_INVALID_VALUE);
   result = check_launch({*config, function, state().devices[static_cast<size_t>(context->device)]});
   FAKE_CHECK(result == 0, result);
-  Node node{Node::kKernel, function, *config, parameters, nullptr};
+  Node node{Node::kKernel, function, *config, parameters, nullptr, nullptr};
   node.config.attrs = nullptr;
   Stream* stream = as_stream(config->hStream);
   if (stream != nullptr && stream->capture != nullptr) {

@@ -2,8 +2,10 @@
 //
 // Device memory is host memory with a list of what belongs to which device;
 // tensor maps are recorded.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "fake_state.h"
 
@@ -39,6 +41,36 @@ const Allocation* find(CUdeviceptr address, size_t bytes) {
   if (next == state().allocations.begin()) return nullptr;
   auto found = std::prev(next);
   return address + bytes <= found->first + found->second.bytes ? &found->second : nullptr;
+}
+
+bool is_pinned(CUdeviceptr address) {
+  auto next = state().pinned.upper_bound(address);
+  return next != state().pinned.begin() && address < std::prev(next)->first + std::prev(next)->second;
+}
+
+void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// Done when it is given, or a step of the graph that the stream is captured into.
+CUresult work_on(CUstream stream, std::function<void()> work) {
+  CUresult result = 0;
+  if (context_of(stream, &result) == nullptr) return result;
+  Stream* captured = as_stream(stream);
+  if (captured == nullptr || captured->capture == nullptr) {
+    work();
+    return 0;
+  }
+  Node node;
+  node.kind = Node::kWork;
+  node.work = std::move(work);
+  captured->capture->nodes.push_back(node);
+  return 0;
+}
+
+template <typename Value>
+CUresult set_memory(CUdeviceptr target, Value value, size_t count, CUstream stream) {
+  if (find(target, count * sizeof(Value)) == nullptr || target % sizeof(Value) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return work_on(stream, [=] { std::fill_n(static_cast<Value*>(pointer(target)), count, value); });
 }
 
 // What the documentation of cuTensorMapEncodeTiled asks for, as far as both
@@ -118,26 +150,81 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return call.done(0);
 }
 
-CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void* source, size_t bytes, CUstream stream) {
-  FAKE_ENTER(cuMemcpyHtoDAsync, "%llx, %zu, %p", target, bytes, static_cast<void*>(stream));
-  CUresult result = 0;
-  FAKE_CHECK(context_of(stream, &result) != nullptr, result);
-  FAKE_CHECK(find(target, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
-  memcpy(reinterpret_cast<void*>(target), source, bytes);
-  return call.done(0);
+CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
+  FAKE_ENTER(cuMemcpyAsync, "%llx, %llx, %zu, %p", target, source, bytes, static_cast<void*>(stream));
+  const Allocation *to = find(target, bytes), *from = find(source, bytes);
+  FAKE_CHECK(to != nullptr || from != nullptr,
+             CUDA_ERROR_INVALID_VALUE);  // weft copies within the host itself
+  FAKE_CHECK(to == nullptr || from == nullptr || to->device == from->device, CUDA_ERROR_INVALID_VALUE);
+  FAKE_CHECK(to != from || target + bytes <= source || source + bytes <= target, CUDA_ERROR_INVALID_VALUE);
+  return call.done(work_on(stream, [=] { memcpy(pointer(target), pointer(source), bytes); }));
 }
 
-CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  FAKE_ENTER(cuMemcpyDtoHAsync, "%llx, %zu, %p", source, bytes, static_cast<void*>(stream));
-  CUresult result = 0;
-  FAKE_CHECK(context_of(stream, &result) != nullptr, result);
-  FAKE_CHECK(find(source, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
-  memcpy(target, reinterpret_cast<const void*>(source), bytes);
-  return call.done(0);
+CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext target_context, CUdeviceptr source,
+                           CUcontext source_context, size_t bytes, CUstream stream) {
+  FAKE_ENTER(cuMemcpyPeerAsync, "%llx, %llx, %zu, %p", target, source, bytes, static_cast<void*>(stream));
+  const Allocation *to = find(target, bytes), *from = find(source, bytes);
+  FAKE_CHECK(to != nullptr && from != nullptr, CUDA_ERROR_INVALID_VALUE);
+  FAKE_CHECK(reinterpret_cast<Context*>(target_context)->device == to->device &&
+                 reinterpret_cast<Context*>(source_context)->device == from->device,
+             CUDA_ERROR_INVALID_CONTEXT);
+  return call.done(work_on(stream, [=] { memcpy(pointer(target), pointer(source), bytes); }));
 }
+
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
+  const CUDA_MEMCPY3D copy = *given;
+  FAKE_ENTER(cuMemcpy3DAsync, "width=%zu height=%zu depth=%zu pitch=%zu,%zu rows=%zu,%zu, %p",
+             copy.WidthInBytes, copy.Height, copy.Depth, copy.dstPitch, copy.srcPitch, copy.dstHeight,
+             copy.srcHeight, static_cast<void*>(stream));
+  FAKE_CHECK(copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED && copy.srcMemoryType == CU_MEMORYTYPE_UNIFIED,
+             CUDA_ERROR_INVALID_VALUE);
+  FAKE_CHECK(copy.dstPitch >= copy.WidthInBytes && copy.srcPitch >= copy.WidthInBytes,
+             CUDA_ERROR_INVALID_VALUE);
+  FAKE_CHECK(copy.dstHeight >= copy.Height && copy.srcHeight >= copy.Height, CUDA_ERROR_INVALID_VALUE);
+  auto offset = [](size_t pitch, size_t height, size_t row, size_t layer) {
+    return (layer * height + row) * pitch;
+  };
+  auto end = [&](size_t pitch, size_t height) {
+    return offset(pitch, height, copy.Height - 1, copy.Depth - 1) + copy.WidthInBytes;
+  };
+  const bool reaches = find(copy.dstDevice, end(copy.dstPitch, copy.dstHeight)) != nullptr;
+  FAKE_CHECK(reaches || find(copy.srcDevice, end(copy.srcPitch, copy.srcHeight)) != nullptr,
+             CUDA_ERROR_INVALID_VALUE);
+  return call.done(work_on(stream, [=] {
+    for (size_t layer = 0; layer < copy.Depth; ++layer) {
+      for (size_t row = 0; row < copy.Height; ++row) {
+        memcpy(pointer(copy.dstDevice + offset(copy.dstPitch, copy.dstHeight, row, layer)),
+               pointer(copy.srcDevice + offset(copy.srcPitch, copy.srcHeight, row, layer)),
+               copy.WidthInBytes);
+      }
+    }
+  }));
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, CUstream stream) {
+  FAKE_ENTER(cuMemsetD8Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
+  return call.done(set_memory(target, value, count, stream));
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr target, unsigned short value, size_t count, CUstream stream) {
+  FAKE_ENTER(cuMemsetD16Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
+  return call.done(set_memory(target, value, count, stream));
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned int value, size_t count, CUstream stream) {
+  FAKE_ENTER(cuMemsetD32Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
+  return call.done(set_memory(target, value, count, stream));
+}
+
+// What the program around weft does with cuMemHostRegister.
+void fake_cuda_pin(unsigned long long address, unsigned long long bytes) { state().pinned[address] = bytes; }
 
 CUresult cuPointerGetAttribute(void* value, int32_t attribute, CUdeviceptr address) {
   FAKE_ENTER(cuPointerGetAttribute, "%d, %llx", attribute, address);
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE && is_pinned(address)) {
+    *static_cast<uint32_t*>(value) = CU_MEMORYTYPE_HOST;
+    return call.done(0);
+  }
   const Allocation* found = find(address, 0);
   FAKE_CHECK(found != nullptr, CUDA_ERROR_INVALID_VALUE);
   switch (attribute) {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one per other kind.
+"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one for each other kind.
 
-In: a position, among the arguments or in an array argument, and a name. Out: the value, its kind checked.
+In: a position, among the arguments or in an array that is one, and a name. Out: the value, once its kind is known to
+be right.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
 
 
 class DecodeOp(InFunctionOp):
-    """Reads one argument: its position in the call, or `within` an array, and its name.
+    """What reads one argument: its position in the call, or `within` an array, and its name.
 
     The name of an item is its path: `t[1].x`.
     """
@@ -37,7 +38,7 @@ class DecodeOp(InFunctionOp):
 
     @property
     def argument_position(self) -> int:
-        """The position in the call of this argument, or of the one that contains it."""
+        """The position in the call of the argument that it is, or is an item of."""
         operation: DecodeOp = self
         while operation.within is not None:
             owner = operation.within.owner
@@ -48,7 +49,7 @@ class DecodeOp(InFunctionOp):
 
     @property
     def place(self) -> str:
-        """The argument's name in messages: `argument #1 'b'`."""
+        """How messages call the argument: `argument #1 'b'`."""
         return f"argument #{self.argument_position} '{self.argument.data}'"
 
     def verify_(self) -> None:
@@ -56,7 +57,7 @@ class DecodeOp(InFunctionOp):
 
 
 class Position(NamedTuple):
-    """The place of an argument.
+    """Where an argument is found.
 
     Attributes:
         number: among the arguments of the call, or among the items of an array.
@@ -93,7 +94,7 @@ class DecodeTensorOp(DecodeOp):
 
 @operation_definition
 class DecodeShapeOp(DecodeOp):
-    """The argument is `rank` integers, given as a shape, an array or a list. It has dims but no memory."""
+    """The argument is `rank` integers, given as a shape, an array or a list. It has dims, and no memory."""
 
     name = "ffi.decode_shape"
 
@@ -112,7 +113,7 @@ class DecodeShapeOp(DecodeOp):
 
 @operation_definition
 class DecodeScalarOp(DecodeOp):
-    """The argument is a number that fits `dtype`."""
+    """The argument is a number that `dtype` holds."""
 
     name = "ffi.decode_scalar"
 
@@ -130,7 +131,7 @@ class DecodeScalarOp(DecodeOp):
 
     @property
     def element(self) -> DType:
-        """The number's type; the IR type has no sign."""
+        """The number's type; the IR type does not say whether an integer is signed."""
         return dtype_named(self.dtype.data)
 
     def verify_(self) -> None:
@@ -193,7 +194,7 @@ class DecodeNoneOp(DecodeOp):
 class DecodeArrayOp(DecodeOp):
     """The argument is an array or a list of `size` items, which other operations decode.
 
-    `text` is the container's type in messages.
+    `text` is the container's type as messages write it.
     """
 
     name = "ffi.decode_array"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, atomics.
 
-In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when LLVM text is
-printed, so that an access stays one operation with its shape.
+In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when
+LLVM text is printed, so that an access stays one operation that shows its shape.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import HasParent, MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
@@ -59,9 +58,9 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
 
 @operation_definition
 class LoadOp(IRDLOperation):
-    """Reads one element. An i1 takes one byte in memory: any nonzero byte is true.
+    """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true.
 
-    A `volatile` load is never dropped, moved or combined.
+    A `volatile` one is neither left out nor moved nor combined with others.
     """
 
     name = "simt.load"
@@ -88,12 +87,12 @@ class LoadOp(IRDLOperation):
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
-            raise VerifyException("the result's type differs from the elements'")
+            raise VerifyException("the result has another type than the elements")
 
 
 @operation_definition
 class StoreOp(IRDLOperation):
-    """Writes one element, a bool as the byte 0 or 1. A `volatile` store is never dropped, moved or combined."""
+    """Writes one element; a bool is stored as the byte 0 or 1. A `volatile` one stays as it is, where it is."""
 
     name = "simt.store"
 
@@ -123,11 +122,11 @@ class StoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
-            raise VerifyException("the value's type differs from the elements'")
+            raise VerifyException("the value has another type than the elements")
 
 
 class _TensorFactOp(IRDLOperation):
-    """Base of `simt.dim` and `simt.stride`: a tensor and a constant dimension."""
+    """What `simt.dim` and `simt.stride` share: a tensor and a constant dimension."""
 
     tensor = operand_def(TensorType)
     dimension = prop_def(I32Attr)
@@ -141,7 +140,7 @@ class _TensorFactOp(IRDLOperation):
 
 @operation_definition
 class DimOp(_TensorFactOp):
-    """One dimension of a tensor, in elements; its width is the tensor type's (`dims 32`)."""
+    """One dimension of a tensor, in elements; as wide as the tensor type says (`dims 32`)."""
 
     name = "simt.dim"
 
@@ -198,13 +197,12 @@ class AllocaOp(IRDLOperation):
 class GlobalScratchOp(IRDLOperation):
     """A tensor of static shape in global memory that the block's threads share, uninitialized; each block has its own.
 
-    Launches allocate it: the pass add_scratch_arguments makes an argument of it. It stands in its kernel's own block.
+    Launches allocate it: the pass add_scratch_arguments makes an argument of it.
     """
 
     name = "simt.global_scratch"
 
     result = result_def(TensorType)
-    traits = traits_def(HasParent(KernelOp))
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, tensor_type: TensorType) -> None:
@@ -225,7 +223,7 @@ def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEM
 
 @operation_definition
 class AtomicLoadOp(IRDLOperation):
-    """Reads an element atomically, with `order` and `scope`."""
+    """Reads an element as one step, ordered and seen as `order` and `scope` say."""
 
     name = "simt.atomic_load"
 
@@ -253,12 +251,12 @@ class AtomicLoadOp(IRDLOperation):
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
-            raise VerifyException("the result's type differs from the elements'")
+            raise VerifyException("the result has another type than the elements")
 
 
 @operation_definition
 class AtomicStoreOp(IRDLOperation):
-    """Writes an element atomically, with `order` and `scope`."""
+    """Writes an element as one step, ordered and seen as `order` and `scope` say."""
 
     name = "simt.atomic_store"
 
@@ -290,12 +288,12 @@ class AtomicStoreOp(IRDLOperation):
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
-            raise VerifyException("the value's type differs from the elements'")
+            raise VerifyException("the value has another type than the elements")
 
 
 @operation_definition
 class AtomicRmwOp(IRDLOperation):
-    """Atomically reads an element, combines it with `value` and writes it back; yields the old element.
+    """Reads an element, combines it with `value`, writes it back as one step; yields the old element.
 
     `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
     """

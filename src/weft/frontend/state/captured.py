@@ -173,14 +173,11 @@ def _of_object(value: Any, kind: type) -> tuple[Any, ...]:
     except TypeError:
         return (kind, _Itself(value))
     except (ValueError, BufferError):  # an element type that the buffer protocol does not know
-        if not hasattr(value, "tobytes"):
+        try:
+            contents = value.tobytes()
+        except (AttributeError, ValueError):  # there is no such method, or the memory is a GPU's
             return (kind, _Itself(value))
-        return (
-            kind,
-            str(getattr(value, "dtype", "")),
-            getattr(value, "shape", ()),
-            value.tobytes(),
-        )
+        return (kind, str(getattr(value, "dtype", "")), getattr(value, "shape", ()), contents)
     with view:
         return (kind, view.format, view.shape, view.tobytes())
 

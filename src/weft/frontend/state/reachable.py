@@ -29,6 +29,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.ffi.tensor import Tensor
 from weft.frontend.structure import PLAIN, same_constant
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -54,7 +55,7 @@ _INERT: Final = frozenset((list, tuple, dict, set, frozenset))
 # Iterators that hold nothing of their own: what they pull from tells whether they were advanced.
 _FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.starmap)
 _PRINTED: Final = (itertools.count, itertools.repeat)
-_BUFFERS: Final = (bytearray, array.array, memoryview)
+_BUFFERS: Final = (bytearray, array.array, memoryview, Tensor)
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _HEAP_TYPE: Final = 1 << 9  # of a class's flags: it is not built into the interpreter
 _RESTORED: Final = (list, dict, set, collections.deque)
@@ -72,7 +73,9 @@ def is_fixed(value: object) -> bool:
         return all(type(item) in _FIXED for item in cast("tuple[Any, ...]", value))
     if isinstance(value, _LEAVES):
         return True
-    return kind.__module__.startswith("weft.") and not is_iterator(value)
+    return kind.__module__.startswith("weft.") and not (
+        is_iterator(value) or isinstance(value, Tensor)
+    )
 
 
 def is_inert(value: object) -> bool:
@@ -270,10 +273,10 @@ class Reach:
             return self._class(value) if self._is_own_class(value) else None
         if is_iterator(value) and not isinstance(type(value).__next__, FunctionType):
             return _position(value)
-        if _is_lazy(value):
-            return None  # an iterator of the front end's own, which asks itself
         if isinstance(value, _BUFFERS) or type(value).__module__ == "numpy":
             return _bytes(value)
+        if _is_lazy(value):
+            return None  # an iterator of the front end's own, which asks itself
         return self._attributes(value)
 
     def _children(self, value: Any, content: list[Any] | None) -> Iterable[Any]:
@@ -393,4 +396,7 @@ def _bytes(value: Any) -> list[Any]:
         with memoryview(value) as view:
             return [] if view.readonly else [view.tobytes()]
     except (TypeError, ValueError, BufferError):
-        return [value.tobytes()] if hasattr(value, "tobytes") else []
+        try:
+            return [value.tobytes()]
+        except (AttributeError, ValueError):  # there is no such method, or the memory is a GPU's
+            return []
