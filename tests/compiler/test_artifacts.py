@@ -62,7 +62,7 @@ def test_a_directory_that_cannot_be_made_is_an_option_error(tmp_path, inside):
     with pytest.raises(weft.OptionError, match=r"cannot write .*f\.ptx: ") as caught:
         artifacts.record("ptx", "text")
     assert caught.value.code == "OPTION_DUMP_DIR"
-    assert "--dump-dir names a directory" in caught.value.hint
+    assert "--dump-dir must name a writable directory" in caught.value.hint
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):

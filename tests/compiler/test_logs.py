@@ -63,7 +63,7 @@ def test_a_level_that_is_none_is_refused_with_those_that_are():
 
 def test_a_misspelled_variable_is_warned_of_once():
     assert said(WEFT_PTXSA="/x").splitlines() == [
-        "the environment variable WEFT_PTXSA means nothing to weft; did you mean WEFT_PTXAS?"
+        "weft has no environment variable WEFT_PTXSA; did you mean WEFT_PTXAS?"
     ]
 
 

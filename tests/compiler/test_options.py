@@ -123,7 +123,7 @@ def test_keep_options_add_up_and_can_be_taken_back():
         ),
         (
             "--target 'c\0'",
-            r"option --target takes the name of a backend, such as cpu or cuda, received 'c\x00'",
+            r"option --target takes a backend's name, such as cpu or cuda, received 'c\x00'",
         ),
         (
             "--ptxas-options '\0'",

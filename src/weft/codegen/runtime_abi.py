@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things lie in the structures of native/include/weft/runtime_table.h.
+"""Offsets in the structures of native/include/weft/runtime_table.h.
 
 In: the rows of the runtime table, from the extension. Out: offsets and function types for generated code.
 A test compares each offset with the header.
@@ -62,6 +62,6 @@ def call_row(printer: FunctionPrinter, table: str, row: str, *arguments: str) ->
 
 
 def table_of_frame(printer: FunctionPrinter, frame: str = "%frame") -> str:
-    """The runtime table that a call's frame leads to."""
+    """The runtime table of a call's frame."""
     state = printer.let(f"load ptr, ptr {frame}, align 8", "state")
     return printer.let(f"load ptr, ptr {state}, align 8", "table")

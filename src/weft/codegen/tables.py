@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that every target shares, in one table.
+"""The printers common to all targets, in one table.
 
 Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
 backend builds its own from these with `|`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation leaves behind: each stage's text and time, kept small, written out when asked.
+"""The by-products of a compilation: each stage's text and time, compressed, written out on request.
 
 In: stages as they run. Out: texts by stage name (compressed in memory), files in the dump directory, a table
 of times.
@@ -33,10 +33,10 @@ _log = logging.getLogger("weft")
 
 DEFAULT_DUMP_DIR: Final = "weft-dump"
 
-# What a file name is better off without, such as the brackets of <lambda>.
+# Characters avoided in file names, such as the brackets of <lambda>.
 _UNREADABLE: Final = re.compile(r"[^\w.-]+")
 _LONGEST: Final = 200
-"""Bytes of a file's name, of the 255 that file systems have; the suffix and the temporary name need some."""
+"""Bytes of a file's name, out of 255 in file systems; suffix and temporary name need the rest."""
 
 # Stage name -> suffix of its file.
 SUFFIXES: Final = {
@@ -51,18 +51,18 @@ SUFFIXES: Final = {
 
 
 class Artifacts:
-    """The texts and times of one compilation: what ``--keep``, ``--dump-dir`` and the attributes of the function show.
+    """The texts and times of one compilation, for ``--keep``, ``--dump-dir`` and the function's attributes.
 
-    A text is kept compressed (add_one's take two kilobytes), so that `fn.ptx` and its like work without any option;
-    what can be made of others is made when somebody asks. Recording is thread-safe, as the assembler runs on a thread
-    of its own: each step is one of a dictionary or a list, so no lock is left behind by a fork or a signal.
+    Texts are kept compressed (add_one's take two kilobytes), so that `fn.ptx` and the like work without options;
+    derived ones are made on request. Recording is thread-safe, since the assembler runs on its own thread: each step is
+    a single dictionary or list operation, so a fork or signal leaves no lock behind.
 
     Args:
         name: the function's name; files in the dump directory begin with it.
         options: which stages to write out, and where.
 
     Attributes:
-        modules: the stages at which the module is shown, in order: its trace, and after each pass.
+        modules: the stages of the module, in order: its trace, and after each pass.
     """
 
     def __init__(self, name: str, options: CompileOptions) -> None:
@@ -82,29 +82,29 @@ class Artifacts:
             self.times.append((name, (time.perf_counter() - started) * 1e3))
 
     def record(self, stage: str, content: str | bytes) -> None:
-        """Keeps a stage's text or bytes, and writes its file if the options ask for it."""
+        """Keeps a stage's text or bytes, and writes its file on request."""
         data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
         self._kept[stage] = zlib.compress(data, 1)
         self.write(stage, data)
 
     def refuse(self, stage: str, error: WeftError) -> None:
-        """Notes why this machine cannot make a stage; raises at once if an option asks for its file."""
+        """Records why this machine cannot make a stage; raises at once if its file is requested."""
         if stage in self.options.keep:
             raise error
         self._kept[stage] = error
 
     def offer(self, stages: Iterable[str], make: Maker) -> None:
-        """Has stages that were not recorded made, all at once, when somebody asks for one."""
+        """Makes unrecorded stages, all at once, when one is requested."""
         for stage in stages:
             self._kept.setdefault(stage, make)
 
     def finish(self, target: str | None) -> None:
-        """Writes the offered stages that the options ask for, and refuses those that cannot be had.
+        """Writes the requested ones of the offered stages, and refuses those that cannot be made.
 
         Args:
-            target: the name of the backend; None where there are no kernels to keep anything of.
+            target: the name of the backend; None without kernels.
         Raises:
-            OptionError: for ``--keep-ptx`` on the CPU and its like.
+            OptionError: for ``--keep-ptx`` on the CPU and the like.
             ToolchainError: for ``--keep-sass`` if nvdisasm is not installed or fails.
         """
         for stage, kept in list(self._kept.items()):
@@ -115,7 +115,7 @@ class Artifacts:
             raise OptionError(
                 "OPTION_CONFLICT",
                 f"--keep-{absent[0]} asks for a text that the target {target} does not have",
-                hint="leave it out; --dump-dir alone writes every stage that a target has",
+                hint="leave it out; --dump-dir alone writes every stage of a target",
             )
 
     def _write_offered(self, stage: str) -> None:
@@ -132,14 +132,14 @@ class Artifacts:
                 self.write(stage, data)
 
     def writes(self, stage: str) -> bool:
-        """Whether the options ask for a file of this stage."""
+        """Whether a file of this stage is requested."""
         keep = self.options.keep
         if keep:
             return stage.partition("-")[0] in keep
         return self.options.dump_dir is not None
 
     def write(self, stage: str, data: bytes) -> None:
-        """Writes a stage's file if the options ask for it, and keeps nothing."""
+        """Writes a stage's file on request, without keeping the text."""
         if not self.writes(stage):
             return
         directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
@@ -154,7 +154,7 @@ class Artifacts:
             raise OptionError(
                 "OPTION_DUMP_DIR",
                 f"cannot write {path}: {error.strerror or error}",
-                hint="--dump-dir names a directory that can be made and written; "
+                hint="--dump-dir must name a writable directory; "
                 f"without it files go to {DEFAULT_DUMP_DIR}/",
             ) from error
 
@@ -179,7 +179,7 @@ class Artifacts:
                     self._kept[name] = made
             return self.data(stage)
         if isinstance(kept, WeftError):
-            # A new one each time: an exception collects the frames that it went through.
+            # A new one each time: exceptions collect the frames they pass through.
             raise type(kept)(kept.code, kept.message, hint=kept.hint)
         return None if kept is None else zlib.decompress(kept)
 
@@ -192,7 +192,7 @@ class Artifacts:
         return times_table(f"{self.name}: stages", self.times)
 
     def print_report(self) -> None:
-        """Prints the table to standard error; only ``--time`` and WEFT_TIME ask for it."""
+        """Prints the table to standard error; for ``--time`` and WEFT_TIME."""
         print(self.report(), file=sys.stderr)
 
 
@@ -202,8 +202,8 @@ def _file_stem(name: str) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Makes a file anew: nothing that stands there is written through, and nobody sees half of it."""
-    # Not tempfile's, which only their owner may read.
+    """Replaces a file atomically, never writing through an existing one."""
+    # Not tempfile's, which are readable by their owner only.
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:

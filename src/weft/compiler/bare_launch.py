@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`kernel[grid, block](args)`: a launch without a host function of the user's.
 
-In: a kernel, a grid and a block. Out: a callable. It writes the obvious host function, with the kernel's own
-parameters and annotations, and lets the main path compile it.
+In: a kernel, a grid and a block. Out: a callable. It generates a host function with the kernel's own parameters and
+annotations, and compiles that by the main path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __tracebackhide__ = True  # for pytest
 
 
 class BareHost:
-    """The host function of one kernel's bare launches, with the names of what it takes beside the arguments."""
+    """The host function of a kernel's bare launches, with the names of its extra parameters."""
 
     def __init__(self, kernel: Any, make_host: Callable[..., Any]) -> None:
         code = kernel.function.__code__
@@ -42,13 +42,13 @@ class BareHost:
 def bare_launch(
     kernel: Any, grid: object, block: object, make_host: Callable[..., Any]
 ) -> Callable[..., None]:
-    """A callable that launches `kernel` with this grid and block on the arguments it is given.
+    """A callable that launches `kernel` with this grid and block.
 
-    The block is part of what is compiled, as a constant; the grid is not.
+    The block is compiled in as a constant; the grid is not.
 
     Args:
-        kernel: what ``@weft.kernel`` made; the generated host function is kept on it.
-        grid: blocks, an int or up to three; of no blocks, nothing is launched.
+        kernel: made by ``@weft.kernel``; it keeps the generated host function.
+        grid: blocks, an int or up to three; a grid without blocks launches nothing.
         block: threads per block, an int or up to three.
         make_host: turns a Python function into a host function: ``weft.jit``.
     Raises:
@@ -72,7 +72,7 @@ def bare_launch(
     def launch(*arguments: Any, **keywords: Any) -> None:
         try:
             if keywords or len(arguments) != host.count:
-                # Python's own words, with the kernel's name and parameters, should they not fit.
+                # Python's own error, with the kernel's name and parameters, if they do not fit.
                 host.bind(*arguments, **keywords)
             host.call(*arguments, **keywords, **configuration)
         except Exception as error:
@@ -87,12 +87,12 @@ def bare_launch(
 def _host_of(kernel: Any, make_host: Callable[..., Any]) -> BareHost:
     kept = cast("dict[str, BareHost]", vars(kernel))
     host = kept.get("_bare_host")
-    # Two threads may come first together; both go on with the one that is stored.
+    # If two threads come first, both use the stored one.
     return host or kept.setdefault("_bare_host", BareHost(kernel, make_host))
 
 
 def _place(error: WeftError, host: BareHost) -> None:
-    """Moves an error of the host function, which its user has not written, to the line that launches."""
+    """Moves an error of the generated host function to the launching line."""
     trace = error.__traceback__
     caller = trace.tb_frame.f_back if trace is not None else None
     if error.location is None or error.location.file != host.file or caller is None:
@@ -121,11 +121,11 @@ def _call_in(frame: FrameType) -> SourceLocation:
 
 
 def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
-    """The text of a host function with the kernel's parameters before grid and block, compiled by Python."""
+    """A host function with the kernel's parameters before grid and block, generated as text."""
     function = kernel.function
     code = function.__code__
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        _ = read_source(kernel).parameters  # says what is not supported, and where
+        _ = read_source(kernel).parameters  # raises for unsupported parameters
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     parameters = [*positional, "*", *keyword_only, grid, block]
@@ -142,7 +142,7 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     )
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    # The annotations are the kernel's, so its globals resolve them.
+    # The kernel's globals resolve its annotations.
     namespace = dict(function.__globals__)
     namespace[callee] = kernel
     exec(compile(text, file, "exec"), namespace)
@@ -154,7 +154,7 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
 
 
 def _free(name: str, code: Any) -> str:
-    """A parameter's name that the kernel does not have."""
+    """A parameter name not used by the kernel."""
     while name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         name = f"_{name}"
     return name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the marshaller must know of a function, from its signature.
+"""The marshaller's plan of a function, from its signature.
 
-In: a signature and what the trace found out. Out: a `_native.CallPlan`: names, defaults and masks as plain
-data, so that calling needs nothing of the compiler.
+In: a signature and facts from the trace. Out: a `_native.CallPlan`: names, defaults and masks as plain data, so that
+calls need no compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WRITTEN: Final = 1
 _STREAM: Final = 2
 
-# What holds for the items of a container: (children, constants), where a child is flags or such a pair.
+# The plan of a container's items: (children, constants), where a child is flags or such a pair.
 ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
@@ -38,11 +38,10 @@ def make_call_plan(
 
     Args:
         signature: of the function.
-        written_arguments: names of the parameters that kernels write to, paths (`t[1].x`) where they are
-            items of containers; a read-only array is refused there.
-        returns_objects: whether it returns a tensor that it was given, so that tensors must arrive as
-            counted objects.
-        result: what becomes of a returned tuple and its items; see `weft.frontend.functions.results`.
+        written_arguments: names of the parameters that kernels write to, or paths (`t[1].x`) of items; read-only arrays
+            are refused there.
+        returns_objects: whether it returns an argument tensor, so that tensors must arrive as counted objects.
+        result: the conversion of a returned tuple and its items; see `weft.frontend.functions.results`.
     """
     passed = signature.passed
     defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}
@@ -64,7 +63,7 @@ def make_call_plan(
 
 
 def item_plan(kind: ArgumentKind, path: str, written: Container[str]) -> ItemPlan:
-    """What the marshaller must know of the items of a container: which are written, which are streams.
+    """The plan of a container's items: which are written, which are streams.
 
     Args:
         kind: of the container.

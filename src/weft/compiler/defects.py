@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A defect of weft itself, whatever stage it is in, reaches users as one error.
+"""Reports defects of weft, in any stage, as one kind of error.
 
-In: the stages of the main path, in `with` blocks. Out: `InternalCompilerError` with the stage, the function's place
-and how to report it, for whatever is neither an error of weft's own nor the user's.
+In: the stages of the main path, in `with` blocks. Out: `InternalCompilerError` with the stage, the function's place and
+how to report it, for exceptions that are neither weft's own nor the user's.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     from weft.frontend.source.text import FunctionSource
 
-# A library that is missing is the machine's matter, a variable's value the user's, and no memory everybody's.
+# Not defects: a missing library, an environment variable's value, lack of memory.
 _NOT_OURS: Final = (WeftError, EnvironmentVariableError, ImportError, MemoryError)
 
 
 @contextlib.contextmanager
 def reported(stage: str, source: FunctionSource) -> Generator[None]:
-    """Reports what escapes the `with` block; what code of the user raised passes as it is.
+    """Reports exceptions that escape the `with` block; those of the user's code pass unchanged.
 
     Args:
         stage: in words, such as ``"the wrapper"``.
-        source: the function that is compiled; an error that knows no better place stands at its first line.
+        source: the function being compiled; errors without a better place use its first line.
     Raises:
-        CompileError: for what is nested too deeply.
+        CompileError: for programs nested too deeply.
         UnavailableError: for a limit of the process.
         InternalCompilerError: for any other exception that is not weft's own.
     """
@@ -60,7 +60,7 @@ def reported(stage: str, source: FunctionSource) -> Generator[None]:
             raise UnavailableError(
                 "LIMIT_REACHED",
                 f"{stage} of '{source.name}' stopped at a limit of this process: {limit}",
-                hint="raise the limit, or free what the process holds; the function can be compiled again then",
+                hint="raise the limit, or free what the process holds, then compile again",
             ) from error
         raise InternalCompilerError(
             "INTERNAL",

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for programs that are nested deeply: an `elif` chain of a thousand branches, as generated code has them.
+"""Recursion depth for deeply nested programs, such as a generated `elif` chain of a thousand branches.
 
-Out: a context in which Python recurses further than by default, as far as the thread's stack goes. The
-limit is the interpreter's own, so it is set once for all functions that are being compiled, and given back after the
-last.
+Out: a context with a recursion limit as high as the thread's stack allows. The limit is the interpreter's, so it is
+raised once for all running compilations, and restored after the last.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _MOST_FRAMES: Final = 10_000
-# Of C's stack, where every second frame of Python's is called from C.
+# Of the C stack, with every second Python frame called from C.
 _BYTES_PER_FRAME: Final = 700
 _DEFAULT_STACK_BYTES: Final = 8 << 20
 
 
 class _Limit:
-    """The interpreter's limit of recursion while functions are compiled.
+    """The interpreter's recursion limit while functions are compiled.
 
     Attributes:
-        lock: held while it changes; reentrant, as a signal's handler may compile in the midst of a change.
-        users: how many compilations go on.
-        before, set_to: the limit as it was found, and as it was set.
+        lock: held while it changes; reentrant, since a signal handler may compile during a change.
+        users: running compilations.
+        before, set_to: the limit found and set.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """In a process that has just been forked, where nobody compiles."""
+        """Resets it in a newly forked process, where nothing compiles."""
         self.lock = threading.RLock()
         self.users = self.before = self.set_to = 0
 
@@ -54,7 +53,7 @@ class _Limit:
     def leave(self) -> None:
         with self.lock:
             self.users -= 1
-            # Whoever set another limit meanwhile keeps it.
+            # A limit set by others meanwhile stays.
             if self.users == 0:
                 if sys.getrecursionlimit() == self.set_to:
                     sys.setrecursionlimit(self.before)
@@ -67,7 +66,7 @@ os.register_at_fork(after_in_child=_LIMIT.forget)
 
 @contextmanager
 def deep_recursion() -> Generator[None]:
-    """Lets Python recurse as far as the thread's stack goes while a function is compiled."""
+    """Raises the recursion limit to what the thread's stack allows while a function is compiled."""
     _LIMIT.enter(min(_MOST_FRAMES, _stack_bytes() // _BYTES_PER_FRAME))
     try:
         yield

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-compile hooks: functions of users that look at the module after the passes, and may change it.
+"""Post-compile hooks: users' functions that see the module after the passes, and may change it.
 
-In: the functions. Out: the module as they leave it, verified after each; what cannot be compiled of a module that
-they changed is an error about them and not about weft.
+In: the functions. Out: the module as they leave it, verified after each; if a changed module cannot be compiled, the
+error names the hook, not weft.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Hooks:
         self._changed_by: list[str] = []
 
     def run(self, module: ModuleOp) -> None:
-        """Calls each hook, and verifies what it leaves.
+        """Calls each hook, and verifies the module after it.
 
         Raises:
-            CompileError: if that is not valid.
+            CompileError: if the module is invalid.
         """
         before = module_text(module) if self.functions else ""
         for function in self.functions:
@@ -58,10 +58,10 @@ class Hooks:
 
     @contextlib.contextmanager
     def blamed(self) -> Generator[None]:
-        """Reports what fails in the `with` block as the hooks' doing, if one of them changed the module.
+        """Attributes failures in the `with` block to the hooks, if one changed the module.
 
         Raises:
-            CompileError: in place of an `InternalCompilerError`.
+            CompileError: instead of an `InternalCompilerError`.
         """
         try:
             yield
@@ -71,5 +71,5 @@ class Hooks:
             raise CompileError(
                 "HOOK_BROKE_MODULE",
                 f"{' and '.join(self._changed_by)} left a module that cannot be compiled: {error.message}",
-                hint="what fails without the hook, too, is a defect of weft",
+                hint="if it also fails without the hook, it is a defect of weft",
             ) from error

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A list of numbers that was meant as a tensor: compiled code takes it for a tuple, and says so far from the call.
+"""Explains lists of numbers meant as tensors, which compiled code would take for tuples.
 
-In: the parameters and the examples, around the trace. Out: the trace's error as one about the argument.
+In: parameters and examples, around the trace. Out: the trace's error as one about the argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.source.text import FunctionSource
 
-# What is said of a tuple where a tensor would do.
+# Errors about a tuple where a tensor would work.
 _CODES: Final = ("TARGET", "INDEX_STAGED", "UNKNOWN_ATTRIBUTE", "KERNEL_ARGUMENT")
 
 
@@ -25,10 +25,10 @@ _CODES: Final = ("TARGET", "INDEX_STAGED", "UNKNOWN_ATTRIBUTE", "KERNEL_ARGUMENT
 def explained(
     source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Generator[None]:
-    """Explains what fails in the `with` block because a parameter without annotation was given a list of numbers.
+    """Explains failures in the `with` block caused by a list of numbers for a parameter without annotation.
 
     Raises:
-        SignatureError: that names the argument, in place of an error about a tuple.
+        SignatureError: that names the argument, instead of an error about a tuple.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def explained(
             raise
         raise SignatureError(
             "ARGUMENT_LIST",
-            f"{source.name}: argument '{lists[0]}': it is a list, which is a tuple in compiled code, and "
+            f"{source.name}: argument '{lists[0]}': it is a list, which is a tuple in compiled code, but "
             f"is used as a tensor: {error.message}",
             hint=f"pass an array, such as numpy.asarray({lists[0]})",
         ) from error

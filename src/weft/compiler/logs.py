@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows the log where the environment asks for it, and warns once of variables that mean nothing.
+"""Shows the log on request of the environment, and warns once about misspelled variables.
 
-In: `config.log`, and the names of the environment. Out: a handler of the logger `weft`, added once, unless the
-program has its own. Importing weft does nothing of this.
+In: `config.log`, and the names of the environment. Out: a handler of the logger `weft`, added once, unless the program
+has its own. Importing weft does none of this.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def show_logs() -> None:
     """Makes the logger follow WEFT_LOG; without the variable, the logger is left as the program set it.
 
     Raises:
-        ValueError: if the variable holds a word that is not a level.
+        ValueError: if the variable is not a level.
     """
     level = config.log
     if level is not None:
         _log.setLevel(level.upper())
-        # A program that handles the root logger sees each message there already.
+        # A program with a root handler already sees each message.
         if not _log.hasHandlers():
             _log.addHandler(_handler)
     _warn_of_misspelled_variables()
@@ -40,12 +40,10 @@ def show_logs() -> None:
 
 @kept
 def _misspelled_variables() -> Iterator[tuple[str, str]]:
-    """What nobody was warned of yet: one iterator for all threads, used up by the first."""
+    """Pending warnings: one iterator for all threads, consumed by the first."""
     return iter(misspelled_variables().items())
 
 
 def _warn_of_misspelled_variables() -> None:
     for name, meant in _misspelled_variables():
-        _log.warning(
-            "the environment variable %s means nothing to weft; did you mean %s?", name, meant
-        )
+        _log.warning("weft has no environment variable %s; did you mean %s?", name, meant)

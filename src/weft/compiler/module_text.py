@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module as text, a quarter quicker than by `str`, since every compilation keeps one; and the text as a module.
+"""A module as text, a quarter faster than `str`, since every compilation keeps one; and parsing it.
 
-In: a module. Out: the very text that `str` gives, which users can have in MLIR's generic form too.
+In: a module. Out: the same text as `str`, also available in MLIR's generic form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class IRText(str):
-    """A module as text; ``generic()`` gives the form that other MLIR tools read."""
+    """A module as text; ``generic()`` returns the form for other MLIR tools."""
 
     def generic(self) -> str:
         """The same module in MLIR's generic form, for ``mlir-opt --allow-unregistered-dialect``."""
@@ -31,7 +31,7 @@ class IRText(str):
 
 
 class _QuickPrinter(Printer):
-    """Does not count columns, which xDSL needs for underlining only; a text has fifteen pieces per operation."""
+    """A printer that does not count columns, which xDSL needs only for underlining."""
 
     def __init__(self, stream: io.StringIO) -> None:
         super().__init__(stream)
@@ -45,14 +45,14 @@ class _QuickPrinter(Printer):
 
 
 def module_text(module: Operation) -> str:
-    """The module in the form that xDSL's parser reads."""
+    """The module in the form read by xDSL's parser."""
     stream = io.StringIO()
     _QuickPrinter(stream).print_op(module)
     return stream.getvalue()
 
 
 class _Parser(Parser):
-    """Reads text in UTF-8 as a string, where xDSL has bytes as soon as a character is not ASCII."""
+    """A parser that keeps non-ASCII strings as text, where xDSL makes them bytes."""
 
     def parse_optional_str_literal(self) -> str | None:
         found = super().parse_optional_str_literal()
@@ -62,7 +62,7 @@ class _Parser(Parser):
 
 
 def parse_module(text: str) -> ModuleOp:
-    """The module of a text, which may hold operations that a post-compile hook made up."""
+    """The module of a text, which may contain a post-compile hook's own operations."""
     context = make_context()
     context.allow_unregistered = True
     return _Parser(context, text).parse_module()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two forms in which options are given: a string, and objects in brackets.
+"""The two forms of options: a string, and objects in brackets.
 
-In: ``"--enable-tvm-ffi --opt-level 2"``, or ``weft.EnableTVMFFI`` and its like. Out: `CompileOptions`. Anything unknown
-is an error that lists what there is.
+In: ``"--enable-tvm-ffi --opt-level 2"``, or objects such as ``weft.EnableTVMFFI``. Out: `CompileOptions`. Unknown
+options are errors that list all options.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LATER_FLAGS: Final = ("--sanitize", "--no-cache")
-"""Options of the design that this version does not have yet."""
+"""Planned options that this version does not have yet."""
 
 _BY_FLAG: Final = {option.flag: option for option in OPTIONS}
 
@@ -105,12 +105,12 @@ def make_options(
     typed: Sequence[CompileOption] = (),
     defaults: Sequence[CompileOption] = (),
 ) -> CompileOptions:
-    """One set of options from the decorator's, the typed and the string form; what is said later wins.
+    """One set of options from the decorator, brackets and string; later ones win.
 
     Args:
-        text: what the user gave as ``options=``.
-        typed: what stood in the brackets of ``weft.compile[...]``.
-        defaults: what ``@weft.jit(options=)`` gave.
+        text: the user's ``options=``.
+        typed: from the brackets of ``weft.compile[...]``.
+        defaults: from ``@weft.jit(options=)``.
     Raises:
         OptionError: if `text` is not a string, or anything in it is wrong.
     """
@@ -122,12 +122,12 @@ def make_options(
 
 
 def options_from(given: object) -> list[CompileOption]:
-    """Options from whatever a user passes as ``options=``: strings and options, one or a list or tuple of them.
+    """Options from ``options=``: strings and options, single or in a list or tuple.
 
-    None is not an option.
+    None is not accepted.
 
     Raises:
-        OptionError: if it is something else, or anything in it is wrong.
+        OptionError: for any other type or invalid content.
     Example:
         >>> options_from(["--opt-level 2", weft.EnableTVMFFI])
         [weft.OptLevel(2), weft.EnableTVMFFI]

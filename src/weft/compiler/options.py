@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile options: one class each, in one table; what they set is `CompileOptions`.
+"""Compile options: one class each, in one table; they set fields of `CompileOptions`.
 
-In: a value, checked: anything of the wrong type or out of range is an error that says what is allowed. Out: the
-value as the compiler reads it.
+In: a value; a wrong type or range is an error that names what is allowed. Out: the value for the compiler.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class CompileOption:
-    """One option with its value; subclasses are what users name.
+    """One option with its value; users name the subclasses.
 
     Attributes:
         flag: the spelling in a string of options.
-        field: the attribute of `CompileOptions` that it sets.
-        value: what it sets there.
+        field: the attribute of `CompileOptions` to set.
+        value: to set.
 
     Example:
         >>> weft.compile[weft.OptLevel(1), weft.KeepPTX]
@@ -37,7 +36,7 @@ class CompileOption:
     flag: ClassVar[str]
     field: ClassVar[str]
     takes: ClassVar[str]
-    """What the value must be, in words; empty for a switch."""
+    """The allowed values, in words; empty for a switch."""
 
     def __init_subclass__(cls, *, flag: str = "", takes: str = "", **others: str) -> None:
         super().__init_subclass__(**others)
@@ -53,7 +52,7 @@ class CompileOption:
 
     @classmethod
     def check(cls, value: object) -> Any:
-        """The value as `CompileOptions` holds it.
+        """The checked value for `CompileOptions`.
 
         Raises:
             OptionError: if it is of the wrong type or out of range.
@@ -64,19 +63,19 @@ class CompileOption:
 
     @classmethod
     def read(cls, text: str) -> object:
-        """The value that a string of options gives, before `check`."""
+        """The value from a string of options, before `check`."""
         return text
 
     @classmethod
     def wrong(cls, value: object, expected: str) -> OptionError:
-        """The error for a value that this option does not take."""
+        """The error for an invalid value of this option."""
         return OptionError(
             "OPTION_VALUE", f"option {cls.flag} takes {expected}, received {brief(value)}"
         )
 
 
 class _TextOption(CompileOption):
-    """An option whose value is a text."""
+    """An option whose value is a string."""
 
     pattern: ClassVar[re.Pattern[str]]
 
@@ -117,9 +116,7 @@ class UseExecutor(
     """
 
 
-class CompileTarget(
-    _TextOption, flag="--target", takes="the name of a backend, such as cpu or cuda"
-):
+class CompileTarget(_TextOption, flag="--target", takes="a backend's name, such as cpu or cuda"):
     """The backend: ``"cpu"``, ``"cuda"``, or one that another package registers.
 
     Example:
@@ -129,12 +126,12 @@ class CompileTarget(
 
 
 class GPUArch(_TextOption, flag="--gpu-arch", takes="an architecture such as sm_90a"):
-    """The GPU architecture, such as ``"sm_90a"``; implies the target that has it, ``cuda``.
+    """The GPU architecture, such as ``"sm_90a"``; implies its target, ``cuda``.
 
-    Unless it is given, code is for the GPU that the first tensor is on; where no tensor is on one, for the current
-    GPU; on a machine without a driver, for sm_90a. From compute capability 9.0 on that is the chip's own
-    architecture, with an ``a``. As an option of the decorator it is ignored where the tensors are on the CPU.
-    Without an installed assembler for it the function holds PTX, which the driver assembles when it loads it.
+    By default code is for the first tensor's GPU, else for the current GPU, without a driver for sm_90a. From compute
+    capability 9.0 on that is the chip's own architecture, with an ``a``. As a decorator's option it is ignored for
+    tensors on the CPU. Without an installed assembler the function holds PTX, which the driver assembles when loading
+    it.
 
     Example:
         >>> weft.compile[weft.GPUArch('sm_90a')]
@@ -150,7 +147,7 @@ class GPUArch(_TextOption, flag="--gpu-arch", takes="an architecture such as sm_
 
 
 class OptLevel(CompileOption, flag="--opt-level", takes="an integer from 0 to 3"):
-    """How hard LLVM and the assembler optimize, 0 to 3; 3 unless said otherwise.
+    """Optimization level of LLVM and the assembler, 0 to 3; 3 by default.
 
     Example:
         >>> weft.compile[weft.OptLevel(0)]
@@ -227,9 +224,9 @@ class KeepSASS(_KeepOption, flag="--keep-sass"):
 
 
 class DumpDir(_TextOption, flag="--dump-dir", takes="the path of a directory"):
-    """Where kept stages are written, ``weft-dump`` in the working directory unless said; made if missing.
+    """The directory for kept stages, by default ``weft-dump`` in the working directory; created if missing.
 
-    Alone, without a ``--keep`` option, it keeps every stage that the machine can make: the module after its trace and
+    Without a ``--keep`` option, it keeps every stage that the machine can make: the module after its trace and
     after each pass (``.01-trace.mlir`` and so on, in order) and at the end (``.mlir``), LLVM's text of the kernels and
     of the host code (``.ll``, ``.host.ll``), for GPUs ``.ptx``, ``.cubin`` and ``.sass``, and the object that is linked
     into the process (``.o``).
@@ -241,7 +238,7 @@ class DumpDir(_TextOption, flag="--dump-dir", takes="the path of a directory"):
 
 
 class GenerateLineInfo(CompileOption, flag="--generate-line-info"):
-    """Puts source lines into device code for profilers; on the CPU, tells debuggers of the code.
+    """Adds source lines to device code for profilers; on the CPU, reports the code to debuggers.
 
     Example:
         >>> weft.compile[weft.GenerateLineInfo]
@@ -259,10 +256,10 @@ class EnableAssertions(CompileOption, flag="--enable-assertions"):
 
 
 class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas options"):
-    """More options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
+    """Further options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
 
-    ``-maxrregcount``, 16 to 255, becomes a limit in the PTX, since the assembler ignores it where the block is
-    constant. ``max_registers=`` of a kernel goes before it. What ``-v`` would print is in ``fn.kernels``.
+    ``-maxrregcount``, 16 to 255, becomes a limit in the PTX, since the assembler ignores it for constant blocks. A
+    kernel's ``max_registers=`` takes precedence. The output of ``-v`` is in ``fn.kernels``.
 
     Example:
         >>> weft.compile[weft.PtxasOptions("-dlcm=cg -maxrregcount=64")]
@@ -271,7 +268,7 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
 
     @classmethod
     def check(cls, value: object) -> Any:
-        """The words of the string, as the assembler gets them."""
+        """The words of the string, for the assembler."""
         text = super().check(value)
         try:
             return tuple(shlex.split(text))
@@ -280,7 +277,7 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
 
 
 class TimeStages(CompileOption, flag="--time"):
-    """Prints how long each stage took, and loading and the first launch when they happen, in milliseconds.
+    """Prints the time of each stage, of loading and of the first launch, in milliseconds.
 
     Example:
         >>> weft.compile[weft.TimeStages]
@@ -323,13 +320,13 @@ class CompileOptions:
     Attributes:
         enable_tvm_ffi, generate_line_info, enable_assertions, time, verify: switches.
         executor: a name of `EXECUTORS`, or None for the default.
-        target: a backend's name, or None: follow the arguments.
-        gpu_arch: such as ``"sm_90a"``, or None: that of the first tensor's device.
+        target: a backend's name; None follows the arguments.
+        gpu_arch: such as ``"sm_90a"``; None: the first tensor's device.
         opt_level: 0 to 3.
         keep: stages to write into `dump_dir`.
         dump_dir: a directory's path, or None.
-        ptxas_options: more options for the assembler, one word each.
-        defaults: the fields, and stages of `keep`, that only ``@weft.jit(options=)`` has set.
+        ptxas_options: further options for the assembler, one word each.
+        defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
 
     enable_tvm_ffi = False
@@ -347,11 +344,11 @@ class CompileOptions:
     defaults: frozenset[str] = frozenset()
 
     def apply(self, options: Iterable[CompileOption], are_defaults: bool = False) -> None:
-        """Sets what the options say, which were given together. What was said before yields to them.
+        """Applies options that were given together; they override earlier ones.
 
         Args:
-            options: given together, so that they must not contradict each other.
-            are_defaults: whether they are those of the decorator.
+            options: given together, without contradictions.
+            are_defaults: whether they come from the decorator.
         Raises:
             OptionError: if two of them contradict each other.
         """
@@ -378,10 +375,10 @@ class CompileOptions:
         self.defaults = self.defaults | fields if are_defaults else self.defaults - fields
 
     def fit(self, backend: Backend) -> None:
-        """Forgets what the decorator alone says about other targets' code.
+        """Drops the decorator's options for other targets.
 
         Raises:
-            OptionError: if what is said elsewhere is about a stage that this one does not have.
+            OptionError: if other options concern a stage that this target does not have.
         """
         if "gpu_arch" in self.defaults and find_target(self.gpu_arch) != backend.name:
             self.gpu_arch = None
@@ -412,10 +409,10 @@ class CompileOptions:
 
     @property
     def wants_target(self) -> str | None:
-        """The target that the options alone decide, or None."""
+        """The target given by the options alone, or None."""
         return find_target(self.gpu_arch) or self.target
 
     @property
     def insists_on_target(self) -> str | None:
-        """The same where tensors say something too: an architecture from the decorator yields to them."""
+        """The same beside tensors, which override a decorator's architecture."""
         return self.target if "gpu_arch" in self.defaults else self.wants_target

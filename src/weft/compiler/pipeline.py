@@ -2,7 +2,7 @@
 """The main path: a Python function in, a compiled function out. Read this file first.
 
 In: a function of ``@weft.jit``, example arguments or a signature, options. Out: a callable over a code image.
-Each line of `compile_function` is a stage; its room is named in the import.
+Each line of `compile_function` is a stage; its import names the package.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def compile_function(
     """Compiles a host function and the kernels that it launches.
 
     Args:
-        function: what ``@weft.jit`` made.
-        arguments, keywords: example values, fakes or annotations' stand-ins, one per parameter; or one
-            `Signature`, as ``fn.signature`` gives it.
+        function: made by ``@weft.jit``.
+        arguments, keywords: example values, fakes or stand-ins, one per parameter; or one `Signature`, from
+            ``fn.signature``.
         options: see `weft.compiler.options`.
         hooks: called in order with the module after the passes, which is verified after them.
-        is_call: the arguments are those of a direct call and not examples.
+        is_call: whether the arguments are those of a direct call, not examples.
     Raises:
-        CompileError: if the function cannot be compiled, with the place in its source.
+        CompileError: if the function cannot be compiled; with the place in its source.
         SignatureError: if no signature can be made from the arguments.
         ToolchainError: if an assembler is missing or failed.
     """
@@ -138,7 +138,7 @@ def lower(
     artifacts: Artifacts,
     hooks: Hooks | None = None,
 ) -> TracedModule:
-    """The part of the path that is independent of machine code: trace, passes, wrapper, hooks.
+    """The machine-independent part of the path: trace, passes, wrapper, hooks.
 
     Out: a module with the kernels, the host function and its TVM-FFI wrapper, ready for a backend.
     """
@@ -169,10 +169,9 @@ def lower(
 
 
 def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
-    """What is done to a traced module, by name and in this order; `weft.passes` has a file for each but the wrapper.
+    """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
-    A row holds what its pass needs besides the module. The first takes away what a trace leaves over, so that no other
-    counts it.
+    A row binds a pass's other arguments. The first removes a trace's leftovers, so that no other counts them.
     """
     rows: tuple[Any, ...] = (
         remove_unused_operations,
@@ -181,7 +180,7 @@ def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
         find_written_arguments,
         keep_awaited_loads,
         lay_out_shared_memory,
-        # Those that rewrite arithmetic and addresses stand here: what they leave unused is not passed.
+        # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         remove_unused_parameters,
         functools.partial(attach_ffi_wrapper, signature=signature),
     )
@@ -190,7 +189,7 @@ def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
 
 @deep_recursion()
 def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
-    """The module's text after each change, from that of its trace: few ask, so no compilation prints them."""
+    """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
     for name, change in passes_for(signature).items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a function will run: the backend and the architecture.
+"""Chooses backend and architecture.
 
-In: the devices of the tensor arguments, the options, what backends say of themselves. Out: a `TargetChoice`, or an
-error that names the arguments that disagree.
+In: the devices of the tensor arguments, the options, the backends. Out: a `TargetChoice`, or an error that names the
+conflicting arguments.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DEFAULT_TARGET: Final = "cpu"
 
 
 class TargetChoice(NamedTuple):
-    """What compiles, and the architecture that it compiles for; empty for a backend that has none."""
+    """The backend and its architecture; empty for a backend without architectures."""
 
     backend: Backend
     architecture: str
 
 
 class _Placed(NamedTuple):
-    """A tensor whose place is known: from its example, its fake or its annotation."""
+    """A tensor on a known device: from its example, fake or annotation."""
 
     name: str
     device_type: int
@@ -43,19 +43,19 @@ class _Placed(NamedTuple):
 def choose_target(
     signature: Signature, options: CompileOptions, is_call: bool = False
 ) -> TargetChoice:
-    """Follows the tensors: to the target whose tensors are on their device. Without tensors, the options, else cpu.
+    """The target of the tensors' device; without tensors, of the options, else cpu.
 
-    Examples are types: where the options name a target, it does not matter where they are. The arguments of a
-    call must be where it runs. The architecture is the one that the options name, else that of the first tensor's
-    device, else of the current device; where no driver can tell, the backend's default.
+    If the options name a target, the devices of examples do not matter; the arguments of a call must be where it runs.
+    The architecture is that of the options, else of the first tensor's device, else of the current device; without a
+    driver, the backend's default.
 
     Args:
         signature: of the function.
-        options: of the compilation; what the decorator alone says about other targets is left out.
+        options: of the compilation, without the decorator's options for other targets.
         is_call: whether the arguments are those of a direct call.
     Raises:
-        ArgumentValueError: if tensors are on different kinds of device, or on one that no target has.
-        OptionError: if the options ask for another target than the tensors need.
+        ArgumentValueError: if tensors are on different kinds of device, or on an unsupported one.
+        OptionError: if the options ask for a different target than the tensors need.
     """
     placed = [found for p in signature.tensors() if (found := _placed(p.name, p.kind)) is not None]
     for other in placed[1:]:
@@ -64,7 +64,7 @@ def choose_target(
                 "TENSORS_ON_TWO_TARGETS",
                 f"argument '{placed[0].name}' is on {_device_name(placed[0].device_type)}, "
                 f"argument '{other.name}' on {_device_name(other.device_type)}",
-                hint="all tensors of a call are on the CPU, or all on one kind of device",
+                hint="put all tensors on the CPU, or all on one kind of device",
             )
     _check_one_device(signature)
     wanted = options.insists_on_target if placed else options.wants_target
@@ -103,14 +103,14 @@ def _conflict(target: str, tensor: _Placed, is_call: bool) -> OptionError:
 
 
 def _architecture(backend: Backend, placed: Sequence[_Placed]) -> str:
-    """That of the device where the code will run, as far as this machine knows it."""
+    """The architecture of the device where the code will run, if known."""
     is_there = placed and placed[0].device_type == backend.device_type
     found = backend.find_architecture(placed[0].ordinal if is_there else None)
     return found or backend.default_architecture
 
 
 def _check_one_device(signature: Signature) -> None:
-    """A call's tensors are on one device, so no call could have what is declared to be on two."""
+    """Refuses tensors declared on two devices, since all tensors of a call are on one."""
     declared = [
         (p.name, device_name(p.kind.device_type, p.kind.device_index))
         for p in signature.tensors()
@@ -121,7 +121,7 @@ def _check_one_device(signature: Signature) -> None:
             raise ArgumentValueError(
                 "TENSORS_ON_TWO_DEVICES",
                 f"argument '{declared[0][0]}' is on {declared[0][1]}, argument '{name}' on {device}",
-                hint='the tensors of a call are on one device; leave the index out, as in device="cuda", for any',
+                hint='all tensors of a call must be on one device; device="cuda" without an index allows any',
             )
 
 

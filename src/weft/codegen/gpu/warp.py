@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _EXTREMA: Final = {"min": "smin", "max": "smax", "umin": "umin", "umax": "umax"}
 _STEPS: Final = (1, 2, 4, 8, 16)
 _ALL_LANES: Final = "-1"
-# LLVM type → integer of the same bits, for those that are none.
+# LLVM type → integer of the same bits, for other types.
 _BITS: Final = {"float": "i32", "double": "i64"}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Source locations as LLVM debug metadata.
 
-In: an operation's location, the function it is printed into. Out: `!dbg !7` and the numbered metadata that
-it names. Lines of inlined helpers keep their chain of calls (`inlinedAt`).
+In: an operation's location, the function it is printed into. Out: `!dbg !7` and the metadata node it names. Lines of
+inlined helpers keep their chain of calls (`inlinedAt`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DIRECTIVES: Final = "DebugDirectivesOnly"
 """For PTX: `.loc` only. Any other kind makes `.target sm_xx, debug`, and ptxas then drops optimization."""
 
 
-# What PTX cannot hold in a string: it knows no escapes and no letters beyond ASCII; the assembler takes a
-# backslash for the end of a folder's name.
+# Characters that PTX strings cannot hold: PTX has neither escapes nor non-ASCII letters, and the assembler treats a
+# backslash as a separator.
 _NOT_IN_PTX: Final = re.compile(rb'[^ -~]|["\\]')
 _ENCODED: Final = re.compile(rb"%([0-9A-F]{2})")
 
 
 def path_in_ptx(text: str) -> str:
-    """The path of a source file that PTX names.
+    """The path of a source file named in PTX.
 
     Example:
         >>> path_in_ptx("/home/user/gr%C3%B6%C3%9Fe.py")
@@ -42,7 +42,7 @@ def path_in_ptx(text: str) -> str:
 
 
 class DebugInfo:
-    """The metadata of one LLVM module; nodes are numbered in the order in which they are needed."""
+    """The metadata of one LLVM module; nodes are numbered on demand."""
 
     __slots__ = ("_by_identity", "_inlined", "_nodes", "_numbers", "_unit", "emission_kind")
 
@@ -55,14 +55,14 @@ class DebugInfo:
         self._unit = -1
 
     def subprogram(self, name: str, location: Attribute) -> int | None:
-        """The scope of a function that is printed, or None if its place is unknown."""
+        """The scope of a printed function, or None if its place is unknown."""
         place = source_position(location)
         if place is None:
             return None
         return self._subprogram(name, place.filename.data, place.line.data)
 
     def suffix(self, location: Attribute, scope: int, default: str) -> str:
-        """What follows an instruction: `, !dbg !7`; `default` where the location is unknown.
+        """The suffix of an instruction: `, !dbg !7`; `default` if the location is unknown.
 
         Args:
             location: of the operation; the caller keeps it alive while it prints the module.
@@ -78,11 +78,11 @@ class DebugInfo:
         return found[0]
 
     def function_suffix(self, scope: int) -> str:
-        """The location of instructions that belong to the function as a whole, such as its return."""
+        """The location of instructions of the function as a whole, such as its return."""
         return f", !dbg !{self._node(f'!DILocation(line: 0, column: 0, scope: !{scope})')}"
 
     def text(self) -> str:
-        """All nodes, with the named metadata that makes locations count."""
+        """All nodes, with the named metadata that enables locations."""
         flags = (
             [
                 self._node('!{i32 2, !"Debug Info Version", i32 3}'),
@@ -98,7 +98,7 @@ class DebugInfo:
         return "\n".join(lines) + "\n"
 
     def node(self, text: str) -> int:
-        """The number of any other metadata node, such as a loop's hints; `distinct` ones are their own."""
+        """The number of any other metadata node, such as a loop's hints; `distinct` ones are never shared."""
         return self._node(text)
 
     def _node(self, text: str) -> int:
@@ -130,7 +130,7 @@ class DebugInfo:
         return None if place is None else self._location(place, scope)
 
     def _inlined_subprogram(self, name: str, file: str) -> int:
-        """The one scope of a helper's inlined code; the IR does not say in which line the helper begins."""
+        """The single scope of a helper's inlined code; the IR does not record the helper's first line."""
         found = self._inlined.get((name, file))
         if found is None:
             found = self._inlined[name, file] = self._subprogram(name, file, 0)
@@ -158,11 +158,11 @@ class DebugInfo:
         return self._node(f"!DIFile(filename: {quoted(name)}, directory: {quoted(directory)})")
 
     def _path(self, file: str) -> bytes:
-        """The bytes by which a file is found; in PTX those that it cannot hold as `%22`, as in an address."""
+        """The bytes of a file's path; in PTX, percent-encoded (`%22`) where needed."""
         try:
             path = file.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            path = utf8(file)  # the name of no file
+            path = utf8(file)  # names no file
         if self.emission_kind == DIRECTIVES:
             path = _NOT_IN_PTX.sub(lambda found: b"%%%02X" % found[0][0], path)
         return path

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One LLVM function as it grows: instructions, basic blocks, SSA names, tensors.
+"""One LLVM function under construction: instructions, basic blocks, SSA names, tensors.
 
-In: blocks of operations, each printed by the table of its module printer. Out: the function's text.
-This is what every row of a table works with.
+In: blocks of operations, each printed by the table of its module printer. Out: the function's text. Every printer of an
+operation works with it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ class FunctionPrinter:
     """Prints the body of one function, from its entry block on.
 
     Attributes:
-        module: what the function asks for constants, library functions and metadata.
+        module: provides constants, library functions and metadata.
         values: LLVM text of each scalar: a name such as `%i.3`, or a constant.
         tensors: pointer, dims and strides of each tensor.
-        coordinates: where a thread is, as `thread_idx.x` and its like, on targets where loops say so.
-        label: the basic block that the next instruction goes to, without `%`.
-        failure_label: where a kernel goes after a failed assertion; None where there is no such place.
-        exit_label: where a thread of a kernel goes that has returned; None where it takes the way through the
-            end of what it is in.
+        coordinates: the thread's coordinates, such as `thread_idx.x`, on targets where loops define them.
+        label: the basic block of the next instruction, without `%`.
+        failure_label: target of a failed assertion in a kernel, or None.
+        exit_label: target of a thread that has returned; None if it goes through the end of the enclosing code.
 
     Example:
         a row for `arith.addi` would be::
@@ -120,17 +119,17 @@ class FunctionPrinter:
         self.values[ssa] = name
 
     def fresh(self, stem: str = "v") -> str:
-        """A new name for a value that an instruction added later will have."""
+        """A new name for the value of a later instruction."""
         self._counter += 1
         return f"%{stem}.{self._counter}"
 
     def reserve(self) -> int:
-        """Keeps a place for instructions that are known later (phis); `fill` puts them there."""
+        """Reserves a place for later instructions (phis); `fill` adds them."""
         self._lines.append("")
         return len(self._lines) - 1
 
     def fill(self, place: int, instructions: list[str]) -> None:
-        """Puts instructions without results or with given names into a reserved place."""
+        """Adds instructions without results, or with given names, at a reserved place."""
         self._lines[place] = "\n".join(f"  {text}{self._suffix}" for text in instructions)
 
     def alloca(self, allocated_type: str, alignment: int, stem: str = "slot") -> str:
@@ -142,7 +141,7 @@ class FunctionPrinter:
         return name
 
     def intrinsic(self, name: str, result_type: str, *arguments: str) -> str:
-        """Calls an LLVM intrinsic overloaded by its result type; arguments have that type too."""
+        """Calls an LLVM intrinsic overloaded by its result type, which its arguments share."""
         suffix = _SUFFIXES.get(result_type, result_type)
         callee = self.module.intrinsic(name, f".{suffix}")
         listed = ", ".join(f"{result_type} {argument}" for argument in arguments)
@@ -156,17 +155,17 @@ class FunctionPrinter:
     # ---- basic blocks
 
     def new_label(self, stem: str) -> str:
-        """A label that no other block has."""
+        """A unique label."""
         self._counter += 1
         return f"{stem}.{self._counter}"
 
     def start(self, label: str) -> None:
-        """Begins a basic block; the one before must have its branch."""
+        """Begins a basic block; the previous one must have its branch."""
         self._lines.append(f"{label}:")
         self.label = label
 
     def branch(self, label: str) -> None:
-        """Ends the basic block: always goes to `label`."""
+        """Ends the basic block: goes to `label`."""
         self._lines.append(f"  br label %{label}{self._suffix}")
 
     def branch_if(self, condition: str, then_label: str, else_label: str, hint: str = "") -> None:
@@ -176,14 +175,14 @@ class FunctionPrinter:
         )
 
     def phi(self, value_type: str, incoming: list[tuple[str, str]], stem: str = "v") -> str:
-        """A value that depends on where control came from: (value, label) pairs."""
+        """A value that depends on the predecessor: (value, label) pairs."""
         listed = ", ".join(f"[ {value}, %{label} ]" for value, label in incoming)
         return self.let(f"phi {value_type} {listed}", stem)
 
     # ---- operations
 
     def place(self, location: Attribute | None) -> None:
-        """Instructions from here on come from `location`; None: from the function as a whole."""
+        """Sets the location of the following instructions; None: the function as a whole."""
         debug = self.module.debug
         self._location = location
         if debug is None or self._scope is None:
@@ -231,7 +230,7 @@ class FunctionPrinter:
         return "\n".join(["entry:", *self._allocas, *first, *self._lines])
 
     def scope_suffix(self) -> str:
-        """What follows a function's attributes: ` !dbg !5`, or nothing."""
+        """The suffix of a function's attributes: ` !dbg !5`, or nothing."""
         return f" !dbg !{self._scope}" if self.module.debug and self._scope is not None else ""
 
 
@@ -278,7 +277,7 @@ class TensorValue:
         return text
 
     def stride(self, printer: FunctionPrinter, dimension: int) -> str:
-        """A stride in elements, i64: what was passed, or the product of the dims that follow."""
+        """A stride in elements, i64: as passed, or the product of the following dims."""
         text = self.strides[dimension]
         if text is not None:
             return text
@@ -303,8 +302,8 @@ class TensorValue:
     def address(self, printer: FunctionPrinter, indices: Sequence[SSAValue]) -> str:
         """The name of a pointer to an element.
 
-        Offsets are computed in the type's `offsets` width. They cannot overflow for an element that
-        exists, so the arithmetic carries `nsw`; indices themselves wrap where the program lets them.
+        Offsets are computed in the type's `offsets` width. They cannot overflow for an existing element, so the
+        arithmetic carries `nsw`; index arithmetic itself may wrap.
         """
         if not indices:
             return self.pointer

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llvmlite's one lock, which every call of LLVM takes: safe with signals, forks and the interpreter's end.
+"""llvmlite's lock around every LLVM call, made safe for signals, forks and interpreter shutdown.
 
-llvmlite takes it in lines of Python, and disposes of its objects wherever the last reference goes, on the main thread
-too. Between two lines a signal's handler may run: one that compiles would wait for a lock that its own thread holds,
-and one that raises would leave it held for ever. So the lock is taken and given back in C.
+llvmlite takes it in Python code, and disposes of its objects wherever the last reference is dropped, even on the main
+thread. In between a signal handler may run: if it compiles, it would wait for a lock that its own thread holds; if it
+raises, the lock would stay held for ever. So the lock is taken and released in C.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def guard_llvm() -> None:
-    """Makes llvmlite's lock safe with signals, forks and the end; done once per process.
+    """Makes llvmlite's lock safe for signals, forks and shutdown; done once per process.
 
-    A fork waits for the call of LLVM that another thread is in: the child would find LLVM's data half changed, and the
-    lock held by a thread that it does not have. The interpreter's end waits likewise, since the process then destroys
-    what daemon threads would still use; their next call waits for ever.
+    A fork waits for other threads' LLVM calls: the child would otherwise inherit LLVM's data half changed, and a lock
+    held by a thread it does not have. Shutdown waits likewise, since the process then destroys what daemon threads
+    still use; their next call waits for ever.
     """
     ffi._lib_fn_wrapper.__call__ = _native.call_locked  # pyright: ignore[reportPrivateUsage]
     held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]
@@ -38,7 +38,7 @@ def guard_llvm() -> None:
 
 @contextmanager
 def holding_llvm() -> Generator[None]:
-    """Keeps LLVM from other threads, and these from forking."""
+    """Keeps other threads from using LLVM, and from forking."""
     held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]
     held.acquire()
     try:
@@ -48,8 +48,8 @@ def holding_llvm() -> Generator[None]:
 
 
 def holds_llvm() -> bool:
-    """Whether this thread has the lock, so that no other can use LLVM before it goes on.
+    """Whether this thread has the lock, so that no other can use LLVM meanwhile.
 
-    It has around a fork, at the interpreter's end, and in what others have registered with llvmlite's lock.
+    It has it around a fork, at shutdown, and in callbacks registered with llvmlite's lock.
     """
     return ffi.lib._lock._lock._is_owned()  # pyright: ignore[reportPrivateUsage]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One LLVM module as it grows: functions, constants, library functions, metadata.
+"""One LLVM module under construction: functions, constants, library functions, metadata.
 
 In: operations that hold functions (kernels, the host function, the wrapper), printed by table. Out: LLVM text.
-Whatever a function needs besides its own lines is asked for here, and printed once.
+Functions request everything else they need here, where it is printed once.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class ModulePrinter:
     """Collects the text of one LLVM module.
 
     Attributes:
-        target: the machine that is printed for.
+        target: the target machine.
         operations: printer of each operation class inside a function; a function's printer calls them.
         symbols: printer of each operation class at the top of a module.
-        library_functions: what prints each function of weft's own library, by name.
+        library_functions: printers of weft's library functions, by name.
         debug: locations, or None to leave them out.
         enable_assertions: whether `simt.assert` is printed on targets where it is off by default.
     """
@@ -81,11 +81,11 @@ class ModulePrinter:
             printer(self, operation)
 
     def add_function(self, text: str) -> None:
-        """Adds a whole function; a trailing line break is added."""
+        """Adds a whole function, and a line break."""
         self._functions.append(text)
 
     def add_global(self, definition: str, stem: str) -> str:
-        """Adds a global and returns its name, such as `@site.3`; `definition` is what follows ` = `."""
+        """Adds a global and returns its name, such as `@site.3`; `definition` follows ` = `."""
         name = f"@{stem}.{len(self._globals)}"
         self._globals.append(f"{name} = {definition}")
         return name
@@ -102,7 +102,7 @@ class ModulePrinter:
         return name
 
     def declare(self, name: str, signature: str) -> str:
-        """Declares an outside function once; `signature` as in `i32 (ptr, ...)`. Returns `@name`."""
+        """Declares an external function once; `signature` as in `i32 (ptr, ...)`. Returns `@name`."""
         result, _, parameters = signature.partition(" ")
         known = self._declarations.setdefault(name, f"declare {result} @{name}{parameters}")
         if known != f"declare {result} @{name}{parameters}":
@@ -112,15 +112,15 @@ class ModulePrinter:
         return f"@{name}"
 
     def declare_global(self, name: str, definition: str) -> str:
-        """Declares a named global once; `definition` is what follows ` = `. Returns `@name`."""
+        """Declares a named global once; `definition` follows ` = `. Returns `@name`."""
         self._declarations.setdefault(name, f"@{name} = {definition}")
         return f"@{name}"
 
     def intrinsic(self, name: str, suffix: str = "") -> str:
-        """The name of an LLVM intrinsic that this target selects.
+        """The name of an LLVM intrinsic supported by this target.
 
         Raises:
-            InternalCompilerError: if the target does not select it. LLVM would end the process.
+            InternalCompilerError: if the target does not support it; LLVM would end the process.
         """
         if name not in self.target.intrinsics:
             raise InternalCompilerError(
@@ -131,14 +131,14 @@ class ModulePrinter:
         return f"@{name}{suffix}"
 
     def library(self, name: str) -> str:
-        """The name of a function of weft's own library, such as `exp.f32`, which is then printed too."""
+        """The name of a function of weft's library, such as `exp.f32`, which is then printed too."""
         if name not in self._library:
             entry = self.library_functions.get(name)
             if entry is None:
                 raise InternalCompilerError(
                     "CODEGEN_LIBRARY", f"weft's library has no {name}", hint=REPORT_HINT
                 )
-            self._library[name] = ""  # stands in while it is made: a function may ask for others
+            self._library[name] = ""  # reserved meanwhile: a function may request others
             self._library[name] = entry(self)
         return f"@weft.{name}"
 
@@ -170,7 +170,7 @@ def unprintable(operation: Operation, target: Target) -> InternalCompilerError:
 
 
 def unprinted(operation: Operation, error: Exception) -> InternalCompilerError:
-    """The error for an operation whose row in a table failed."""
+    """The error for an operation whose printer failed."""
     return InternalCompilerError(
         "INTERNAL",
         f"printing {operation.name} as LLVM failed with {type(error).__name__}: {error}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users wrote, in LLVM text: names of variables, parameters and functions; texts and paths.
+"""Users' names and texts in LLVM text.
 
-In: a name or text of any letters and any length. Out: a name or text that LLVM reads.
+In: a name or text of any letters and length. Out: a name or text valid in LLVM.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.$-]+")
 _NO_LETTERS: Final = re.compile(r"[^A-Za-z0-9_.$-]+")
-# All that prints but the quotation mark and the backslash.
+# All printable characters except quotation mark and backslash.
 _OTHER_BYTE: Final = re.compile(rb"[^ !#-\[\]-~]")
-# LLVM cuts the names of local values at 1,024 characters, and then takes two for one.
+# LLVM cuts names of local values at 1,024 characters, which may make them equal.
 _LONGEST: Final = 200
 
 
 def local_stem(value: SSAValue, otherwise: str = "v") -> str:
-    """What a value is called in LLVM text, before the number that makes it the only one.
+    """A value's name in LLVM text, before the number that makes it unique.
 
     Args:
-        value: with the user's name, where it has one.
+        value: with the user's name, if any.
         otherwise: for a value without a name.
     """
     name = value.name_hint
@@ -32,7 +32,7 @@ def local_stem(value: SSAValue, otherwise: str = "v") -> str:
 
 
 def path_stem(path: str) -> str:
-    """The same of a parameter's name or a path to an item of it.
+    """The same for a parameter's name, or a path to one of its items.
 
     Example:
         >>> path_stem("pair[1].x"), path_stem("größe"), len(path_stem("n" * 5000))
@@ -44,7 +44,7 @@ def path_stem(path: str) -> str:
 
 
 def ascii_name(name: str) -> str:
-    """A name with its letters beyond ASCII as their numbers between `$`.
+    """A name with non-ASCII letters as code points between `$`.
 
     Example:
         >>> ascii_name("add_one"), ascii_name("größe")
@@ -56,7 +56,7 @@ def ascii_name(name: str) -> str:
 
 
 def global_name(name: str) -> str:
-    r"""The name of a function or variable of an LLVM module, in quotes where it is not plain.
+    r"""The name of a function or variable of an LLVM module, quoted if necessary.
 
     Example:
         >>> global_name("weft.host.scale"), global_name("größe")
@@ -66,7 +66,7 @@ def global_name(name: str) -> str:
 
 
 def utf8(text: str) -> bytes:
-    r"""A text as it is written into a program; what has no UTF-8 (half a pair, a byte of a path) as Python shows it.
+    r"""A text as UTF-8; code points without UTF-8 (lone surrogates) as Python shows them.
 
     Example:
         >>> utf8("größe"), utf8("caf\udce9")
@@ -76,7 +76,7 @@ def utf8(text: str) -> bytes:
 
 
 def quoted(text: str | bytes) -> str:
-    r"""Text or bytes as LLVM writes a string: anything unusual as two hexadecimal digits.
+    r"""Text or bytes as an LLVM string: unusual characters as two hexadecimal digits.
 
     Example:
         >>> quoted('say "hi"'), quoted(b"a\0")

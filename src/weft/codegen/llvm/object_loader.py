@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects in memory become callable: linked against this process by LLVM's LLJIT.
+"""Links objects in memory into this process with LLVM's LLJIT.
 
-In: the bytes of a relocatable object, the symbols that are wanted. Out: their addresses, valid while the handle
-lives. Objects need libc and libm only, which the process has.
+In: the bytes of a relocatable object, the wanted symbols. Out: their addresses, valid while the handle lives. Objects
+need only libc and libm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LoadedObject:
-    """Code in memory; it is unloaded when the last reference goes.
+    """Code in memory, unloaded with its last reference.
 
     Attributes:
         addresses: symbol → address.
@@ -36,7 +36,7 @@ class LoadedObject:
         self.addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
 
     def close(self) -> None:
-        """Unloads the code now. No call may be running or come later."""
+        """Unloads the code now. No call may be running or follow."""
         self.addresses = {}
         self._tracker = None
 
@@ -45,9 +45,9 @@ class LoadedObject:
 def _compiler(debuggable: bool) -> LLJIT:
     """The process's LLJIT, made once.
 
-    JITLink lays the sections of an object side by side. RuntimeDyld places them where the system likes, and in a
-    process with much memory mapped (a GPU's, say) it ends the process when they lie more than 2 GB apart; but
-    only RuntimeDyld tells gdb what was loaded.
+    JITLink places an object's sections side by side. RuntimeDyld places them anywhere, and ends the process if they lie
+    more than 2 GB apart, as happens with much mapped memory (a GPU's, say); but only RuntimeDyld reports loaded code to
+    gdb.
     """
     initialize("native")
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -58,7 +58,7 @@ def _compiler(debuggable: bool) -> LLJIT:
 
 @kept
 def _numbers() -> itertools.count[int]:
-    """Numbers for the libraries of an LLJIT, whose names cannot be used twice."""
+    """Numbers for the libraries of an LLJIT, whose names must be unique."""
     return itertools.count()
 
 
@@ -68,9 +68,9 @@ def load_object(data: bytes, symbols: Sequence[str], debuggable: bool = False) -
     Args:
         data: a relocatable object for this machine.
         symbols: names of functions or data in it.
-        debuggable: debuggers are told of the code; not for processes that use a GPU.
+        debuggable: report the code to debuggers; not for processes that use a GPU.
     Raises:
-        InternalCompilerError: if a symbol is missing, in the object or among what it needs.
+        InternalCompilerError: if a symbol is missing in the object or among its references.
     """
     library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
     for symbol in symbols:

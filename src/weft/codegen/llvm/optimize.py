@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLVM, through llvmlite: parse, optimize, emit.
 
-In: LLVM text of weft's own printing. Out: object bytes or assembly text. Text that LLVM refuses is a defect of
-weft and reported as such; LLVM ends the process on what it cannot select, so printing has allow-lists.
+In: LLVM text printed by weft. Out: object bytes or assembly text. Text that LLVM refuses is reported as a defect of
+weft; LLVM ends the process on unsupported intrinsics, so printers have allow-lists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _PassManager(ModulePassManager):
-    """One that disposes of itself: llvmlite's finds a `_dispose` that does nothing, and keeps 80 kB per run."""
+    """A pass manager that disposes of itself: llvmlite's `_dispose` does nothing, which leaks 80 kB per run."""
 
     _dispose = NewPassManager._dispose  # pyright: ignore[reportPrivateUsage]
 
@@ -35,7 +35,7 @@ def _guard_once() -> None:
 
 @functools.cache
 def initialize(architecture: str) -> None:
-    """Makes LLVM know an architecture: ``"native"`` or ``"nvptx"``; done once per process."""
+    """Initializes an architecture in LLVM: ``"native"`` or ``"nvptx"``; done once per process."""
     _guard_once()
     if architecture == "native":
         llvm.initialize_native_target()
@@ -51,12 +51,11 @@ def parse(text: str, stage: str, beside: ModuleRef | None = None) -> ModuleRef:
 
     Args:
         text: the module.
-        stage: what it is, for the error.
-        beside: a module in whose context it shall live, to be linked with it. By default its types, constants and
-            locations have a context of their own, which goes with it: LLVM's global one would keep them for
-            the life of the process.
+        stage: its name in errors.
+        beside: a module whose context it shares, for linking. By default it has its own context, freed with it: LLVM's
+            global one would keep types, constants and locations for the life of the process.
     Raises:
-        InternalCompilerError: with LLVM's words and the line that it means.
+        InternalCompilerError: with LLVM's message and the line it refers to.
     """
     try:
         module = parse_module(text, beside)
@@ -69,16 +68,16 @@ def parse(text: str, stage: str, beside: ModuleRef | None = None) -> ModuleRef:
 
 
 def link_text(module: ModuleRef, text: str, stage: str) -> None:
-    """Parses text and moves what it defines into a module; LLVM links within one context only.
+    """Parses text and moves its definitions into a module of the same context.
 
     Raises:
-        InternalCompilerError: with LLVM's words and the line that it means.
+        InternalCompilerError: with LLVM's message and the line it refers to.
     """
     module.link_in(parse(text, stage, beside=module))
 
 
 def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
-    """LLVM's own pipeline of that level; loops are vectorized where asked.
+    """LLVM's own pipeline of that level, with loop vectorization on request.
 
     Level 0 still inlines weft's library functions. Level 3 is LLVM's 2: its own costs half as much again and gained
     nothing on any kernel measured.

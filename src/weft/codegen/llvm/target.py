@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What printing needs to know about a machine, as plain data.
+"""Facts about a machine for printing, as plain data.
 
 Out: `Target`, filled in once per backend.
 """
@@ -13,10 +13,10 @@ from weft.types.launch_limits import WARP_SIZE
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that LLVM text is printed for.
+    """A target machine of LLVM text.
 
     Attributes:
-        name: what users call it, such as ``"sm_90a"`` or ``"cpu"``; for messages.
+        name: its name for users, such as ``"sm_90a"`` or ``"cpu"``; for messages.
         triple: LLVM's target triple.
         data_layout: LLVM's data layout string.
         intrinsics: names of LLVM intrinsics that this machine selects, without their type suffix. LLVM ends

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How types and constants are written in LLVM text.
+"""Types and constants in LLVM text.
 
-In: xDSL types and Python numbers. Out: `i32`, `float`, `0x3FF0000000000000`. Floats are written as bits,
-so that no digit is lost; those below 32 bits are integers that hold their bits.
+In: xDSL types and Python numbers. Out: `i32`, `float`, `0x3FF0000000000000`. Floats are written as bits, without loss;
+those below 32 bits are integers with their bits.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
-# A value of a small float is its bits, and only an operation's own instructions see LLVM's half or bfloat.
-# Where a machine lacks these types, LLVM carries them from block to block as floats: it calls functions that no
-# C library has to bring them back, or uses instructions that flush subnormal numbers to zero.
+# A small float is represented by its bits; only an operation's own instructions see LLVM's half or bfloat. On machines
+# without these types, LLVM carries them between blocks as floats, and converts back by calling functions that no C
+# library has, or with instructions that flush subnormals to zero.
 _TEXTS: Final[dict[type[Attribute], str]] = {
     Float8E4M3FNType: "i8",
     Float8E5M2Type: "i8",
@@ -41,7 +41,7 @@ _TEXTS: Final[dict[type[Attribute], str]] = {
     StreamType: "ptr",
 }
 
-# Names of the float types as users know them; they name conversion functions too.
+# Users' names of the float types, also used in names of conversion functions.
 FLOAT_NAMES: Final[dict[type[Attribute], str]] = {
     Float8E4M3FNType: "f8e4m3",
     Float8E5M2Type: "f8e5m2",
@@ -89,7 +89,7 @@ def integer_text(value: int, bits: int) -> str:
 def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
     """Bits of `value` in a small float format with `explicit` mantissa bits, round to nearest even.
 
-    Values beyond the range give infinity's bits (all exponent bits set); the caller saturates.
+    Values out of range give infinity's bits (all exponent bits set); the caller saturates.
     """
     bias = (1 << (exponent_bits - 1)) - 1
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
@@ -101,7 +101,7 @@ def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
     if magnitude in (0, 0x7FF << 52):
         return top | (infinity if magnitude else 0)
     exponent = max((magnitude >> 52) - 1023, 1 - bias)
-    # The value in units of the last place at this exponent, rounded to even by Python's round.
+    # The value in units of the last place, rounded to even by Python's round.
     scaled = abs(value) * 2.0 ** min(explicit - exponent, 1023)
     units = round(scaled)
     result = units + ((exponent + bias - 1) << explicit)
@@ -141,7 +141,7 @@ def float_text(value: float, value_type: Attribute) -> str:
 
 
 def f32_text(value: float) -> str:
-    """A float constant: LLVM writes it as the bits of the double that equals it."""
+    """A float constant: written as the bits of the equal double."""
     try:
         rounded = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:

@@ -43,7 +43,7 @@ LN2: Final = {
     "f32": (0.6931471824645996, -1.9046542121259336e-09),
     "f64": (0.6931471805599453, 2.3190468138462996e-17),
 }
-# Added to a float, leaves its nearest integer in the low bits of the mantissa.
+# Adding it to a float leaves the nearest integer in the low bits of the mantissa.
 ROUNDER: Final = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
 MANTISSA: Final = {"f32": 23, "f64": 52}
 BIAS: Final = {"f32": 127, "f64": 1023}
@@ -68,7 +68,7 @@ def rounded(f: Formula, x: str, factor: float) -> tuple[str, str]:
 
 
 def scaled(f: Formula, value: str, exponent: str) -> str:
-    """value * 2**exponent, rounded once though the result may be subnormal or infinite."""
+    """value * 2**exponent, rounded once even if the result is subnormal or infinite."""
     mantissa, bias = MANTISSA[f.name], BIAS[f.name]
     half = f.integer_op("ashr", exponent, 1)
     rest = f.integer_op("sub", exponent, half)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library function as it is written: expressions in one float type, with Python floats as constants.
+"""A library function under construction: expressions in one float type, with Python floats as constants.
 
-In: operands as LLVM text or Python numbers. Out: the text of an internal, always inlined function. Code is
-branch-free where it can be, so that loops over it vectorize.
+In: operands as LLVM text or Python numbers. Out: the text of an internal, always inlined function. Code is branch-free
+if possible, so that loops over it vectorize.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Formula:
     """The body of one library function.
 
     Attributes:
-        module: asked for intrinsics and for other library functions.
-        kind: the float type that arithmetic is done in, `float` or `double`.
+        module: provides intrinsics and other library functions.
+        kind: the float type of the arithmetic, `float` or `double`.
         name: its weft name, `f32` or `f64`.
         integer: the integer type of the same width.
         arguments: names of the parameters.
@@ -64,7 +64,7 @@ class Formula:
         self._numbers = itertools.count(1)
 
     def share(self, other: Formula) -> None:
-        """Writes into the body of `other`: for a part that is computed in another float type."""
+        """Writes into the body of `other`: for a part computed in another float type."""
         self._lines = other._lines
         self._numbers = other._numbers
 

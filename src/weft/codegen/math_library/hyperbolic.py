@@ -42,7 +42,7 @@ _T: Final = {
     ),
 }
 _LN2: Final = 0.6931471805599453
-# Where a square would overflow, and 1 no longer counts beside it.
+# Beyond it a square would overflow, and adding 1 no longer matters.
 _LARGE: Final = {"f32": 2.0**28, "f64": 2.0**500}
 
 
@@ -84,7 +84,7 @@ def _cosh(name: str) -> LibraryEntry:
 
 
 def _asinh(name: str) -> LibraryEntry:
-    """log(a + sqrt(a**2 + 1)), written so that nothing is lost near 0 and nothing overflows."""
+    """log(a + sqrt(a**2 + 1)), without cancellation near 0 and without overflow."""
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"asinh.{name}", KINDS[name], KINDS[name])
@@ -119,7 +119,7 @@ def _acosh(name: str) -> LibraryEntry:
 
 
 def _atanh(name: str) -> LibraryEntry:
-    """log((1 + a) / (1 - a)) / 2; both forms of the argument of log1p are exact where they are used."""
+    """log((1 + a) / (1 - a)) / 2; both forms of log1p's argument are exact where used."""
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"atanh.{name}", KINDS[name], KINDS[name])

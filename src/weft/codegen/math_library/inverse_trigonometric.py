@@ -73,7 +73,7 @@ _TAN_THREE_EIGHTHS: Final = 2.414213562373095  # tan(3π/8)
 
 
 def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
-    """Above 1/2, asin(x) = π/2 - 2 asin(sqrt((1 - x) / 2)); the root and what is added to it stay apart."""
+    """Above 1/2, asin(x) = π/2 - 2 asin(sqrt((1 - x) / 2)); the root and its correction stay separate."""
     high, low = _HALF_PI[name]
 
     def entry(module: ModulePrinter) -> str:
@@ -87,7 +87,7 @@ def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
         w = f.select(is_large, root, a)
         cube, polynomial = f.mul(w, z), f.horner(z, _A[name])
         small = f.fma(cube, polynomial, w)
-        # What the square root lost; sqrt(0) lost nothing.
+        # The rounding error of the square root; none for sqrt(0).
         lost = f.div(f.fma(f.neg(root), root, rest), f.add(root, root))
         lost = f.select(f.compare("oeq", root, 0.0), 0.0, lost)
         tail = f.fma(cube, polynomial, lost)
@@ -107,8 +107,8 @@ def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
 def _arctangent(f: Formula, numerator: str, denominator: str) -> str:
     """atan(numerator / denominator) of non-negative numbers, not both 0 or both infinite.
 
-    One division: by π/8 steps, the tangent of the rest is a quotient of the same two numbers. What rounding
-    took from them and from the quotient is added at the end.
+    One division: with steps of π/8, the tangent of the rest is a quotient of the same two numbers. Their rounding
+    errors are added at the end.
     """
     high, low = _HALF_PI[f.name]
     large = f.compare("ogt", numerator, f.mul(denominator, _TAN_THREE_EIGHTHS))
@@ -129,13 +129,13 @@ def _arctangent(f: Formula, numerator: str, denominator: str) -> str:
     rest = f.select(large, low, f.select(only_middle, f.add(extra, low / 2), 0.0))
     z = f.mul(t, t)
     tail = f.fma(f.mul(t, z), f.horner(z, _B[f.name]), rest)
-    # base + t is rounded too, and the tail is small beside it.
+    # base + t is rounded too, but the tail is small compared with it.
     near = f.add(base, t)
     return f.add(near, f.add(tail, _lost_by_sum(f, base, t, near)))
 
 
 def _lost_by_sum(f: Formula, a: str, b: str, total: str) -> str:
-    """What rounding a + b to `total` took away, exactly."""
+    """The exact rounding error of a + b as `total`."""
     of_b = f.sub(total, a)
     of_a = f.sub(total, of_b)
     return f.add(f.sub(a, of_a), f.sub(b, of_b))

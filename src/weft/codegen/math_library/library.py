@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every function of weft's library, in one table.
+"""The table of weft's math library.
 
-In: the families. Out: `LIBRARY`, name → what prints it. A function is printed into a module when something
-in that module uses it.
+Out: `LIBRARY`, name → printer. A function is printed into the modules that use it.
 """
 
 from __future__ import annotations

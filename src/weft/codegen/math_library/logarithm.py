@@ -86,7 +86,7 @@ def correction(f: Formula, fraction: str) -> str:
 
 
 def with_special_values(f: Formula, x: str, value: str) -> str:
-    """A logarithm of x, with those of 0, of negative numbers, of infinity and NaN."""
+    """A logarithm of x, including 0, negative numbers, infinity and NaN."""
     infinity, nan = float("inf"), float("nan")
     value = f.select(f.compare("oeq", x, infinity), infinity, value)
     value = f.select(f.compare("oeq", x, 0.0), -infinity, value)
@@ -129,7 +129,7 @@ def _scaled_log(
 
 
 def _log1p(name: str) -> LibraryEntry:
-    """log(u) with u = 1 + x rounded, and what the rounding lost, divided by u."""
+    """log(u) with u = 1 + x rounded, plus the rounding error divided by u."""
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"log1p.{name}", KINDS[name], KINDS[name])

@@ -121,7 +121,7 @@ def _pow(name: str) -> LibraryEntry:
 
 
 def _cbrt(name: str) -> LibraryEntry:
-    """A third of the exponent as a start, three of Halley's steps, and one of Newton's with the exact residue."""
+    """Starts from a third of the exponent; three steps of Halley's, and one of Newton's with the exact residue."""
     bits, bias_third = (32, 0x2A555555) if name == "f32" else (64, 0x2A9F7893782DA1CE)
     mantissa = MANTISSA[name]
     tiny, huge = (2.0**-126, 2.0**120) if name == "f32" else (2.0**-1022, 2.0**1000)

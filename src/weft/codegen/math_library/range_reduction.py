@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x modulo π/2, for any x: what sin, cos and tan begin with.
+"""x modulo π/2, for any x: the argument reduction of sin, cos and tan.
 
 In: a float. Out: r with |r| ≤ π/4 and the quadrant. Up to 2**16 (f64: 2**30) three constants are subtracted with
-fma; beyond, x is multiplied with as many bits of 2/π as it takes, in integers.
+fma; beyond, x is multiplied with enough bits of 2/π, in integers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _words(bits: int) -> list[int]:
 
 
 def reduced(f: Formula, x: str) -> tuple[str, str]:
-    """r and the quadrant (only its lowest two bits count) of x."""
+    """r and the quadrant (modulo 4) of x."""
     callee = f.module.library(f"modulo_half_pi.{f.name}")
     pair = f.let(f"call {{ {f.kind}, {f.integer} }} {callee}({f.kind} {x})")
     return (
@@ -78,14 +78,14 @@ def _modulo_half_pi(name: str) -> LibraryEntry:
 
 
 def _far_f32(f: Formula, x: str) -> tuple[str, str]:
-    """24 bits of x times the 96 bits of 2/π whose product is below 4, modulo 4; the rest is quadrants.
+    """24 bits of x times the 96 relevant bits of 2/π, modulo 4.
 
     The bits are picked by selects, not loaded, so that the code vectorizes.
     """
     bits = f.bits(x)
     exponent = f.integer_op("and", f.integer_op("lshr", bits, 23), 0xFF)
     mantissa = f.integer_op("or", f.integer_op("and", bits, 0x7FFFFF), 0x800000)
-    # Bit 0 of the words is 31 places before the point; the first bit that counts gives 2**1.
+    # Bit 0 of the words is 31 places before the point; the first relevant bit gives 2**1.
     position = f.integer_op("sub", exponent, 150 - 30)
     shift = f.integer_op("and", position, 31)
     chosen = _picked_words(f, f.integer_op("lshr", position, 5))
@@ -121,7 +121,7 @@ def _picked_words(f: Formula, index: str) -> list[str]:
 
 
 def _far_f64(f: Formula, x: str) -> tuple[str, str]:
-    """The same with 53 bits of x and 192 bits of 2/π, which lie in memory."""
+    """The same with 53 bits of x and 192 bits of 2/π from memory."""
     words = [word - (1 << 64) if word >> 63 else word for word in _words(64)] + [0]
     listed = ", ".join(f"i64 {word}" for word in words)
     pointer = f.module.target.pointer("constant")
@@ -134,7 +134,7 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     mantissa = f.integer_op("or", f.integer_op("and", bits, (1 << 52) - 1), 1 << 52)
     position = f.integer_op("sub", exponent, 1075 - 62)
     shift = f.integer_op("and", position, 63)
-    # Infinity and NaN have the largest exponent: their index is still inside the table.
+    # Infinity and NaN have the largest exponent, whose index is still inside the table.
     index = f.integer_op("lshr", position, 6)
     chosen: list[str] = []
     for offset in range(4):

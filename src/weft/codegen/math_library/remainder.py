@@ -20,8 +20,8 @@ _ONE_STEP = {"float": (2.0**22, 2.0**-100, 2.0**100), "double": (2.0**51, 2.0**-
 def _fmod(kind: str) -> LibraryEntry:
     """|x| modulo |y|, with the sign of x.
 
-    A quotient below 2**mantissa is off by at most one after division, and `fma` gives the exact rest. All
-    else is left to long division of the mantissas.
+    A quotient below 2**mantissa is off by at most one, and `fma` gives the exact rest. Others use long division of the
+    mantissas.
     """
     name = "f32" if kind == "float" else "f64"
     quotient, lowest, highest = _ONE_STEP[kind]
@@ -48,7 +48,7 @@ def _fmod(kind: str) -> LibraryEntry:
 
 
 def _long_division(f: Formula, ax: str, ay: str, done: str) -> str:
-    """Leaves the entry block when `done`; else divides in a block %slow. Ends at the start of %end."""
+    """Leaves the entry block if `done`; else divides in block %slow. Ends at the start of %end."""
     f.raw(f"  br i1 {done}, label %end, label %slow\nslow:")
     if f.kind == "float":
         ax, ay = f.let(f"fpext float {ax} to double"), f.let(f"fpext float {ay} to double")
@@ -125,7 +125,7 @@ nonzero:
 
 
 def _floor_mod(kind: str) -> LibraryEntry:
-    """Python's `%`: fmod, moved by one divisor where the signs differ."""
+    """Python's `%`: fmod, shifted by one divisor if the signs differ."""
     name = "f32" if kind == "float" else "f64"
 
     def entry(module: ModulePrinter) -> str:
@@ -138,7 +138,7 @@ def _floor_mod(kind: str) -> LibraryEntry:
 
 
 def _floored(f: Formula, rest: str, y: str) -> tuple[str, str]:
-    """The remainder with the divisor's sign, and whether it was moved."""
+    """The remainder with the divisor's sign, and whether it was shifted."""
     negative_rest = f.compare("olt", rest, 0.0)
     negative_y = f.compare("olt", y, 0.0)
     differ = f.let(f"xor i1 {negative_rest}, {negative_y}")
@@ -151,7 +151,7 @@ def _floored(f: Formula, rest: str, y: str) -> tuple[str, str]:
 
 
 def _floor_div(kind: str) -> LibraryEntry:
-    """Python's `//`: (x - x % y) / y, which is near an integer, and that integer."""
+    """Python's `//`: (x - x % y) / y, rounded to the nearby integer."""
     name = "f32" if kind == "float" else "f64"
 
     def entry(module: ModulePrinter) -> str:
@@ -167,8 +167,7 @@ def _floor_div(kind: str) -> LibraryEntry:
         quotient = f.div(x, y)
         is_zero = f.compare("oeq", lower, 0.0)
         signed = f.select(is_zero, f.copysign(0.0, quotient), whole)
-        # Without a remainder C's quotient stands where the divisor is zero; an infinite dividend, whose
-        # quotient is infinite, gives NaN as in Python and NumPy.
+        # A zero divisor gives C's quotient; an infinite dividend gives NaN, as in Python and NumPy.
         exact = f.compare("ord", rest, 0.0)
         by_zero = f.compare("oeq", y, 0.0)
         return f.finish(f.select(exact, signed, f.select(by_zero, quotient, rest)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between float and the small formats f16, bf16, f8e4m3 and f8e5m2, in integer code.
 
-Rounding is to nearest even. The 8-bit formats are those of OCP OFP8 in its saturating mode, as the machines
-have it: what is too large, infinity too, becomes the largest finite value; NaN stays NaN.
+Rounding is to nearest even. The 8-bit formats are OCP OFP8's, saturating as in hardware: values too large, including
+infinity, become the largest finite value; NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def bf16_to_f32(module: ModulePrinter) -> str:
 
 
 def f32_to_bf16(module: ModulePrinter) -> str:
-    """Adds half a unit of the last place, less one if the value is even, and cuts; NaN is kept quiet."""
+    """Adds half a unit of the last place, less one if the value is even, and truncates; NaN stays a quiet NaN."""
     f = Formula(module, "f32_to_bf16", "i16", "float")
     bits = f.bits("%x0")
     upper = f.integer_op("lshr", bits, 16)
@@ -37,7 +37,7 @@ def f32_to_bf16(module: ModulePrinter) -> str:
 
 
 def f16_to_f32(module: ModulePrinter) -> str:
-    """Moves the fields, and lets one multiplication normalize subnormal values."""
+    """Moves the fields; one multiplication normalizes subnormal values."""
     f = Formula(module, "f16_to_f32", "float", "i16")
     wide = f.let("zext i16 %x0 to i32")
     sign = f.integer_op("shl", f.integer_op("and", wide, 0x8000), 16)
@@ -52,8 +52,8 @@ def f16_to_f32(module: ModulePrinter) -> str:
 def _rounded_magnitude(f: Formula, magnitude: str, explicit: int, bias: int) -> str:
     """Bits of a non-negative float in a format with `explicit` mantissa bits, in an i32.
 
-    Normal values are rounded by adding; for subnormal ones, adding a power of two lets the machine's own
-    rounding cut at the right bit.
+    Normal values are rounded by adding; for subnormal ones, adding a power of two makes the machine round at the right
+    bit.
     """
     shift = 23 - explicit
     odd = f.integer_op("and", f.integer_op("lshr", magnitude, shift), 1)
@@ -68,7 +68,7 @@ def _rounded_magnitude(f: Formula, magnitude: str, explicit: int, bias: int) -> 
 
 
 def f32_to_f16(module: ModulePrinter) -> str:
-    """Too large becomes infinity, as IEEE has it."""
+    """Values too large become infinity, as in IEEE 754."""
     f = Formula(module, "f32_to_f16", "i16", "float")
     bits = f.bits("%x0")
     sign = f.integer_op("lshr", f.integer_op("and", bits, -(1 << 31)), 16)
@@ -117,9 +117,9 @@ def _f8_to_f32(name: str, explicit: int, bias: int, first_special: int) -> Libra
 
 
 def f64_to_f32_odd(module: ModulePrinter) -> str:
-    """A double as the float next to it whose last bit is odd, unless it is exact.
+    """A double rounded to odd: the neighboring float with an odd last bit, unless exact.
 
-    Rounding the result once more, to any format with at most 22 bits, gives what rounding the double gives.
+    Rounding the result again, to a format with at most 22 bits, equals rounding the double directly.
     """
     f = Formula(module, "f64_to_f32_odd", "float", "double", kind="float")
     nearest = f.let("fptrunc double %x0 to float")

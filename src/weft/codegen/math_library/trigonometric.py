@@ -113,7 +113,7 @@ def _tangent(name: str) -> LibraryEntry:
         z = f.mul(r, r)
         cube, polynomial = f.mul(r, z), f.horner(z, _T[name])
         tangent = f.fma(cube, polynomial, r)
-        # -1 / tangent, and one step of Newton's that knows what rounding took from the tangent.
+        # -1 / tangent, with one Newton step that corrects the tangent's rounding error.
         inverse = f.div(-1.0, tangent)
         lost = f.fma(cube, polynomial, f.sub(r, tangent))
         error = f.fma(inverse, lost, f.fma(inverse, tangent, 1.0))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the operations that every target shares are printed: one file per family."""
+"""Printers of the operations common to all targets: one file per family."""

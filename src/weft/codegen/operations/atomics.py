@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic loads, stores, read-modify-write and compare-and-swap on tensors.
 
-In: simt.atomic_load, _store, _rmw, _cas. Out: LLVM's atomic instructions with order and syncscope; a
-compare-and-swap loop where a type has no instruction (f16, bf16, 8-bit floats, bool).
+In: simt.atomic_load, _store, _rmw, _cas. Out: LLVM's atomic instructions with order and syncscope; a compare-and-swap
+loop for types without an instruction (f16, bf16, 8-bit floats, bool).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     AtomicSwap = Callable[[FunctionPrinter, "AtomicAccess", str, str, str], tuple[str, str]]
     Ordering = Callable[[FunctionPrinter, "AtomicAccess"], AbstractContextManager["AtomicAccess"]]
 
-# What a failed compare-and-swap is ordered as: it only read.
+# The order of a failed compare-and-swap, which only reads.
 _FAILURE_ORDERS: Final = {"release": "monotonic", "acq_rel": "acquire"}
 
 
 class AtomicAccess:
-    """One element of a tensor that is accessed atomically.
+    """An atomically accessed element of a tensor.
 
     Attributes:
         address: of the element; a name, or a constant expression.
@@ -95,14 +95,14 @@ class AtomicAccess:
         return self._instruction(printer, self, operation, text, value)
 
     def swap(self, printer: FunctionPrinter, bits: str, expected: str, new: str) -> tuple[str, str]:
-        """One compare-and-swap of an integer: what was found, and whether it was what was expected."""
+        """One compare-and-swap of an integer: the old value, and whether it was the expected one."""
         return self._swap(printer, self, bits, expected, new)
 
 
 def atomic_value(
     printer: FunctionPrinter, access: AtomicAccess, kind: str, element: Attribute, value: str
 ) -> str:
-    """The old element, after the access has combined it with `value`."""
+    """Combines the element with `value` atomically; returns the old element."""
     text = llvm_type(element)
     name = FLOAT_NAMES.get(type(element))
     if kind == "exchange":
@@ -132,7 +132,7 @@ def llvm_instruction(
 
 
 def _combined(printer: FunctionPrinter, kind: str, name: str, old: str, value: str) -> str:
-    """What a float kind makes of two values: computed in float where the type is smaller."""
+    """Two values combined by a float kind, in float if the type is smaller."""
     small = name not in ("f32", "f64")
     text = "double" if name == "f64" else "float"
     if small:
@@ -154,7 +154,7 @@ def compare_and_swap_loop(
     element: Attribute,
     combine: Callable[[str], str],
 ) -> str:
-    """Repeats until nobody else wrote between reading and writing; returns the old value."""
+    """Repeats until no other write intervenes; returns the old value."""
     text = memory_type(element)
     bits = f"i{8 * size_in_bytes(text)}"
     first = printer.let(
@@ -196,7 +196,7 @@ def _exchange(
 
 
 def _as_bits(printer: FunctionPrinter, element: Attribute, value: str) -> tuple[str, str]:
-    """A value as the integer that lies in memory."""
+    """A value as the integer in memory."""
     text = llvm_type(element)
     if text == "i1":
         return "i8", byte_of_bool(printer, value)
@@ -213,7 +213,7 @@ def _from_bits(printer: FunctionPrinter, element: Attribute, bits: str) -> str:
 
 
 def _bool_atomic(printer: FunctionPrinter, access: AtomicAccess, kind: str, value: str) -> str:
-    """and, or, xor of bools, whose bytes are 0, 1, or (where others wrote them) anything that is not 0."""
+    """and, or, xor of bools, whose bytes are 0, 1 or, if written elsewhere, any nonzero value."""
     if kind == "or":
         old = access.modify(printer, "or", "i8", byte_of_bool(printer, value))
     elif kind == "and":
@@ -233,7 +233,7 @@ def _bool_atomic(printer: FunctionPrinter, access: AtomicAccess, kind: str, valu
 
 
 def _swap_bool(printer: FunctionPrinter, access: AtomicAccess, expected: str, value: str) -> str:
-    """Compares truth, not bytes; where it differs, the byte is written back as it was."""
+    """Compares truth, not bytes; if it differs, the byte is written back unchanged."""
     new = byte_of_bool(printer, value)
 
     def chosen(byte: str) -> str:
@@ -258,9 +258,9 @@ def atomic_rows(
 
     Args:
         instruction: prints one read-modify-write of an integer or float.
-        special: prints an access of any kind and type; `atomic_value`, or what falls back on it.
+        special: prints an access of any kind and type; `atomic_value`, or a function that falls back to it.
         swap: prints one compare-and-swap of an integer.
-        ordering: prints what a load or store needs around it; gives the access in between.
+        ordering: prints code around a load or store; returns the access in between.
     """
 
     def print_load(printer: FunctionPrinter, op: AtomicLoadOp) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Structured control flow as basic blocks with phis.
 
-In: scf.if, scf.for, scf.while. Out: branches; no value goes through memory. A condition that is known while
-printing takes one side only.
+In: scf.if, scf.for, scf.while. Out: branches; no value goes through memory. For a condition known while printing only
+the taken side is printed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def print_if(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> None:
-    """The side of an `scf.if` that is known to be taken, without a branch."""
+    """The known taken side of an `scf.if`, without a branch."""
     if not region.blocks:
         return
     printer.print_block(region.block)
@@ -70,9 +70,9 @@ def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> Non
 def _print_arm(
     printer: FunctionPrinter, region: Region, label: str, end_label: str
 ) -> tuple[list[str], str | None]:
-    """Prints one side; returns what it yields and the label of its last basic block.
+    """Prints one side; returns its results and the label of its last basic block.
 
-    The label is None for a side that does not get to the end, since the thread has left.
+    The label is None if the thread leaves before the end.
     """
     printer.start(label)
     printer.print_block(region.block)
@@ -87,10 +87,10 @@ def _print_arm(
 
 
 def _leaves(printer: FunctionPrinter, region: Region) -> bool:
-    """Whether a thread at the end of a region has returned, and there is a place where it may go at once.
+    """Whether a thread at the end of a region has returned and may exit at once.
 
-    On a GPU it must not come to where the lanes of its warp meet again: they may wait there at a barrier
-    that only waits for threads that have not left.
+    On a GPU it must not reach the point where its warp's lanes reconverge: they may wait there at a barrier that waits
+    only for threads that have not exited.
     """
     if printer.exit_label is None or not region.blocks:
         return False
@@ -128,16 +128,16 @@ class _LoopHeader:
         _assign(printer, arguments, self.names)
 
     def following(self, next_values: list[str]) -> list[str]:
-        """The next values of all variables, those that the header keeps for itself too."""
+        """The next values of all variables, including the header's own."""
         return next_values
 
     def jump(self, following: list[str], condition: str = "", otherwise: str = "") -> None:
-        """Ends the current block with the jump back, if there is a condition where it holds.
+        """Ends the current block with the jump back, if given a condition, only when it holds.
 
         Args:
-            following: the next iteration's values.
+            following: values of the next iteration.
             condition: an i1, or nothing.
-            otherwise: the label where control goes instead.
+            otherwise: the alternative label.
         """
         latch = self.printer.label
         if condition:
@@ -156,9 +156,9 @@ class _LoopHeader:
 
 
 class _Trips:
-    """How a `scf.for` counts: by its induction variable, or, for steps other than 1, by a hidden counter.
+    """The counter of an `scf.for`: its induction variable or, for steps other than 1, a hidden counter.
 
-    Counting trips keeps the loop right where the last step would pass the largest integer.
+    Counting trips keeps the loop right when the last step would overflow.
     """
 
     __slots__ = ("body", "counted", "limit", "predicate", "printer", "starts", "step", "text")
@@ -183,13 +183,13 @@ class _Trips:
         return _LoopHeader(self.printer, self.body.args, starts)
 
     def counter(self, header: _LoopHeader) -> str:
-        """What is compared with the limit."""
+        """The value compared with the limit."""
         if isinstance(header, _CountedHeader):
             return header.counter
         return self.printer.values[self.body.args[0]]
 
     def enter(self, header: _LoopHeader) -> str:
-        """Goes on where the counter is below the limit; returns the label after the loop."""
+        """Continues if the counter is below the limit; returns the label after the loop."""
         printer = self.printer
         body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
         counter = self.counter(header)
@@ -216,7 +216,7 @@ def print_for(
     Args:
         printer: of the function.
         op: the loop.
-        before_jump: prints what a target does each time before it begins another iteration.
+        before_jump: prints a target's code before each further iteration.
     """
     location = op.location
     trips = _Trips(printer, op)
@@ -245,8 +245,8 @@ def print_for_in_strips(
         printer: of the function.
         op: the loop.
         most: iterations of a strip.
-        after_strip: prints what is done after each strip, given the type and the number of its iterations.
-        before_next: prints what is done besides, before another strip begins.
+        after_strip: prints code after each strip, given the type and number of its iterations.
+        before_next: prints code before each further strip.
     """
     location = op.location
     trips = _Trips(printer, op)
@@ -259,7 +259,7 @@ def print_for_in_strips(
     printer.start(begin_label)
     strips = trips.header(trips.starts)
     first = trips.counter(strips)
-    # What is left is positive, as an unsigned number.
+    # The rest is positive, as an unsigned number.
     rest = printer.let(f"sub {text} {trips.limit}, {first}", "rest")
     is_last = printer.let(f"icmp ule {text} {rest}, {most}", "last")
     count = printer.let(f"select i1 {is_last}, {text} {rest}, {text} {most}", "count")
@@ -307,7 +307,7 @@ class _CountedHeader(_LoopHeader):
         self.initial.append(first)
 
     def following(self, next_values: list[str]) -> list[str]:
-        """As for any loop, and the counter's step."""
+        """As for any loop, plus the counter's step."""
         counter = self.printer.let(f"add nuw {self.counter_type} {self.counter}, 1")
         return [*next_values, counter]
 
@@ -317,7 +317,7 @@ def _trip_count(printer: FunctionPrinter, text: str, lower: str, upper: str, ste
     runs = printer.let(f"icmp slt {text} {lower}, {upper}")
     distance = printer.let(f"sub {text} {upper}, {lower}")
     last = printer.let(f"sub {text} {distance}, 1")
-    # A step of zero never ends in Python either (it raises); here it runs once instead of trapping.
+    # A step of zero raises in Python; here the loop runs once instead of trapping.
     safe = step
     if step.startswith("%"):
         is_zero = printer.let(f"icmp eq {text} {step}, 0")
@@ -337,7 +337,7 @@ def print_while(
     Args:
         printer: of the function.
         op: the loop.
-        before_jump: prints what a target does each time before it begins another round.
+        before_jump: prints a target's code before each further round.
     """
     before, after = (region.block for region in op.regions)
     location = op.location
@@ -360,7 +360,7 @@ def print_while(
 
 
 def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
-    """A terminator that the operation around it reads."""
+    """A terminator handled by the enclosing operation."""
 
 
 CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

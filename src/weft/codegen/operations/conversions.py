@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between number types, all exact where they can be and rounded to nearest even where not.
+"""Conversions between number types, exact if possible, else rounded to nearest even.
 
-In: arith's casts between floats and integers, of every width. Out: LLVM casts, or calls of the library where
-a machine has no instruction. Floats to integers saturate, NaN gives 0.
+In: arith's casts between floats and integers, of every width. Out: LLVM casts, or library calls where a machine has no
+instruction. Floats to integers saturate, NaN gives 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def float_name(value_type: Attribute) -> str:
 
 
 def is_wide(name: str) -> bool:
-    """Whether a machine computes in this type itself: f32 and f64."""
+    """Whether machines compute in this type directly: f32 and f64."""
     return name in ("f32", "f64")
 
 
@@ -38,12 +38,12 @@ def as_native(printer: FunctionPrinter, text: str, name: str) -> str:
 
 
 def from_native(printer: FunctionPrinter, expression: str, name: str) -> str:
-    """The bits of what an instruction computes in LLVM's own type for f16 or bf16."""
+    """The bits of an instruction's result in LLVM's own type for f16 or bf16."""
     return printer.let(f"bitcast {_NATIVE[name]} {printer.let(expression)} to i16")
 
 
 def has_arithmetic(printer: FunctionPrinter, name: str) -> bool:
-    """Whether LLVM may be given arithmetic of this small float."""
+    """Whether LLVM may see arithmetic of this small float."""
     return printer.module.target.native_small_floats and name in _NATIVE
 
 
@@ -125,7 +125,7 @@ def _from_integer(instruction: str) -> Callable[[FunctionPrinter, Operation], No
 
 
 def _sticky(printer: FunctionPrinter, text: str, instruction: str) -> str:
-    """A 64-bit integer cut to 53 bits that rounds in any smaller format as the whole would."""
+    """A 64-bit integer cut to 53 bits that rounds to any smaller format like the original."""
     low = printer.let(f"and i64 {text}, 2047")
     any_low = printer.let(f"icmp ne i64 {low}, 0")
     high = printer.let(f"and i64 {text}, -2048")
@@ -164,7 +164,7 @@ def _print_bitcast(printer: FunctionPrinter, op: Operation) -> None:
         printer.define(op.results[0], f"bitcast {before} {printer.values[operand]} to {after}")
 
 
-# How a value of each float type is carried, as `llvm_types.llvm_type` says.
+# The representation of each float type, as in `types.llvm_type`.
 _LLVM: Final = {
     "f8e4m3": "i8",
     "f8e5m2": "i8",
@@ -173,7 +173,7 @@ _LLVM: Final = {
     "f32": "float",
     "f64": "double",
 }
-# LLVM's own types, for instructions on machines that have them.
+# LLVM's own types, for machines that have them.
 _NATIVE: Final = {"f16": "half", "bf16": "bfloat"}
 
 CONVERSIONS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic and comparison of floats; small floats compute in float and round after each operation.
 
-In: arith's float operations, simt.floor_div and simt.floor_mod of floats. Out: LLVM instructions. Flags of fast
-mathematics come from the operation only.
+In: arith's float operations, simt.floor_div and simt.floor_mod of floats. Out: LLVM instructions. Fast-math flags come
+only from the operation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PREDICATES: Final = (
 
 
 def flags_of(op: Any) -> str:
-    """The fast-math flags of an operation as LLVM writes them, with a leading blank."""
+    """The fast-math flags of an operation in LLVM text, with a leading blank."""
     attribute = op.properties.get("fastmath")
     if attribute is None or not attribute.data:
         return ""
@@ -56,7 +56,7 @@ def operands_in_f32(printer: FunctionPrinter, op: Operation) -> tuple[str, str, 
 
 
 def define_rounded(printer: FunctionPrinter, op: Operation, text: str) -> None:
-    """Makes `text`, computed in the type of `operands_in_f32`, the operation's result."""
+    """Defines the operation's result as `text`, computed in the type of `operands_in_f32`."""
     name = float_name(op.results[0].type)
     printer.values[op.results[0]] = text if is_wide(name) else from_f32(printer, text, name)
 
@@ -81,7 +81,7 @@ def _arithmetic(instruction: str) -> Callable[[FunctionPrinter, Operation], None
 
 
 def _extremum(intrinsic: str) -> Callable[[FunctionPrinter, Operation], None]:
-    """Rows for minimum and maximum; a small float's is one of its operands, so rounding changes nothing."""
+    """Rows for minimum and maximum; a small float's result is one of its operands, so rounding changes nothing."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
         _, kind, (left, right) = operands_in_f32(printer, op)
@@ -114,7 +114,7 @@ def _print_compare(printer: FunctionPrinter, op: Any) -> None:
 
 
 def _floor(remainder: bool) -> Callable[[FunctionPrinter, Operation], None]:
-    """Rows for `//` and `%`, which take integers and floats."""
+    """Rows for `//` and `%` of integers and floats."""
     name = "floor_mod" if remainder else "floor_div"
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:

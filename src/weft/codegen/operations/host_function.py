@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def flattened_types(argument_type: Attribute) -> list[str]:
-    """LLVM types of the parameters that one argument of a host function becomes, in order.
+    """LLVM types of the parameters for one argument of a host function, in order.
 
     Example:
         a tensor of rank 2 with 32-bit dims gives `ptr, i32, i32, i64, i64`; a bool gives `i1`.
@@ -38,7 +38,7 @@ def flattened_types(argument_type: Attribute) -> list[str]:
 
 
 def host_symbol(name: str) -> str:
-    """The LLVM name of a host function; a prefix keeps it apart from a kernel of that name."""
+    """The LLVM name of a host function; a prefix distinguishes it from a kernel of that name."""
     return global_name(f"weft.host.{name}")
 
 

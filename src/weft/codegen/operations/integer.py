@@ -24,7 +24,7 @@ _PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt
 
 
 def _wrapping(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
-    """A row for addition and its like, which may carry overflow flags."""
+    """A row for addition and similar operations, which may carry overflow flags."""
 
     def print_it(printer: FunctionPrinter, op: Any) -> None:
         lhs, rhs = op.operands
@@ -46,7 +46,7 @@ def _binary(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
 
 
 def _intrinsic(name: str, extra: str = "") -> Callable[[FunctionPrinter, Operation], None]:
-    """A row for an operation that is one LLVM intrinsic of its operands' type."""
+    """A row for an operation with an LLVM intrinsic of its operands' type."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
         text = llvm_type(op.results[0].type)
@@ -99,7 +99,7 @@ def _unsigned_division(remainder: bool) -> Callable[[FunctionPrinter, Operation]
 def _safe_divisor(
     printer: FunctionPrinter, text: str, dividend: str, divisor: str
 ) -> tuple[str, str]:
-    """Whether a signed divisor is zero, and one that does not trap: 1 for zero and for MIN / -1."""
+    """Whether a signed divisor is zero, and a non-trapping divisor: 1 for zero and for MIN / -1."""
     is_zero = printer.let(f"icmp eq {text} {divisor}, 0")
     lowest = integer_text(1 << (int(text[1:]) - 1), int(text[1:]))
     is_lowest = printer.let(f"icmp eq {text} {dividend}, {lowest}")
@@ -125,7 +125,7 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
     if constant is None or constant in (0, -1):
         is_zero, safe = _safe_divisor(printer, text, dividend, divisor)
     rest = printer.let(f"srem {text} {dividend}, {safe}")
-    # Truncation went the wrong way where the remainder's sign differs from the divisor's.
+    # Truncation rounded the wrong way if the remainder's sign differs from the divisor's.
     signs = printer.let(f"xor {text} {rest}, {safe}")
     differ = printer.let(f"icmp slt {text} {signs}, 0")
     inexact = printer.let(f"icmp ne {text} {rest}, 0")
@@ -145,7 +145,7 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
 
 
 def _shift(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
-    """Rows for shifts; a count at or above the width (also a negative one) shifts everything out."""
+    """Rows for shifts; a count at or above the width, or negative, shifts everything out."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
         lhs, rhs = op.operands

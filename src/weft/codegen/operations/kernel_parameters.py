@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel receives, in order: its scalars, and per tensor the parts that are passed: pointer, dims, strides.
+"""A kernel's parameters in order: scalars, and the passed parts of tensors: pointer, dims, strides.
 
 In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's description.
 """
@@ -28,11 +28,11 @@ class KernelParameter:
     """One parameter of a kernel's machine code.
 
     Attributes:
-        argument: index of the kernel's argument that it comes from.
+        argument: index of the kernel's argument.
         part: POINTER, DIM, STRIDE or SCALAR.
         dimension: of a DIM or STRIDE.
-        llvm_type: as it lies in the parameter buffer: a bool is `i8`, a pointer `ptr`.
-        offset_bytes: where it lies in the parameter buffer.
+        llvm_type: in the parameter buffer: a bool is `i8`, a pointer `ptr`.
+        offset_bytes: in the parameter buffer.
     """
 
     argument: int
@@ -69,12 +69,12 @@ def kernel_parameters(kernel: KernelOp) -> tuple[KernelParameter, ...]:
 
 
 def parameter_bytes(parameters: tuple[KernelParameter, ...]) -> int:
-    """Size of the buffer that holds the parameters."""
+    """Size of the parameter buffer."""
     return parameters[-1].offset_bytes + parameters[-1].size_bytes if parameters else 0
 
 
 def take_parameters(printer: FunctionPrinter, kernel: KernelOp, names: Iterable[str]) -> None:
-    """Gives a kernel's arguments the values that it receives, whose names come in the order of the parameters."""
+    """Assigns the parameters' names, in order, to the kernel's arguments."""
     found: dict[tuple[int, str, int], str] = {}
     for parameter, name in zip(kernel_parameters(kernel), names, strict=True):
         found[parameter.argument, parameter.part, parameter.dimension] = name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launches on every target share: the `weft_launch` structure and the parameter buffer.
+"""Launches on any target: the `weft_launch` structure and the parameter buffer.
 
-In: simt.launch_ex in a host function, the kernel that it names. Out: stack memory that holds both. The
-backends add the call itself (backends/*/lowering/launch.py).
+In: simt.launch_ex in a host function, the kernel it names. Out: both in stack memory. Backends add the call itself
+(backends/*/lowering/launch.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def kernels_of(module: ModuleOp) -> list[KernelOp]:
 
 
 def launched_kernel(op: LaunchExOp) -> tuple[int, KernelOp]:
-    """The kernel that a launch names, with its number."""
+    """The kernel of a launch, with its number."""
     top: Operation | None = op
     while top is not None and not isinstance(top, ModuleOp):
         top = top.parent_op()
@@ -59,12 +59,12 @@ def print_launch_structure(
 ) -> str:
     """Fills a `weft_launch` on the stack and returns its name.
 
-    Its shared memory is what the launch asks for, after the kernel's own arrays.
+    Its shared memory is the launch's request plus the kernel's own arrays.
 
     Args:
         printer: of the host function.
         op: the launch.
-        attributes: a constant that holds the launch attributes, or ``"null"``.
+        attributes: a constant with the launch attributes, or ``"null"``.
         attribute_count: how many.
     """
     launch = printer.alloca(f"[{abi.LAUNCH_BYTES} x i8]", 8, "launch")
@@ -87,7 +87,7 @@ def _shared_memory_bytes(printer: FunctionPrinter, op: LaunchExOp) -> str:
     asked = printer.values[extra]
     if not own:
         return asked
-    # What is negative must stay so, for the launch to refuse it; a sum that wraps is negative too.
+    # Negative sizes stay negative, so that the launch refuses them; a sum that wraps is negative too.
     total = printer.let(f"add i64 {asked}, {own}")
     negative = printer.let(f"icmp slt i64 {asked}, 0")
     return printer.let(f"select i1 {negative}, i64 {asked}, i64 {total}", "shared")
@@ -102,7 +102,7 @@ def print_parameter_buffer(
         printer: of the host function.
         op: the launch.
         kernel: what is launched.
-        scratch: pointers for the kernel's `scratch_arguments`, where it has any.
+        scratch: pointers for the kernel's `scratch_arguments`, if any.
     """
     parameters = kernel_parameters(kernel)
     size = max(parameter_bytes(parameters), 1)
@@ -126,7 +126,7 @@ def print_parameter_buffer(
 def _argument_text(
     printer: FunctionPrinter, parameter: KernelParameter, operand: SSAValue | TensorValue
 ) -> str:
-    """What a launch passes for one parameter."""
+    """The value of one parameter of a launch."""
     if parameter.part == SCALAR:
         assert not isinstance(operand, TensorValue)
         text = printer.values[operand]
@@ -142,7 +142,7 @@ def _argument_text(
 def _print_profile_memory(
     printer: FunctionPrinter, op: LaunchExOp, argument: BlockArgument, needed: str
 ) -> TensorValue:
-    """Asks the runtime, at every launch, for memory that this launch records into."""
+    """Requests from the runtime, at every launch, memory for its records."""
     kind = argument.type
     assert isinstance(kind, TensorType)
     slots = printer.alloca("[2 x i64]", 8, "profile")
@@ -166,9 +166,9 @@ def _print_profile_memory(
 
 
 def _print_words_needed(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp) -> str:
-    """How many words hold all records of a launch; "0" where only the run can tell.
+    """The number of words for all records of a launch; "0" if only the run can tell.
 
-    What a grid that no device takes makes of it is refused with the launch, after the memory was given.
+    For an impossible grid the number is wrong, but the launch itself is refused.
     """
     if not kernel.profile_words:
         return "0"
@@ -188,7 +188,7 @@ def _print_words_needed(printer: FunctionPrinter, op: LaunchExOp, kernel: Kernel
 
 
 def _host_name(op: LaunchExOp) -> str:
-    """The host function that a launch stands in."""
+    """The host function of a launch."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         parent = parent.parent_op()
@@ -212,7 +212,7 @@ def scratch_bytes(kernel: KernelOp) -> list[int]:
 
 
 def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:
-    """Leaves the host function with -1 when a launch failed; its error is already set."""
+    """Leaves the host function with -1 if a launch failed; its error is already set."""
     failed = printer.let(f"icmp ne i32 {code}, 0")
     failed_label, next_label = printer.new_label("failed"), printer.new_label("launched")
     printer.branch_if(failed, failed_label, next_label)

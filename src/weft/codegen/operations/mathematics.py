@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The math dialect: what LLVM selects everywhere is an intrinsic, the rest is weft's own library.
+"""The math dialect: intrinsics supported everywhere, weft's own library for the rest.
 
 In: math's operations on floats. Out: intrinsics and calls of `math_library` functions. f16, bf16 and 8-bit
 floats compute in float.

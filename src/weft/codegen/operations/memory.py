@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing tensors: addresses, loads, stores, dims, local arrays.
+"""Tensor accesses: addresses, loads, stores, dims, local arrays.
 
 In: simt.load, simt.store, simt.dim, simt.stride, simt.alloca. Out: LLVM memory instructions, aligned to the
-element. Nothing is ever marked noalias or invariant: users' tensors may overlap.
+element. Nothing is marked noalias or invariant: users' tensors may overlap.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def print_store(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def byte_of_bool(printer: FunctionPrinter, text: str) -> str:
-    """A bool as the byte that stands for it in memory."""
+    """A bool as its byte in memory."""
     if text in ("true", "false"):
         return "1" if text == "true" else "0"
     return printer.let(f"zext i1 {text} to i8")
@@ -77,7 +77,7 @@ def print_dim(printer: FunctionPrinter, op: Any) -> None:
 
 
 def print_stride(printer: FunctionPrinter, op: Any) -> None:
-    """`simt.stride`: a parameter, or the product of the dims that follow."""
+    """`simt.stride`: a parameter, or the product of the following dims."""
     tensor = printer.tensors[op.operands[0]]
     dimension = op.properties["dimension"].value.data
     printer.values[op.results[0]] = tensor.stride(printer, dimension)

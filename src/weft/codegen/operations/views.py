@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of tensors, and several elements in one access.
+"""Views and vector accesses.
 
 In: simt.view, simt.load_vector, simt.store_vector. Out: an address with the view's dims and strides, LLVM vectors,
 aligned to their size.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
-    """`simt.view`: an address; strides only where the layout class does not say them."""
+    """`simt.view`: an address; strides only if the layout class leaves them open."""
     source = printer.tensors[op.source]
     view = op.result_type
     pointer = source.address(printer, list(op.starts))
@@ -74,7 +74,7 @@ def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
 
 
 def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
-    """`simt.store_vector`: the elements put together, and one store."""
+    """`simt.store_vector`: one store of the combined elements."""
     count = len(op.elements)
     element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"

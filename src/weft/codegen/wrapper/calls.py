@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The call inside a wrapper: stream, device, host function, and the way back.
+"""The call inside a wrapper: stream, device guard, host function.
 
 In: ffi.environment_stream, ffi.device_guard. Out: a `weft_call_frame` on the stack, the guarded call.
 """
@@ -28,7 +28,7 @@ _CALLERS_DEVICE: Final = "-1"
 
 
 def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -> None:
-    """`ffi.environment_stream`; on the CPU there is none."""
+    """`ffi.environment_stream`; the CPU has none."""
     if printer.device_type == CPU:
         printer.values[op.result] = "null"
         return
@@ -39,10 +39,10 @@ def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -
 
 
 def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
-    """`ffi.device_guard`: what was entered is left on every path, then the code is looked at.
+    """`ffi.device_guard`: leaves the device on every path, then examines the return code.
 
-    Without a stream it runs on the host, where there is nothing to enter.
-    All checks are after it: a caller without room for a result wanted nothing else.
+    Without a stream it runs on the host, and enters nothing. All checks precede it: without a result pointer the
+    wrapper only checks.
     """
     printer.return_if_only_checking()
     frame = _print_frame(printer, op)

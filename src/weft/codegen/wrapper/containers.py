@@ -38,7 +38,7 @@ def print_decode_array(printer: WrapperPrinter, op: DecodeArrayOp) -> None:
 
 
 def print_decode_shape(printer: WrapperPrinter, op: DecodeShapeOp) -> None:
-    """`ffi.decode_shape`: the runtime copies the sizes, whatever they come in."""
+    """`ffi.decode_shape`: the runtime copies the sizes from any container."""
     argument = printer.argument(op)
     rank = op.rank.value.data
     sizes = printer.alloca(f"[{max(rank, 1)} x i64]", 8, "sizes")
@@ -56,7 +56,7 @@ def print_decode_shape(printer: WrapperPrinter, op: DecodeShapeOp) -> None:
 
 
 def print_as_dim(printer: WrapperPrinter, op: AsDimOp) -> None:
-    """`ffi.as_dim`: the size in the width that its symbol promised."""
+    """`ffi.as_dim`: the size in its symbol's width."""
     size = dim_of(printer, printer.arguments[op.tensor], op.index)
     bits = op.result.type.width.data
     printer.values[op.result] = size if bits == 64 else printer.let(f"trunc i64 {size} to i{bits}")

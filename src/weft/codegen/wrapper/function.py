@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper as a whole: where its state comes from, and which printer each operation has.
+"""The wrapper as a whole: its state, and the printers of its operations.
 
 In: ffi.func. Out: `i32 @__tvm_ffi_<name>(ptr %handle, ptr %args, i32 %count, ptr %result)`. The state is `handle`;
-for a caller that has only the symbol it is `@weft_state`, which the loader fills. With a null `result` the arguments
-are checked and nothing is called.
+for callers that have only the symbol it is `@weft_state`, filled by the loader. With a null `result` only the arguments
+are checked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
     printer.require(condition, printer.site("argument_count"), received, str(count))
 
 
-# Operations of a wrapper, some ten per tensor, up to which LLVM may hold all that the host function takes in registers.
+# Up to this many operations, about ten per tensor, LLVM may keep all host arguments in registers.
 _MANY: Final = 500
 
 WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
@@ -101,7 +101,7 @@ def print_wrapper(module: ModulePrinter, op: ffi.FuncOp) -> None:
         if len(operations) > _MANY:
             printer.keep_for_call(operation)
     printer.print_failures()
-    # Nothing to gain: with optnone the wrapper compiles in half the time and runs as fast, to a few ns.
+    # optnone halves the wrapper's compile time and costs at most a few ns per call.
     module.add_function(
         f"@{STATE_SYMBOL} = global ptr null, align 8\n\n"
         f"define i32 {global_name(op.sym_name.data)}(ptr %handle, ptr %args, i32 %count, ptr %result) "

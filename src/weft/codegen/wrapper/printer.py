@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wrapper function as it grows: its checks, its failing paths, what is known of its arguments.
+"""A wrapper function under construction: its checks, failing paths, facts about its arguments.
 
 In: conditions and sentences. Out: branches with weights, constant failure sites.
 """
@@ -35,17 +35,17 @@ _MOST_FAILURES: Final = 200
 
 @dataclass(slots=True, eq=False, repr=False)
 class TensorArgument:
-    """What the wrapper knows of one tensor so far; everything in it was computed on the straight path.
+    """What the wrapper knows about a tensor so far, all computed on the straight path.
 
     Attributes:
         view: pointer to the DLTensor.
         argument: pointer to the TVMFFIAny.
-        place: how messages call it.
-        data: the pointer without byte_offset, once it was loaded.
-        shape: pointer to the sizes, once the rank was checked.
+        place: its name in messages.
+        data: the pointer without byte_offset, once loaded.
+        shape: pointer to the sizes, once the rank is checked.
         rank: as checked.
         dims: sizes (i64) by dimension.
-        strides: strides (i64), once they are known.
+        strides: strides (i64), once known.
     """
 
     view: str
@@ -62,7 +62,7 @@ class _FailureEnds:
     """The shared ends of checks that fail in the same way.
 
     Attributes:
-        groups: label of an end → for each check that goes there its values, with types, and the label it comes from.
+        groups: label of an end → for each check that goes there its values, with types, and its own label.
     """
 
     def __init__(self, row: str) -> None:
@@ -70,7 +70,7 @@ class _FailureEnds:
         self.groups: dict[str, list[tuple[list[tuple[str, str]], str]]] = {}
 
     def label_for(self, values: list[tuple[str, str]], origin: str) -> str:
-        """Where a check goes that fails with these values."""
+        """The target of a check that fails with these values."""
         label = next(reversed(self.groups), "")
         if not label or len(self.groups[label]) == _MOST_FAILURES:
             label = f"{self._row}_{len(self.groups)}" if label else self._row
@@ -80,16 +80,16 @@ class _FailureEnds:
 
 
 class WrapperPrinter(FunctionPrinter):
-    """A function printer that knows how a wrapper fails.
+    """A function printer with a wrapper's failing paths.
 
     Attributes:
-        signature: name of the constant that holds the signature's text.
+        signature: name of the constant with the signature's text.
         state: pointer to the `weft_state` of this call.
         table: pointer to its runtime table.
-        arguments: what is known of each decoded tensor or shape.
+        arguments: facts about each decoded tensor or shape.
         arrays: pointer to the items of each decoded array.
-        symbols: value (i64) of each bound symbol, and whether it has one (i1), None for always.
-        results: where the host function stored each of its results.
+        symbols: value (i64) of each bound symbol, and whether it is bound (i1); None: always.
+        results: addresses of the host function's results.
         device_type: DLDeviceType that the function runs on.
     """
 
@@ -103,10 +103,10 @@ class WrapperPrinter(FunctionPrinter):
         self.arrays: dict[SSAValue, str] = {}
         self.symbols: dict[SSAValue, tuple[str, str | None]] = {}
         self.results: dict[SSAValue, str] = {}
-        # By the row of the runtime table that makes the error.
+        # By the runtime table's row for the error.
         self._ends = {row: _FailureEnds(row) for row in ("fail", "fail_any")}
         self._has_failing_call = False
-        # Where values wait for the call of the host function, in wrappers of many arguments.
+        # Memory for values until the call of the host function, in wrappers of many arguments.
         self._kept: dict[str, str] = {}
 
     def field(self, base: str, offset: int, kind: str, stem: str = "v") -> str:
@@ -150,7 +150,7 @@ class WrapperPrinter(FunctionPrinter):
         self.line(f"call void {function}({', '.join(arguments)})")
 
     def expected_by(self, op: CheckDimOp | CheckStrideOp) -> tuple[str, str, str | None]:
-        """What a check compares with, how a message goes on after it, and whether the symbol has a value (i1)."""
+        """The expected value of a check, the end of its message, and whether the symbol is bound (i1)."""
         if op.bound is None or op.expected is None:
             assert op.size is not None  # verified
             return str(op.size.value.data), "", None
@@ -158,22 +158,22 @@ class WrapperPrinter(FunctionPrinter):
         return wanted, f"to match {op.bound.source}", is_bound
 
     def require(self, condition: str, site: str, received: str, wanted: str = "0") -> None:
-        """Goes on where the condition holds, else fails with two numbers (i64)."""
+        """Continues if the condition holds, else fails with two numbers (i64)."""
         values = [("ptr", site), ("i64", received), ("i64", wanted)]
         self._go_on_if(condition, self._ends["fail"].label_for(values, self.label))
 
     def require_of(self, condition: str, site: str, argument: str) -> None:
-        """Goes on where the condition holds, else fails with what the whole argument is."""
+        """Continues if the condition holds, else fails with the whole argument."""
         values = [("ptr", site), ("ptr", argument)]
         self._go_on_if(condition, self._ends["fail_any"].label_for(values, self.label))
 
     def require_success(self, code: str) -> None:
-        """Goes on where a return code is 0, else returns -1: the error is set."""
+        """Continues if a return code is 0, else returns -1 with the error set."""
         self._has_failing_call = True
         self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), _FAILED)
 
     def return_if_only_checking(self) -> None:
-        """Returns 0 where the caller gave a null pointer for the result."""
+        """Returns 0 if the caller passed a null pointer for the result."""
         checked, wanted = self.new_label("checked"), self.new_label("wanted")
         self.branch_if(self.let("icmp eq ptr %result, null"), checked, wanted, UNLIKELY)
         self.start(checked)
@@ -181,9 +181,9 @@ class WrapperPrinter(FunctionPrinter):
         self.start(wanted)
 
     def keep_for_call(self, operation: Operation) -> None:
-        """Puts what an operation gives the host function into memory until then.
+        """Stores an operation's host values in memory until the call.
 
-        Thousands of values that live from one end of the wrapper to the other take LLVM the square of that time.
+        LLVM's time grows with the square of the number of values that stay live across the wrapper.
         """
         for result in operation.results:
             if any(isinstance(use.operation, DeviceGuardOp) for use in result.uses):
@@ -193,7 +193,7 @@ class WrapperPrinter(FunctionPrinter):
                         self.line(f"store {kind} {text}, ptr {slot}, align 8")
 
     def parts_of(self, argument: SSAValue) -> list[tuple[str, str]]:
-        """One argument as `codegen.host_function` takes it, with types: pointer, dims, strides; or a number."""
+        """One argument for `codegen.host_function`, with types: pointer, dims, strides; or a number."""
         kinds = flattened_types(argument.type)
         if not isinstance(argument.type, TensorType):
             return [(kinds[0], self.values[argument])]
@@ -202,7 +202,7 @@ class WrapperPrinter(FunctionPrinter):
         return list(zip(kinds, [tensor.pointer, *dims, *map(str, tensor.strides)], strict=True))
 
     def for_call(self, argument: SSAValue) -> list[str]:
-        """The same as operands of the call, read back where they were kept."""
+        """The same as operands of the call, read back from memory if stored."""
         found: list[str] = []
         for kind, text in self.parts_of(argument):
             slot = self._kept.get(text)
@@ -216,9 +216,9 @@ class WrapperPrinter(FunctionPrinter):
         self.start(good)
 
     def print_failures(self) -> None:
-        """Ends the function: one place for all checks that fail in the same way.
+        """Ends the function: one shared end for all checks that fail in the same way.
 
-        A call for each check would be most of the wrapper's code, and of the time it takes to compile.
+        A call per check would dominate the wrapper's code and compile time.
         """
         for row, ends in self._ends.items():
             for label, failures in ends.groups.items():

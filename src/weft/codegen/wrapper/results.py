@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wrapper returns: numbers, tuples, arguments.
+"""Results of a wrapper: numbers, tuples, arguments.
 
-In: ffi.return. Out: the caller's TVMFFIAny filled, references owned by it; none is leaked where a step fails.
+In: ffi.return. Out: the caller's TVMFFIAny filled, owning its references; a failing step leaks none.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class _Return:
-    """One `ffi.return` while it is printed.
+    """One `ffi.return` being printed.
 
     Attributes:
-        open_arrays: arrays that are being filled, with the number of values they own; what a failure drops.
+        open_arrays: arrays being filled, with the number of values they own, which a failure drops.
     """
 
     def __init__(self, printer: WrapperPrinter, op: ReturnOp) -> None:
@@ -38,7 +38,7 @@ class _Return:
         self.open_arrays: list[tuple[str, int]] = []
 
     def store(self, tree: Attribute | None, result: str) -> None:
-        """Makes the value that `tree` describes, in the TVMFFIAny at `result`."""
+        """Makes the value described by `tree` in the TVMFFIAny at `result`."""
         items = tuple_items(tree)
         if items is not None:
             self._store_tuple(items, result)
@@ -84,7 +84,7 @@ class _Return:
         printer = self.printer
         slot, kind = printer.results[ssa], memory_type(ssa.type)
         if dtype.is_float and dtype.bits < 32:
-            kind = f"i{dtype.bits}"  # its bits, which the runtime widens
+            kind = f"i{dtype.bits}"  # bits for the runtime to widen
         value = printer.let(f"load {kind}, ptr {slot}", local_stem(ssa, "result"))
         if dtype.is_float:
             self._set(result, TypeIndex.FLOAT, "double", self._widened(value, dtype))
@@ -107,7 +107,7 @@ class _Return:
         return printer.call("widen_float", f"i32 {dlpack_bits(dtype)}", f"i64 {wide}")
 
     def _require_success(self, code: str) -> None:
-        """Goes on at 0; else drops what was made so far and fails."""
+        """Continues at 0; else drops everything made so far and fails."""
         printer = self.printer
         owned = [(values, count) for values, count in self.open_arrays if count > 0]
         if not owned:

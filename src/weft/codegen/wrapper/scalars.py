@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers, addresses, streams and None of a wrapper.
 
-In: the ffi operations that decode one of these. Out: the value, with kind and range checked. An int is taken for a
-float, a bool for an int; never the other way.
+In: the ffi operations that decode one of these. Out: the value, with kind and range checked. An int is accepted for a
+float, a bool for an int; never the reverse.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def print_decode_scalar(printer: WrapperPrinter, op: DecodeScalarOp) -> None:
 
 
 def range_text(dtype: DType) -> str:
-    """What an integer argument may be: `-128 to 127 (i8)`."""
+    """The range of an integer argument: `-128 to 127 (i8)`."""
     if dtype.is_bool:
         return "0 or 1 (bool_)"
     return f"{dtype.minimum} to {dtype.maximum} ({dtype.name})"
@@ -151,7 +151,7 @@ def _decode_float(
 
 
 def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
-    """Whether a float of that many bits is infinite, told from its bits."""
+    """Whether a float given by its bits is infinite."""
     kind = "float" if bits == 32 else "double"
     infinity = 0x7F800000 if bits == 32 else 0x7FF << 52
     raw = printer.let(f"bitcast {kind} {value} to i{bits}")
@@ -160,7 +160,7 @@ def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
 
 
 def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
-    """Rounds; a finite value that becomes infinite is refused."""
+    """Rounds; refuses a finite value that becomes infinite."""
     narrow = printer.let(f"fptrunc double {value} to float")
     is_infinite = _is_infinite(printer, narrow, 32)
     was_infinite = _is_infinite(printer, value, 64)
@@ -173,14 +173,14 @@ def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
 
 
 def dlpack_bits(dtype: DType) -> int:
-    """A DLDataType as the 32 bits that the runtime takes."""
+    """A DLDataType as the runtime's 32 bits."""
     return dtype.dlpack_code | dtype.bits << 8 | 1 << 16
 
 
 def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str:
-    """The bits, made by the runtime: LLVM would call functions that no C library has.
+    """The bits, computed by the runtime: LLVM would call functions that no C library has.
 
-    The host function takes them as an integer (`codegen.host_function`).
+    The host function receives them as an integer (`codegen.host_function`).
     """
     bits = printer.call(
         "narrow_float", f"ptr {site}", f"i32 {dlpack_bits(dtype)}", f"double {value}"
@@ -219,7 +219,7 @@ def print_decode_pointer(printer: WrapperPrinter, op: DecodePointerOp) -> None:
     printer.require_of(printer.any_of(is_none, is_int, is_pointer), site, argument)
     given = printer.field(argument, ANY_VALUE, "i64")
     address = printer.let(f"select i1 {is_none}, i64 0, i64 {given}")
-    # Of a pointer all bits may be set; an int is one of Python's, and those have a sign.
+    # A pointer may have any bits; a Python int is signed.
     is_sign = printer.let(f"icmp slt i64 {address}, 0")
     is_negative = printer.let(f"and i1 {is_int}, {is_sign}")
     site = printer.site("integer_range", op.place, "an address, which is not negative")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strides of a wrapper's tensors: null means contiguous, and what no element is reached by does not count.
+"""Strides of a wrapper's tensors: null means contiguous; strides that reach no element are ignored.
 
-In: ffi operations on strides. Out: the strides (i64, in elements), compared as the signature asks.
+In: ffi operations on strides. Out: the strides (i64, in elements), checked against the signature.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def contiguous_strides(printer: WrapperPrinter, dims: Sequence[str]) -> list[str
 
 
 def _dims(tensor: TensorArgument) -> list[str]:
-    """All sizes; the checks of dims come before those of strides."""
+    """All sizes; dims are checked before strides."""
     return [tensor.dims[index] for index in range(tensor.rank)]
 
 
@@ -39,7 +39,7 @@ def _load(printer: WrapperPrinter, pointer: str, rank: int) -> list[str]:
 
 
 def strides_of(printer: WrapperPrinter, tensor: TensorArgument, dims: Sequence[str]) -> list[str]:
-    """The strides as given, or those of a contiguous tensor where the pointer is null."""
+    """The given strides, or those of a contiguous tensor if the pointer is null."""
     if tensor.strides is None:
         if tensor.rank == 0:
             tensor.strides = []
@@ -99,7 +99,7 @@ def _require_stride(
     wanted: str,
     tail: str,
 ) -> None:
-    """Fails where a stride differs and elements are reached by it. Stands off the straight path."""
+    """Fails if a stride differs and reaches elements. Off the straight path."""
     dims = _dims(tensor)
     is_single = printer.let(f"icmp eq i64 {dims[index]}, 1")
     condition = printer.any_of(is_equal, is_single, _no_elements(printer, dims))
@@ -108,7 +108,7 @@ def _require_stride(
 
 
 def _check_contiguous(printer: WrapperPrinter, tensor: TensorArgument, tail: str) -> None:
-    """One branch where all strides are as derived; one by one only where they are not."""
+    """One branch if all strides match; checked one by one only if they do not."""
     derived = contiguous_strides(printer, _dims(tensor))
     pointer = printer.field(tensor.view, DLTENSOR_STRIDES, "ptr", "strides")
     is_null = printer.let(f"icmp eq ptr {pointer}, null")
@@ -133,7 +133,7 @@ def _check_contiguous(printer: WrapperPrinter, tensor: TensorArgument, tail: str
 
 
 def _counts(printer: WrapperPrinter, tensor: TensorArgument, index: int) -> str:
-    """Whether elements are reached by a stride (i1)."""
+    """Whether a stride reaches elements (i1)."""
     dims = _dims(tensor)
     is_single = printer.let(f"icmp eq i64 {dims[index]}, 1")
     unused = printer.any_of(is_single, _no_elements(printer, dims))
@@ -141,7 +141,7 @@ def _counts(printer: WrapperPrinter, tensor: TensorArgument, index: int) -> str:
 
 
 def print_bind_stride(printer: WrapperPrinter, op: BindStrideOp) -> None:
-    """`ffi.bind_stride`: range and divisibility, where the stride counts."""
+    """`ffi.bind_stride`: range and divisibility, if the stride reaches elements."""
     tensor = printer.arguments[op.tensor]
     stride = strides_of(printer, tensor, _dims(tensor))[op.index]
     counts = _counts(printer, tensor, op.index)
@@ -163,7 +163,7 @@ def print_bind_stride(printer: WrapperPrinter, op: BindStrideOp) -> None:
 
 
 def print_check_stride(printer: WrapperPrinter, op: CheckStrideOp) -> None:
-    """`ffi.check_stride`: a constant, or the value of a symbol, where the stride counts."""
+    """`ffi.check_stride`: a constant, or the value of a symbol, if the stride reaches elements."""
     tensor = printer.arguments[op.tensor]
     stride = strides_of(printer, tensor, _dims(tensor))[op.index]
     counts = _counts(printer, tensor, op.index)
@@ -176,6 +176,6 @@ def print_check_stride(printer: WrapperPrinter, op: CheckStrideOp) -> None:
     site = printer.site("stride_value", tensor.place, tail, op.index)
     printer.require(condition, site, stride, wanted)
     if is_bound is not None and op.expected is not None:
-        # The first mention may have been one that does not count: then this one gives the value.
+        # If the first mention was ignored, this one gives the value.
         value = printer.let(f"select i1 {is_bound}, i64 {wanted}, i64 {stride}")
         printer.symbols[op.expected] = (value, printer.any_of(is_bound, counts))

@@ -73,7 +73,7 @@ def _fail_unless_empty(
     received: str,
     wanted: str,
 ) -> None:
-    """Where there is a problem, fails if the tensor has elements."""
+    """On a problem, fails if the tensor has elements."""
     bad, good = printer.new_label("bad"), printer.new_label("good")
     printer.branch_if(problem, bad, good, UNLIKELY)
     printer.start(bad)
@@ -143,7 +143,7 @@ CHECKS: Final[dict[str, Callable[[WrapperPrinter, CheckOp, TensorArgument], None
     "device_type": _check_device_type,
     "alignment": _check_alignment,
 }
-"""How each of `dialects.ffi.TENSOR_CHECKS` is done."""
+"""The printers of `dialects.ffi.TENSOR_CHECKS`."""
 
 
 def print_check(printer: WrapperPrinter, op: CheckOp) -> None:
@@ -175,7 +175,7 @@ def print_check_device(printer: WrapperPrinter, op: CheckDeviceOp) -> None:
 
 
 def dim_of(printer: WrapperPrinter, tensor: TensorArgument, index: int) -> str:
-    """A size (i64), loaded at its first mention, which stands on the straight path."""
+    """A size (i64), loaded at its first mention on the straight path."""
     found = tensor.dims.get(index)
     if found is None:
         found = tensor.dims[index] = printer.field(tensor.shape, 8 * index, "i64", "dim")
@@ -187,7 +187,7 @@ def print_bind_dim(printer: WrapperPrinter, op: BindDimOp) -> None:
     tensor = printer.arguments[op.tensor]
     size = dim_of(printer, tensor, op.index)
     largest = _LARGEST[op.width.value.data]
-    # Unsigned, so that a negative size is out of range too.
+    # Unsigned, so that negative sizes are out of range too.
     condition = printer.let(f"icmp ule i64 {size}, {largest}")
     tail = "(32 bits; weft.sym(..., width=64) allows more)" if op.width.value.data == 32 else ""
     site = printer.site("dim_range", tensor.place, tail, op.index)
