@@ -23,8 +23,9 @@ class Interrupt(BaseException):
 
 def test_a_call_runs_on_another_thread_in_the_callers_context():
     NUMBER.set(3)
-    worker = Worker(lambda: (threading.current_thread().name, NUMBER.get()), "weft-test")
-    assert worker.result() == ("weft-test", 3)
+    worker = Worker(lambda: (threading.get_ident(), NUMBER.get()))
+    thread, number = worker.result()
+    assert (thread != threading.get_ident(), number) == (True, 3)
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
@@ -44,26 +45,46 @@ def test_what_the_call_raises_is_raised_and_nothing_keeps_it(kind):
 
 
 def test_only_the_main_thread_needs_another():
-    names = []
+    threads = []
 
     def work():
-        names.append(away_from_signals(lambda: threading.current_thread().name))
+        threads.append(away_from_signals(threading.get_ident))
 
-    thread = threading.Thread(target=work, name="mine")
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    names.append(away_from_signals(lambda: threading.current_thread().name))
-    assert names == ["mine", "weft-compiler"]
+    assert threads == [thread.ident]
+    assert away_from_signals(threading.get_ident) != threading.get_ident()
 
 
 def test_without_another_thread_the_call_runs_here(monkeypatch):
-    def start(_thread):
+    def start(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr("weft.backends.worker.start_new_thread", start)
     assert away_from_signals(threading.get_ident) == threading.get_ident()
     with pytest.raises(ValueError, match="mine"):
-        Worker(lambda: int("mine"), "weft-test").result()
+        Worker(lambda: int("mine")).result()
+
+
+@pytest.mark.parametrize("kind", [Interrupt, RuntimeError])
+def test_a_signal_at_any_moment_of_the_start_is_raised_and_the_call_runs_once(kind):
+    calls = []
+
+    def handle(*_):
+        raise kind("of the handler")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        for step in range(300):
+            with pytest.raises(kind, match="of the handler"):
+                signal.setitimer(signal.ITIMER_REAL, (1 + step) * 1e-6)
+                Worker(lambda step=step: calls.append(step)).result()
+                time.sleep(1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(calls) == len(set(calls))
 
 
 def test_a_signal_ends_the_wait_and_never_the_call():

@@ -121,7 +121,7 @@ def test_defaults_may_be_a_tuple_for_the_last_parameters():
     ("arguments", "message"),
     [
         ({"parameters": (1,)}, "parameter names as str"),
-        ({"parameters": ("a",), "defaults": {"z": 1}}, "no parameter"),
+        ({"parameters": ("a",), "defaults": {"z": 1}}, "not a parameter"),
         ({"parameters": ("a",), "defaults": (1, 2)}, "2 defaults for 1 parameters"),
         ({"parameters": ("a",), "defaults": 3}, "dict or tuple"),
         ({"parameters": ("a",), "positional_count": 2}, "2 positional"),

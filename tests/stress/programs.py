@@ -61,7 +61,8 @@ class Storm:
     def __enter__(self):
         self.on = True
         signal.signal(signal.SIGALRM, self.strike)
-        self.again()
+        if not signal.getitimer(signal.ITIMER_REAL)[0]:  # short launches share one
+            self.again()
         return self
 
     def strike(self, *_):

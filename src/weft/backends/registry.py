@@ -69,11 +69,9 @@ def find_target(architecture: str | None) -> str | None:
         >>> find_target("sm_90a"), find_target("sm90")
         ('cuda', None)
     """
-    fitting = (
-        each.name
-        for each in _backends()
-        if architecture and re.fullmatch(each.architectures, architecture)
-    )
+    if not architecture:  # no package is looked for
+        return None
+    fitting = (each.name for each in _backends() if re.fullmatch(each.architectures, architecture))
     return next(fitting, None)
 
 

@@ -9,9 +9,11 @@ wait for it.
 from __future__ import annotations
 
 import threading
+from _thread import start_new_thread
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from weft.blame import is_of_a_handler
 from weft.codegen.llvm.lock import holds_llvm
 
 if TYPE_CHECKING:
@@ -23,28 +25,28 @@ _Result = TypeVar("_Result")
 class Worker(Generic[_Result]):
     """A call that begins now, on another thread; where no thread can be started, it has run when this returns.
 
-    The thread is a daemon: whoever is interrupted while waiting leaves it to its end, which nobody sees. Waiting takes
-    a bare lock, since those of `threading.Event` and `concurrent.futures` can be left held by a signal's exception.
+    The thread is a daemon: whoever is interrupted while waiting leaves it to its end, which nobody sees. Starting and
+    waiting are one call and a bare lock: a signal's exception breaks `threading.Thread.start`, and can leave the locks
+    of `threading.Event` and `concurrent.futures` held.
 
     Args:
         call: what to call. It sees the caller's context variables, and with them what `weft.config.override` set.
-        name: the thread's.
     """
 
     _result: _Result
 
-    def __init__(self, call: Callable[[], _Result], name: str) -> None:
+    def __init__(self, call: Callable[[], _Result]) -> None:
         context = copy_context()
         self._call = lambda: context.run(call)
         self._error: BaseException | None = None
         self._done = threading.Lock()
         self._done.acquire()
         try:
-            threading.Thread(target=self._run, name=name, daemon=True).start()
-        except (
-            RuntimeError
-        ):  # "can't start new thread": a limit of the process, the user, or a container
-            self._run()
+            start_new_thread(self._run, ())
+        except RuntimeError as error:
+            if is_of_a_handler(error):
+                raise
+            self._run()  # "can't start new thread": a limit of the process, the user, or a container
 
     def _run(self) -> None:
         try:
@@ -80,4 +82,4 @@ def away_from_signals(call: Callable[[], _Result]) -> _Result:
     """
     if threading.get_ident() != threading.main_thread().ident or holds_llvm():
         return call()
-    return Worker(call, "weft-compiler").result()
+    return Worker(call).result()

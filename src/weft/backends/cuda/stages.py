@@ -129,9 +129,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
     assembly: Assembly | None = None
     if kernels:
         finish = begin_cubin(job)
-        worker: Worker[Assembly] = Worker(
-            lambda: run_stages(CUBIN_STAGES, job, finish), "weft-assembler"
-        )
+        worker: Worker[Assembly] = Worker(lambda: run_stages(CUBIN_STAGES, job, finish))
         data = run_stages(HOST_STAGES, job)
         assembly = worker.result()
     else:
