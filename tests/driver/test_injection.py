@@ -8,7 +8,6 @@ fails.
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import re
 from collections.abc import Callable
@@ -238,7 +237,6 @@ def copy_and_fill(fake: FakeCuda) -> None:
         there.__dlpack__(dl_device=(1, 0))
     finally:
         there = None
-        gc.collect()
         driver.drain_unloads()
         fake.set_current(before)
 
