@@ -40,8 +40,9 @@ FAMILIES = {
     "numbers.math": (
         "Arguments are numbers of any type. A function of floats keeps its argument's type; an integer enters as f32, "
         "or as f64 if it has 64 bits, an 8-bit float as f32; of several arguments the common type counts. Angles are in "
-        "radians. Of constants alone the result is a constant. Errors: `TypeMismatchError` if an argument is not a number and "
-        "for types that do not go together, `ValueRangeError` for constants outside of the domain. Host functions may "
+        "radians. Of constants alone the result is a constant. Errors: `TypeMismatchError` if an "
+        "argument is not a number and for incompatible types, `ValueRangeError` for constants "
+        "outside of the domain. Host functions may "
         "use them too. [Mathematics](../mathematics.md) says how exact each is."
     ),
     "memory.atomics": (

@@ -67,7 +67,7 @@ def test_override_does_not_reach_other_threads():
 
 
 def test_override_refuses_a_field_that_does_not_exist_and_lists_the_fields():
-    with pytest.raises(TypeError, match=r"no configuration field 'ptxs'; there are: .*ptxas"):
+    with pytest.raises(TypeError, match=r"no configuration field 'ptxs', expected one of: .*ptxas"):
         with override(ptxs="/a"):
             pass
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """weft: write a GPU kernel in Python, compile it in milliseconds, call it from anywhere.
 
-Knows where each public name lives, and imports nothing until one is asked for (PEP 562), so that
+Maps public names to their modules, which are imported on first use (PEP 562), so that
 `import weft` is quick and `import weft.runtime` loads no compiler.
 """
 
@@ -88,9 +88,9 @@ _PUBLIC = {
         "WeftError",
     ),
 }
-# Modules that are public as they are: `weft.profiler.capture`.
+# Public modules: `weft.profiler.capture`.
 _MODULES = ("profiler",)
-# As public, but not given by `from weft import *`: their names are those of too many variables.
+# Public too, but not exported by `from weft import *`: their names are common variable names.
 _NAMESPACES = ("config", "driver", "ffi")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
@@ -104,13 +104,13 @@ def _import(name: str) -> ModuleType:
         if not _sys.is_finalizing():
             raise
         raise ImportError(
-            f"{name} is used for the first time while the interpreter ends, when nothing can be imported; "
+            f"{name} is first used while the interpreter shuts down, when nothing can be imported; "
             f"import it at the top of the module"
         ) from error
 
 
 def _language_names() -> list[str]:
-    """Names of the kernel language without those inside a namespace, and the namespaces."""
+    """The kernel language's names outside namespaces, and the namespaces."""
     language = _import("weft.language")
     return [name for name in language.LANGUAGE if "." not in name] + list(language.NAMESPACES)
 
@@ -120,7 +120,7 @@ def _public_names() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import what `name` needs, once: afterwards it is an ordinary attribute of this module."""
+    """Import what `name` needs, once; then it is an ordinary attribute of this module."""
     if name == "__all__":
         value: object = _public_names()
     elif name in _MODULE_OF:

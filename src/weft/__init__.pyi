@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers see of weft: the names that __init__.py resolves when they are asked for."""
+"""Type stubs of weft: the names that __init__.py resolves on demand."""
 
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -136,10 +136,10 @@ from weft.language.numbers import math as math  # isort: skip
 
 _Value = TypeVar("_Value")
 
-# What is given for a Constexpr is the very value.
+# A Constexpr has its own value.
 Constexpr: TypeAlias = Annotated[_Value, "compile time"]
 
-# A staged tensor; what an index, an attribute or an operator gives depends on its element type and on the frame.
+# A staged tensor; the types of its items, attributes and results depend on its element type and the function.
 class Tensor(Any):
     def __class_getitem__(cls, items: Any) -> type[Tensor]: ...
 

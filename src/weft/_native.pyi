@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extension offers; each part is written in native/, one file per concern."""
+"""Type stubs of the extension, whose source is in native/, one file per concern."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -12,7 +12,7 @@ RUNTIME_TABLE_VERSION: int
 # that they share, threads of a warp.
 LAUNCH_LIMITS: tuple[tuple[int, int, int], tuple[int, int, int], int, int, int]
 
-# llvmlite's wrapper of functions is called through this: see weft.codegen.llvm.lock.
+# Calls of llvmlite's function wrapper: see weft.codegen.llvm.lock.
 def call_locked(self: Any, /, *arguments: Any, **keywords: Any) -> Any: ...
 def open_ffi_library(path: str) -> None: ...
 def ffi_library_is_open() -> bool: ...
@@ -278,7 +278,7 @@ class DeviceProgram:
     def preload(self, device: int, policy: int = 1) -> dict[str, int]: ...
     def is_loaded(self, device: int, policy: int = 1) -> bool: ...
 
-# runtime: what generated code stands on (native/runtime/).
+# runtime: support of generated code (native/runtime/).
 
 # The names of enum weft_failure_kind, in order.
 FAILURE_KINDS: tuple[str, ...]
@@ -449,9 +449,9 @@ def empty_tensor(
 def copy_tensor(to: object, from_: object, stream: object = None, early: bool = False) -> None: ...
 def fill_tensor(tensor: Tensor, value: object, stream: object = None) -> None: ...
 
-# What launches of kernels with a profiler record into; called with the names of the host function and the
-# kernel, DLPack's device type, the ordinal, the stream and how many 8-byte words the launch needs, 0 where only
-# the run can tell; gives an address and a number of words.
+# Provides the memory that profiled launches record into; called with the names of the host function and the kernel,
+# DLPack's device type, the ordinal, the stream and the 8-byte words needed, 0 if only the run can tell; returns an
+# address and a number of words.
 LaunchMemory = Callable[[str, str, int, int, int, int], tuple[int, int] | None]
 
 def set_launch_memory(source: LaunchMemory | None) -> LaunchMemory | None: ...

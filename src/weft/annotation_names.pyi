@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The element types as type checkers shall see them; there is no such module when Python runs.
+"""The element types for type checkers; the module does not exist at run time.
 
-``weft.f32`` is an object that converts (``weft.f32(x)``), is passed on (``weft.local(4, weft.f32)``), and annotates
-a parameter that computes like a number and may have one as its default. No class is all of these, so that a checker
-is told nothing, in the way that an incomplete stub tells it. What they are is in `weft.types.dtype`.
+``weft.f32`` is an object that converts (``weft.f32(x)``), is passed on (``weft.local(4, weft.f32)``), and annotates a
+parameter that computes like a number and may have one as its default. No class does all of this, so checkers are told
+nothing, as by an incomplete stub. They are defined in `weft.types.dtype`.
 """
 
 from typing import Any

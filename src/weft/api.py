@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users import: the decorators `kernel` and `jit`, and `compile`.
+"""The public entry points: the decorators `kernel` and `jit`, and `compile`.
 
-In: Python functions. Out: objects that compile on demand; a call whose types were seen before is found again
-without tracing. The compiler is imported on a miss only.
+In: Python functions. Out: objects that compile on demand; a call with known types runs without tracing. The compiler is
+imported only on a miss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.compiler.options import CompileOption, CompileOptions
 
 
-__tracebackhide__ = True  # for pytest: the frame that is left
+__tracebackhide__ = True  # for pytest: the remaining frame
 
 
 class Kernel(KernelFunction):
@@ -33,11 +33,11 @@ class Kernel(KernelFunction):
         return f"<weft kernel {self.function.__qualname__}>"
 
     def __reduce__(self) -> str:
-        # As Python's own functions: by name, so that copies are the same object and other processes find it.
+        # Pickled by name, like Python's functions, so that copies are the same object and other processes find it.
         return self.function.__qualname__
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Refused outside a host function: a kernel has no meaning without a launch."""
+        """Refused outside a host function: a kernel needs a launch."""
         raise UnavailableError(
             "KERNEL_CALLED_OUTSIDE",
             f"kernel '{self.function.__name__}' was called outside a host function",
@@ -68,8 +68,8 @@ class Kernel(KernelFunction):
 class JitFunction(HostFunction):
     """A host function: computes with scalars and launches kernels. Made by ``@weft.jit``.
 
-    A call compiles for the types of its arguments, once per set of types, and runs. Captured globals and
-    closure constants belong to what was compiled: a call notices that one has changed and compiles again.
+    A call compiles for the types of its arguments, once per set of types, and runs. Captured globals and closure
+    constants are compiled in: a call notices changes and recompiles.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_options", "_prepared", "_specializations")
@@ -77,7 +77,7 @@ class JitFunction(HostFunction):
     def __init__(self, function: Callable[..., Any], options: Sequence[CompileOption] = ()) -> None:
         super().__init__(function)
         self._options = tuple(options)
-        # What `_prepare` made; the thread that comes first decides, in one step of a dictionary and without a lock.
+        # The result of `_prepare`; the first thread decides, in one dictionary operation, without a lock.
         self._prepared: dict[str, Any] = {}
         self._specializations: Any = None
 
@@ -88,12 +88,12 @@ class JitFunction(HostFunction):
         return self.function.__qualname__  # as a kernel's
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Runs the function on these arguments, compiling it first for types not seen before.
+        """Runs the function on these arguments, compiling it first for new types.
 
         Raises:
             CompileError: if the function cannot be compiled for these types.
-            TypeError: for arguments that match no parameter, or of a kind that cannot be passed.
-            ValueError: for values that the compiled function refuses.
+            TypeError: for arguments that match no parameter, or cannot be passed.
+            ValueError: for invalid values.
         """
         try:
             specializations = self._specializations
@@ -127,7 +127,7 @@ class JitFunction(HostFunction):
 
     @property
     def default_options(self) -> tuple[CompileOption, ...]:
-        """What ``@weft.jit(options=)`` gave."""
+        """The options of ``@weft.jit(options=)``."""
         return self._options
 
 
@@ -151,10 +151,10 @@ def kernel(
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Makes a kernel of a function: the code of one thread.
+    """Makes a kernel from a function: the code of one thread.
 
     Args:
-        function: the code of one thread; without it, a decorator with the bounds is made.
+        function: the code of one thread; without it, returns a decorator with the bounds.
         max_threads: threads per block that launches will not exceed, 1 to 1024.
         min_blocks: blocks that must fit on a multiprocessor at once.
         max_registers: registers per thread, 16 to 255.
@@ -193,10 +193,10 @@ def jit(*, options: Any = "") -> Callable[[Callable[..., Any]], JitFunction]: ..
 def jit(
     function: Callable[..., Any] | None = None, /, *, options: Any = ""
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
-    """Makes a host function of a function: it computes with scalars and launches kernels.
+    """Makes a host function, which computes with scalars and launches kernels.
 
     Args:
-        function: the host function; without it, a decorator with the options is made.
+        function: the host function; without it, returns a decorator with the options.
         options: compile options for direct calls and defaults for `weft.compile`: a string, an option, or a
             tuple or list of these.
     Raises:
@@ -237,7 +237,7 @@ class Compile:
 
     Compiles a host function for the types of example arguments (values, `weft.fake_tensor`, or the
     `signature` of an earlier compilation) and returns a native function: call it with any argument that
-    the signature admits. Nothing is looked up or kept: each call compiles.
+    the signature admits. Nothing is cached: each call compiles.
     """
 
     __slots__ = ("_typed",)
@@ -250,7 +250,7 @@ class Compile:
 
     @one_frame("weft.compile[...]")
     def __getitem__(self, options: Any) -> Compile:
-        """The same with these options.
+        """Returns `compile` with these options.
 
         Raises:
             OptionError: if an item is not an option.
@@ -272,15 +272,15 @@ class Compile:
         """Compiles `function` for these example arguments.
 
         Args:
-            function: what ``@weft.jit`` made.
+            function: made by ``@weft.jit``.
             arguments, keywords: one example per parameter.
             options: a string such as ``"--enable-tvm-ffi"``, an option, or a tuple or list of these; None as "".
-            post_compile_hooks: called with the module after the passes; it is verified after each.
+            post_compile_hooks: called with the module after the passes, which is verified after each.
         Returns:
-            A callable with the parameters of `function`, less its ``Constexpr`` ones.
+            A callable with the parameters of `function`, without its ``Constexpr`` ones.
         Raises:
             TypeError: if `function` was not made by ``@weft.jit``.
-            CompileError: if it cannot be compiled, with the place in its source.
+            CompileError: if it cannot be compiled; with the place in its source.
         Example:
             >>> import numpy, weft
             >>> @weft.kernel
@@ -309,11 +309,11 @@ class Compile:
             raise TypeError(f"weft.compile takes a @weft.jit function, received {what}")
         if not isinstance(post_compile_hooks, list | tuple):
             raise TypeError(
-                f"post_compile_hooks is a list of functions, received {brief(post_compile_hooks)}"
+                f"post_compile_hooks must be a list of functions, received {brief(post_compile_hooks)}"
             )
         for hook in post_compile_hooks:
             if not callable(hook):
-                raise TypeError(f"a post-compile hook is callable, received {brief(hook)}")
+                raise TypeError(f"a post-compile hook must be callable, received {brief(hook)}")
         from weft.compiler.option_forms import make_options
 
         return _compiled(
@@ -351,7 +351,7 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is an int or None, received {brief(value)}")
+        raise TypeError(f"{name} must be an int or None, received {brief(value)}")
     if not low <= value <= high:
         raise ValueError(f"{name} is {value}, expected {low} to {high}")
 
@@ -359,7 +359,7 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
 def _check_function(function: object, decorator: str) -> None:
     if isinstance(function, KernelFunction | HostFunction):
         raise TypeError(
-            f"@weft.{decorator} was applied to {brief(function)}, which is decorated already"
+            f"@weft.{decorator} was applied to {brief(function)}, which is already decorated"
         )
     if not hasattr(function, "__code__"):
         raise TypeError(

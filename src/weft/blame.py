@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose an exception is that comes out of weft: the user's, the machine's, or a defect of weft's own.
+"""Attributes an exception out of weft: to the user, the machine, or a defect of weft.
 
-In: an exception that was just caught, with its frames. Out: whether code of the user raised it; which limit of the
-process it met.
+In: a caught exception with its frames. Out: whether the user's code raised it; which process limit it met.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
 
-# What weft's compiler is made of. With Python's library this is all that fails because of a defect of weft.
+# The packages of weft's compiler. Failures in these and in Python's library are defects of weft.
 _PARTS: Final = frozenset(("weft", "xdsl", "llvmlite", "immutabledict", "typing_extensions"))
 
-# What the operating system refuses: what there is too much or too little of, and the limit, where it is one.
+# Errors of the operating system: the exhausted resource, and its limit, if any.
 _REFUSALS: Final = {
     errno.EMFILE: ("too many open files", "RLIMIT_NOFILE", "ulimit -n"),
     errno.ENFILE: ("too many open files on this machine", "", ""),
@@ -33,18 +32,18 @@ _REFUSALS: Final = {
 
 
 def is_the_users(error: BaseException) -> bool:
-    """Whether code of the user raised it, or what this code called: a property, a hook, a signal's handler."""
+    """Whether it was raised by the user's code, or by code called from there: a property, a hook, a signal handler."""
     return any(not _is_a_part(frame.f_globals.get("__name__", "")) for frame in _frames(error))
 
 
 def is_of_a_handler(error: BaseException) -> bool:
-    """Whether a signal's handler raised it: it has nothing to do with the code that was interrupted."""
+    """Whether a signal handler raised it, independently of the interrupted code."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame in _frames(error))
 
 
 def limit_reached(error: BaseException) -> str:
-    """Which limit of the process or the machine an exception is about, in words; an empty string for none."""
+    """The process or machine limit after an exception, in words; an empty string if none."""
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         number = errno.EAGAIN
     elif isinstance(error, OSError) and error.errno in _REFUSALS:

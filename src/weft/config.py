@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environment variables of weft: the only module that reads the environment.
 
-In: `WEFT_*` variables, read when asked, and what `override` has set. Out: typed values of `config`.
+In: `WEFT_*` variables, read on demand, and values set by `override`. Out: typed values of `config`.
 docs/configuration.md is generated from this table.
 """
 
@@ -15,19 +15,19 @@ TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-_LOOKS_LIKE = 0.8  # of difflib: one letter in eight may differ, or be missing
-# What `override` has set in this context, by field name. Nearly always empty.
+_LOOKS_LIKE = 0.8  # of difflib: one letter in eight may differ or be missing
+# Values of `override` in this context, by field name. Nearly always empty.
 _overrides: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
 
 
 class EnvironmentVariableError(ValueError):
-    """An environment variable has a value that it cannot have; the message names it, and what is allowed."""
+    """An environment variable has an invalid value; the message names it and the allowed values."""
 
 
 class Variable:
-    """One environment variable: its name and its meaning. The kinds below say what it holds.
+    """One environment variable: its name and meaning. The subclasses define its values.
 
-    Reading the attribute of `Config` reads the environment, so a change shows at once.
+    Reading the attribute of `Config` reads the environment, so changes take effect at once.
 
     Args:
         name: the variable, `WEFT_...`.
@@ -35,7 +35,7 @@ class Variable:
 
     Attributes:
         field: the attribute of `Config`, by which `override` finds it.
-        kind: what its values are, in words.
+        kind: its values, in words.
     """
 
     __slots__ = ("doc", "field", "name")
@@ -52,12 +52,12 @@ class Variable:
         self.field = name
 
     def text(self) -> str:
-        """What the environment says; an unset variable and an empty one are the same."""
+        """The environment's text; an empty variable counts as unset."""
         return os.environ.get(self.name, "")
 
 
 class Switch(Variable):
-    """A variable that is on or off; off unless set."""
+    """A switch; off unless set."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Switch(Variable):
         """Whether it is on.
 
         Raises:
-            ValueError: if the environment holds another text.
+            ValueError: if the environment holds any other text.
         """
         overridden = _overrides.get({}).get(self.field)
         if isinstance(overridden, bool):
@@ -79,29 +79,29 @@ class Switch(Variable):
         return value
 
     def accepts(self, value: object) -> bool:
-        """Only True and False."""
+        """Accepts True and False."""
         return isinstance(value, bool)
 
 
 class FilePath(Variable):
-    """A variable that holds the path of a file; None unless set."""
+    """The path of a file; None unless set."""
 
     __slots__ = ()
 
     kind = "the path of a file"
 
     def __get__(self, instance: Config | None, owner: type[Config]) -> str | None:
-        """The path as it was written, or None; whoever opens the file sees whether it exists."""
+        """The path as written, or None; it need not exist."""
         overridden = _overrides.get({}).get(self.field)
         return overridden if isinstance(overridden, str) else self.text() or None
 
     def accepts(self, value: object) -> bool:
-        """Only text; there is no way to unset what the environment says."""
+        """Accepts strings; the environment's value cannot be unset."""
         return isinstance(value, str) and value != ""
 
 
 class Count(Variable):
-    """A variable that holds a number of things; 0 unless set."""
+    """A count; 0 unless set."""
 
     __slots__ = ()
 
@@ -111,7 +111,7 @@ class Count(Variable):
         """The number.
 
         Raises:
-            ValueError: if the environment holds another text.
+            ValueError: if the environment holds any other text.
         """
         overridden = _overrides.get({}).get(self.field)
         if isinstance(overridden, int):
@@ -122,12 +122,12 @@ class Count(Variable):
         return int(text)
 
     def accepts(self, value: object) -> bool:
-        """Integers from 0 to 1024, no bools."""
+        """Accepts integers from 0 to 1024, no bools."""
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1024
 
 
 class Choice(Variable):
-    """A variable that holds one of a few words; None unless set."""
+    """One of a few words; None unless set."""
 
     __slots__ = ("words",)
 
@@ -144,7 +144,7 @@ class Choice(Variable):
         """The word in lower case, or None.
 
         Raises:
-            ValueError: if the environment holds another text.
+            ValueError: if the environment holds any other text.
         """
         overridden = _overrides.get({}).get(self.field)
         if isinstance(overridden, str):
@@ -155,12 +155,12 @@ class Choice(Variable):
         return text or None
 
     def accepts(self, value: object) -> bool:
-        """Only the words themselves."""
+        """Accepts the words only."""
         return value in self.words
 
 
 class Config:
-    """The configuration in force: attributes that read the environment when they are read."""
+    """The current configuration: attributes that read the environment on access."""
 
     __slots__ = ()
 
@@ -175,13 +175,13 @@ class Config:
     log = Choice(
         "WEFT_LOG",
         ("debug", "info", "warning", "error"),
-        "What weft logs from this level on is written to the standard error stream, unless the program handles "
+        "Log messages from this level on are written to standard error, unless the program handles "
         "the logger `weft` itself: which executor each function got and why (info), for example.",
     )
     time = Switch(
         "WEFT_TIME",
-        "Every compilation prints how long its stages took, and the first call of what it made how long "
-        "loading and the first launch took, as the option `--time` does for one function.",
+        "Every compilation prints the times of its stages, and the first call of the result the times of "
+        "loading and the first launch, as the option `--time` does for one function.",
     )
     num_threads = Count(
         "WEFT_NUM_THREADS",
@@ -194,23 +194,23 @@ class Config:
     )
     libcuda = FilePath(
         "WEFT_LIBCUDA",
-        "The driver library to open in place of `libcuda.so.1`.",
+        "The driver library to open instead of `libcuda.so.1`.",
     )
     libtvm_ffi = FilePath(
         "WEFT_LIBTVM_FFI",
-        "The `libtvm_ffi.so` to open in place of that of the installed `apache-tvm-ffi`.",
+        "The `libtvm_ffi.so` to open instead of the installed `apache-tvm-ffi`'s.",
     )
     ptxas = FilePath(
         "WEFT_PTXAS",
-        "The `ptxas` to run in place of that of the `cuda` extra or of the search path.",
+        "The `ptxas` to run instead of that of the `cuda` extra or the search path.",
     )
     nvjitlink = FilePath(
         "WEFT_NVJITLINK",
-        "The `libnvJitLink.so` to assemble with instead of `ptxas`, unless `WEFT_PTXAS` names that.",
+        "The `libnvJitLink.so` to assemble with instead of `ptxas`, unless `WEFT_PTXAS` is set.",
     )
     nvdisasm = FilePath(
         "WEFT_NVDISASM",
-        "The `nvdisasm` to run in place of that of the `cuda` extra or of the search path.",
+        "The `nvdisasm` to run instead of that of the `cuda` extra or the search path.",
     )
 
 
@@ -218,7 +218,7 @@ config = Config()
 
 
 def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
-    """Every variable, in the order in which they are documented."""
+    """Every variable, in the order of the documentation."""
     return tuple(
         value
         for value in vars(Config).values()
@@ -227,9 +227,9 @@ def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
 
 
 def misspelled_variables() -> dict[str, str]:
-    """Names in the environment that look like one of `variables`, and the name that each looks like.
+    """Names in the environment that resemble one of `variables`, each with that name.
 
-    Others that begin with `WEFT_` belong to other programs: an application may be called so too.
+    Other names with `WEFT_` belong to other programs: an application may have that name too.
     """
     known = [variable.name for variable in variables()]
     unknown = sorted(name for name in os.environ if name.startswith("WEFT_") and name not in known)
@@ -242,18 +242,18 @@ def misspelled_variables() -> dict[str, str]:
 
 
 def search_path() -> str:
-    """`PATH`, for looking up a tool that no variable names."""
+    """`PATH`, for tools that no variable names."""
     return os.environ.get("PATH", os.defpath)
 
 
 def environment(**defaults: str) -> dict[str, str]:
-    """The environment for a tool, with values for what is not in it."""
+    """The environment for a tool, with defaults for missing variables."""
     return {**defaults, **os.environ}
 
 
 @contextmanager
 def override(**values: object) -> Generator[None]:
-    """Set fields of `config` in the calling context, whatever the environment says.
+    """Set fields of `config` in the calling context, overriding the environment.
 
     Args:
         values: by field name (`ptxas`, not `WEFT_PTXAS`).
@@ -270,7 +270,9 @@ def override(**values: object) -> Generator[None]:
     fields = {variable.field: variable for variable in variables()}
     for name, value in values.items():
         if name not in fields:
-            raise TypeError(f"no configuration field {name!r}; there are: {', '.join(fields)}")
+            raise TypeError(
+                f"no configuration field {name!r}, expected one of: {', '.join(fields)}"
+            )
         if not fields[name].accepts(value):
             raise ValueError(
                 f"configuration field {name!r} is {fields[name].kind}, received {value!r}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every exception of weft that a user can catch, each with a stable code.
+"""weft's exceptions, each with a stable code.
 
-In: what went wrong, where, and what to do. Out: one text: place, excerpt with caret, code, sentence, hint.
-At call time the builtin TypeError and ValueError are raised instead (design: the wrapper's errors).
+In: problem, place and remedy. Out: one text: place, excerpt with caret, code, sentence, hint. Calls raise the builtin
+TypeError and ValueError instead.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LONGEST_INTEGER: Final = 8 * _LONGEST_TEXT  # bits
 
 
 def brief(value: object) -> str:
-    """What was received, as text for a message: cut where it is long, the type where it has no text.
+    """A received value as text for a message: shortened if long, the type if its repr fails.
 
-    An int of hundreds of digits is told by their number.
+    An int of hundreds of digits is given by its magnitude.
 
     Example:
         >>> brief("cuda:0"), len(brief("a" * 1000))
@@ -31,13 +31,13 @@ def brief(value: object) -> str:
         return f"{'-' if value < 0 else ''}~10**{round(value.bit_length() * 0.30103)}"
     try:
         text = repr(value)
-    except Exception:  # a value of a user's, whose own __repr__ fails
+    except Exception:  # a user's value whose __repr__ fails
         text = object.__repr__(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
 def without_frames(trace: TracebackType | None, *packages: str) -> TracebackType | None:
-    """A traceback without the frames of modules of these packages."""
+    """A traceback without the frames of these packages."""
     kept: list[TracebackType] = []
     while trace is not None:
         if not any(is_of(trace, package) for package in packages):
@@ -50,7 +50,7 @@ def without_frames(trace: TracebackType | None, *packages: str) -> TracebackType
 
 
 def is_of(trace: TracebackType, package: str) -> bool:
-    """Whether a traceback's first frame is of a module of the package."""
+    """Whether a traceback's first frame is in the package."""
     module: str = trace.tb_frame.f_globals.get("__name__") or ""
     return module == package or module.startswith(f"{package}.")
 
@@ -59,10 +59,10 @@ class WeftError(Exception):
     """Base of weft's own exceptions.
 
     Attributes:
-        code: stable, upper-case; ``docs/errors.md`` lists all of them.
+        code: stable, upper-case; ``docs/errors.md`` lists all.
         message: one sentence: what was found and what was expected.
-        hint: what to do about it, or an empty string.
-        location: where in the user's source, or None.
+        hint: what to do, or an empty string.
+        location: in the user's source, or None.
 
     Example:
         >>> import weft
@@ -93,7 +93,7 @@ class WeftError(Exception):
         return f"{place}[{self.code}] {self.message}{hint}"
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and notebooks show: the user's frames and the text, which has the place; one screen."""
+        """For IPython and notebooks: the user's frames and the text with the place, on one screen."""
         from traceback import format_exception
 
         trace = without_frames(self.__traceback__, "weft", "IPython", "ipykernel")
@@ -136,7 +136,7 @@ class UnsupportedSyntaxError(CompileError):
 
 
 class TypeMismatchError(CompileError, TypeError):
-    """Operands, branches or arguments whose types do not go together.
+    """Operands, branches or arguments of incompatible types.
 
     Example:
         >>> import weft
@@ -197,7 +197,7 @@ class OptionError(WeftError, ValueError):
 
 
 class SignatureError(WeftError, TypeError):
-    """Arguments or annotations from which no signature can be made.
+    """Arguments or annotations that do not make a signature.
 
     Example:
         >>> import weft
@@ -224,14 +224,14 @@ class ArgumentValueError(SignatureError, ValueError):
 
 
 class UnavailableError(WeftError):
-    """Something that this version does not offer, or that this machine lacks.
+    """A feature that this version or this machine does not have.
 
     Example:
         >>> import weft
         >>> weft.sync_threads()
         Traceback (most recent call last):
             ...
-        weft.errors.UnavailableError: [OUTSIDE_KERNEL] weft.sync_threads(...) has a meaning only in code ...
+        weft.errors.UnavailableError: [OUTSIDE_KERNEL] weft.sync_threads(...) works only in code ...
     """
 
 
@@ -255,7 +255,7 @@ class ToolchainError(WeftError):
 
 
 class InternalCompilerError(WeftError):
-    """A defect of weft itself; the message says the stage and how to report it.
+    """A defect of weft itself; the message names the stage and how to report it.
 
     Example:
         >>> import weft
@@ -269,7 +269,7 @@ class CudaError(RuntimeError):
     """An error of the CUDA driver.
 
     Attributes:
-        code: the CUresult, as an integer; -1 when there is no driver to ask.
+        code: the CUresult as an integer; -1 without a driver.
         name: its name, such as ``"CUDA_ERROR_INVALID_VALUE"``.
         function: the driver function that returned it.
         kernel: the kernel being loaded or launched, or an empty string.

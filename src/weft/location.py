@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in a user's file something came from.
+"""Locations in users' source files.
 
-In: file, line and columns of an AST node, and the call that inlined it. Out: the excerpt with a caret that
-every compile-time error shows.
+In: file, line and columns of an AST node, and the call that inlined it. Out: the excerpt with a caret in every
+compile-time error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class SourceLocation:
         file: path as Python knows it (``co_filename``).
         line: first line, from 1.
         column: first column, from 0, in characters.
-        end_line, end_column: end of the span, exclusive; a caret is drawn under the part on the first line.
-        function: name of the function whose text this is.
-        caller: where the call stands that inlined this function, or None.
-        lines: the file's lines as they were when it was compiled, or None: as they are when they are shown.
+        end_line, end_column: end of the span, exclusive; carets mark the part on the first line.
+        function: name of the enclosing function.
+        caller: the call that inlined this function, or None.
+        lines: the file's lines when compiled; None: as they are when shown.
     """
 
     __slots__ = ("caller", "column", "end_column", "end_line", "file", "function", "line", "lines")
@@ -52,7 +52,7 @@ class SourceLocation:
         self.lines = lines
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the lines: another process looks at the file.
+        # Without the lines: another process reads the file.
         span = (self.file, self.line, self.column, self.end_line, self.end_column)
         return SourceLocation, (*span, self.function, self.caller)
 
@@ -63,7 +63,7 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
     def excerpt(self) -> str:
-        """The place, its source line and a caret line, then the calls that led to it.
+        """The place, its source line and a caret line, then the chain of calls.
 
         Example:
             >>> print(SourceLocation("missing.py", 3, function="add").excerpt())

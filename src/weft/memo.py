@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that are kept, each a single one, whatever the threads do.
+"""Memoization with a single result per key, in any threads.
 
-In: a function of hashable arguments. Out: the same with a memory. It has no lock, so that nothing can hang on it:
-no signal handler, no forked child, no import.
+In: a function of hashable arguments. Out: the same, memoized. It has no lock that a signal handler, a forked child or
+an import could hang on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Kept(Generic[Result]):
-    """What `kept` makes of a function."""
+    """A function made by `kept`."""
 
     def __init__(self, function: Callable[..., Result]) -> None:
         self._function = function
@@ -25,7 +25,7 @@ class Kept(Generic[Result]):
         update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Result:
-        """The one result for these arguments."""
+        """The single result for these arguments."""
         try:
             return self._results[arguments]
         except KeyError:
@@ -33,18 +33,18 @@ class Kept(Generic[Result]):
         return self._results.setdefault(arguments, self._function(*arguments))
 
     def cache_clear(self) -> None:
-        """Forgets all results; for tests, as that of `functools.cache`."""
+        """Forgets all results; for tests, as in `functools.cache`."""
         self._results.clear()
 
 
 def kept(function: Callable[..., Result]) -> Kept[Result]:
-    """As `functools.cache`, but all callers get the same object.
+    """Like `functools.cache`, but all callers get the same object.
 
-    Threads that come first together all run the function, and the first result that is stored becomes everybody's;
-    with `functools.cache` each would get its own. An exception is not kept.
+    Threads that come first at the same time all run the function, and share the first stored result; with
+    `functools.cache` each would get its own. Exceptions are not kept.
 
     Args:
-        function: takes hashable arguments by position; running it once more than needed does no harm.
+        function: takes hashable positional arguments; extra runs must be harmless.
 
     Example:
         >>> @kept

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracebacks of errors in users' programs: the user's frames, and at most one of weft's.
 
-In: an exception on its way out of a function that users call. Out: the same, without the frames that say nothing of
-the user's program; a defect of weft keeps them, and `WEFT_FULL_TRACEBACKS` keeps all. pytest hides what is left.
+In: an exception on its way out of a function that users call. Out: the same, without weft's frames; a defect of weft
+keeps them, and `WEFT_FULL_TRACEBACKS` keeps all. pytest hides the remaining one.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __tracebackhide__ = True
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-# What a call of a user's raises. Any other exception out of weft's own code is a defect, and its frames are wanted.
+# Exceptions for users. Any other exception out of weft's own code is a defect, and keeps its frames.
 _EXPECTED: Final = (WeftError, CudaError, TypeError, ValueError, AssertionError)
-# Their frames stand between weft's.
+# Packages whose frames stand between weft's.
 _OURS: Final = ("weft", "xdsl", "llvmlite", "contextlib", "threading")
 
 
 def leave_the_users_frames(error: Exception) -> None:
-    """Takes weft's frames out of an exception that is raised again, and out of what caused it.
+    """Removes weft's frames from an exception that is raised again, and from its causes.
 
-    What the user was handling at the time stays its context; what weft was handling does not.
+    The user's exception in handling stays its context; weft's does not.
     """
     trace = error.__traceback__
     if isinstance(error, InternalCompilerError) or config.full_tracebacks:
@@ -49,7 +49,7 @@ def one_frame(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Makes a decorator for a function that users call.
 
     Args:
-        name: what Python's own errors about its arguments call it.
+        name: in Python's own errors about its arguments.
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -75,7 +75,7 @@ def _ends_in_weft(trace: TracebackType | None) -> bool:
 
 
 def _of_the_user(error: BaseException | None) -> BaseException | None:
-    """The nearest exception that the user was handling, and not weft."""
+    """The nearest exception being handled by the user, not by weft."""
     while (
         error is not None and error.__traceback__ is not None and is_of(error.__traceback__, "weft")
     ):

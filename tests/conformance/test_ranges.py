@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops over `range` run Python's rounds, up to both limits of each integer type, however they are left.
 
-In: bounds near the limits and steps of every size, as constants and known at run time only. Out: what Python's own
+In: bounds near the limits and steps of every size, as constants and known only at run time. Out: what Python's own
 range gives.
 """
 

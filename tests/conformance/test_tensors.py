@@ -233,7 +233,7 @@ WRONG_INDICES = {
     "a[i, -1]": "index 1 of a is -1; expected 0 or more",
     "a[i, None]": "a view has no new axes",
     "a[i, 0:2:0]": "the step of a slice of a is 0",
-    "a[i, 0:2:i]": "the step of a slice of a is i32, known at run time only",
+    "a[i, 0:2:i]": "the step of a slice of a is i32, known only at run time",
     "a[..., ...]": "a[...] holds two ellipses",
     "a[i] + 1": "expected a number, received Tensor[f32, (?,)]",
     "a[0:1.5]": "index 0 of a is the constant 1.5; expected an integer",

@@ -93,7 +93,7 @@ WRONG = [
     ),
     ("simt.load %a[%t : i32]", "simt.load %a[%x : f32]", "an index is i32 or i64, not f32"),
     (f"{VECTOR} -> f32", f"{VECTOR} -> f64", None),
-    ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "another type than the elem"),
+    ("store %x, %a[%t : i32] : f32", "store %i, %a[%t : i32] : i32", "type differs from the elem"),
     ("%m[0]", "%m[2]", "dimension 2 of a tensor of rank 2"),
     (f"simt.alloca : {LOCAL}", f"simt.alloca : {LOCAL.replace('local', 'global')}", None),
     (

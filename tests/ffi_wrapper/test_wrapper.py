@@ -139,7 +139,7 @@ def test_the_host_function_must_fit_its_signature():
     block = Block(arg_types=[])
     block.add_op(func.ReturnOp())
     module = ModuleOp([func.FuncOp("f", ([], []), Region(block))])
-    with pytest.raises(InternalCompilerError, match="takes 0 values, its signature says 1"):
+    with pytest.raises(InternalCompilerError, match="takes 0 values, its signature has 1"):
         attach_ffi_wrapper(module, signature)
     with pytest.raises(InternalCompilerError, match="no host function f"):
         attach_ffi_wrapper(ModuleOp([]), signature)
@@ -187,7 +187,7 @@ def test_what_may_be_returned(tree, good):
     if good:
         module.verify()
     else:
-        with pytest.raises(VerifyException, match="no description of a result"):
+        with pytest.raises(VerifyException, match="not a description of a result"):
             module.verify()
 
 

@@ -146,7 +146,7 @@ def test_a_width_or_precision_that_c_does_not_promise_is_an_error(part, text, di
 
 
 def test_a_width_has_the_digits_of_c():
-    with pytest.raises(ValueRangeError, match="no conversion"):
+    with pytest.raises(ValueRangeError, match="unknown conversion"):
         printf.emit(Trace().builder, "%\N{ARABIC-INDIC DIGIT THREE}d", 1)
 
 

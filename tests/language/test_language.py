@@ -71,7 +71,7 @@ def test_using_a_name_outside_a_kernel_says_where_it_has_a_meaning(use):
     with pytest.raises(UnavailableError) as caught:
         use()
     assert caught.value.code == "OUTSIDE_KERNEL"
-    assert "has a meaning only in code that weft compiles" in caught.value.message
+    assert "works only in code that weft compiles" in caught.value.message
 
 
 def test_sizes_of_grids_are_computed_in_python_too():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that blocks have of their own are arguments behind all others; the values are conformance's."""
+"""Arrays that blocks have of their own are arguments after all others; the values are conformance's."""
 
 from __future__ import annotations
 

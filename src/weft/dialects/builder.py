@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one piece of mutable state of a trace: where operations go and which source line they come from.
+"""The mutable state of a trace: where operations go, and which source line they come from.
 
 In: operations. Out: the same, inserted and located; constants once per function.
 """
@@ -40,9 +40,8 @@ _NO_LOCATION: Final = UnknownLoc()
 class Builder:
     """Inserts operations at the end of a block, with the current source location.
 
-    One builder serves one function (a kernel, a host function): its constants, and what depends on the
-    function's arguments alone, are shared by the whole function and stand at the start of the entry block,
-    which dominates every use.
+    One builder serves one function (a kernel, a host function): constants, and operations that depend on its arguments
+    alone, are shared and stand at the start of the entry block, which dominates every use.
 
     Attributes:
         block: where the next operation goes.
@@ -121,7 +120,7 @@ class Builder:
         Its operands must be arguments of the entry block, or results of operations inserted this way.
 
         Args:
-            operation: what to insert; dropped where the key is known.
+            operation: to insert; dropped if the key is known.
             name: of its result in printed IR.
             key: with a key there is one operation per function: a later call with an equal key returns it.
         """
@@ -136,14 +135,14 @@ class Builder:
         return self._insert_in_entry(operation)
 
     def shared_operation(self, key: Hashable) -> Operation | None:
-        """What `entry_operation` inserted under that key, or None; asking first saves making it."""
+        """The operation that `entry_operation` inserted under that key, or None; asking first saves creating it."""
         return self._shared.get(key)
 
     def roll_back(self, last: Operation | None) -> None:
-        """Erases what was emitted into the current block after `last`, or all of it for None.
+        """Erases the current block's operations after `last`, or all of them for None.
 
-        Shared operations stay, also those that were asked for after `last`: they stand before everything
-        else in the entry block, and later code may ask for them again.
+        Shared operations stay, even those requested after `last`: they stand first in the entry block, and later code
+        may use them.
         """
         while (operation := self.block.last_op) is not None:
             if operation is last or operation is self._last_in_entry:
@@ -152,7 +151,7 @@ class Builder:
             operation.drop_all_references()
 
     def hidden_argument(self, name: str, argument_type: Attribute | None) -> SSAValue:
-        """An argument after all others that the function's source does not show; one per name."""
+        """An argument after all others, absent from the function's source; one per name."""
         found = self.hidden_arguments.get(name)
         if found is None:
             assert argument_type is not None
@@ -162,11 +161,11 @@ class Builder:
         return found
 
     def at_end(self, ending: Callable[[str], None]) -> None:
-        """Calls `ending` with the function's name when all of it is traced; what it emits comes last."""
+        """Calls `ending` with the function's name after tracing; its operations come last."""
         self._endings.append(ending)
 
     def run_endings(self, name: str) -> None:
-        """Calls what `at_end` was given, in order, at the end of the entry block."""
+        """Calls the endings of `at_end`, in order, at the end of the entry block."""
         for ending in self._endings:
             ending(name)
 
@@ -187,7 +186,7 @@ class Builder:
 
     @contextlib.contextmanager
     def at(self, block: Block) -> Generator[None]:
-        """Operations go to the end of `block` inside the `with`."""
+        """Inside the `with`, operations go to the end of `block`."""
         previous, self.block = self.block, block
         try:
             yield
@@ -215,9 +214,9 @@ def _location_attribute(location: SourceLocation) -> Attribute:
 
 
 def source_location(attribute: Attribute) -> SourceLocation | None:
-    """The place in a user's file that an operation's location names, for errors that are found in the IR.
+    """The place in a user's file named by an operation's location, for errors found in the IR.
 
-    The end of the span is not in the IR, and the name of a function only where it was inlined.
+    The IR lacks the span's end, and has a function's name only if it was inlined.
 
     Example:
         >>> source_location(FileLineColLoc(StringAttr("saxpy.py"), IntAttr(9), IntAttr(5)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explicit list of dialects that weft's IR uses.
+"""The dialects of weft's IR.
 
 Out: an xDSL context that parses every module weft prints.
 """

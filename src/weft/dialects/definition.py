@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an operation of weft's dialects is defined: as xDSL's IRDL does, but its text form is read on first use.
+"""Defines operations as xDSL's IRDL does, but parses their text format on first use.
 
-In: a class of operations with an `assembly_format`. Out: the same class. Reading the formats of all operations took
-a seventh of the time from the start of a process to its first result, and compiling prints and parses none.
+In: a class of operations with an `assembly_format`. Out: the same class. Parsing all formats took a seventh of the time
+from process start to first result, and compiling needs none of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def operation_definition(cls: Defined) -> Defined:
     """Decorator of an operation's class, in place of `irdl_op_definition`.
 
     Raises:
-        xdsl.utils.exceptions.PyRDLOpDefinitionError: if the definition is wrong. A wrong format is found when an
-            operation is first printed or parsed.
+        xdsl.utils.exceptions.PyRDLOpDefinitionError: if the definition is wrong. A wrong format shows when an operation
+        is first printed or parsed.
     """
     text = cls.assembly_format
     if text is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All operations in an operation, without recursion: `if`s a thousand levels deep take no longer than flat ones.
+"""Walks an operation's nested operations without recursion: deep `if`s cost no more than flat ones.
 
-In: an operation, or a block. Out: it and what is nested in it, in the order of the text.
+In: an operation, or a block. Out: it and the nested operations, in text order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def walk(root: Operation | Block) -> Iterator[Operation]:
-    """The operation itself, where it is one, and all operations inside, outer ones first.
+    """The operation itself, if it is one, and all operations inside, outer ones first.
 
     xDSL's `walk` passes each operation through a generator per level.
     """

@@ -26,7 +26,7 @@ class DataType(Numbers):
 
     Raises:
         ValueError: if libtvm_ffi knows no such name, or a number does not fit the ABI's eight or sixteen bits.
-        TypeError: if `dtype` is none of the above.
+        TypeError: if `dtype` is not one of the above.
 
     Example:
         >>> DataType("bfloat16") == (4, 16, 1), DataType(2, 32).name, DataType("float32").weft

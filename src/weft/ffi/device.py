@@ -30,7 +30,7 @@ class Device(Numbers):
 
     Raises:
         ValueError: if no device has that name, or the index is negative or given twice.
-        TypeError: if `device` is none of the above, or `index` not an int.
+        TypeError: if `device` is not one of the above, or `index` not an int.
 
     Example:
         >>> Device("cuda:1"), Device("metal") == (8, 0), Device(2, 1).name

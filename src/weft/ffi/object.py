@@ -233,7 +233,7 @@ def type_info(type: int | str | _native.Object) -> TypeInfo:
     Raises:
         KeyError: if no type has that key.
         ValueError: if no type has that index.
-        TypeError: if it is none of the above.
+        TypeError: if it is not one of the above.
 
     Example:
         >>> type_info("ffi.Array").index

@@ -87,7 +87,7 @@ def remove_global(name: str) -> None:
     """Removes a global function; existing references stay valid.
 
     Raises:
-        KeyError: if there is none of that name.
+        KeyError: if there is not one of that name.
 
     Example:
         >>> _ = register_global("example.temporary", lambda: 1, override=True)
@@ -103,7 +103,7 @@ def global_metadata(name: str) -> dict[str, Any]:
     """The metadata of a global function: `type_schema` is its signature. Empty for most.
 
     Raises:
-        KeyError: if there is none of that name.
+        KeyError: if there is not one of that name.
 
     Example:
         >>> global_metadata("ffi.Shape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The body of a wrapper while it is written: its block, the symbols that have a value, the device, the stream.
+"""The body of a wrapper under construction: its block, bound symbols, device and stream.
 
 In: operations and names. Out: the block.
 """
@@ -20,7 +20,7 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class WrapperBody:
-    """The body of a wrapper under construction: its block, and what its operations have shown so far.
+    """The body of a wrapper under construction: its block, and the facts known so far.
 
     Attributes:
         block: the operations so far.
@@ -44,12 +44,12 @@ class WrapperBody:
     def emit_dim(self, tensor: SSAValue, index: int, size: int | Dim) -> None:
         """Checks a dimension of a decoded tensor or shape; the first mention of a symbol gives it a value.
 
-        A dimension without a name has its range and divisibility checked.
+        A nameless dimension is checked for range and divisibility.
         """
         self._bind_or_check(BindDimOp, CheckDimOp, tensor, index, size)
 
     def emit_stride(self, tensor: SSAValue, index: int, stride: int | Dim) -> None:
-        """The same for a stride that a signature names."""
+        """The same for a stride named in a signature."""
         self._bind_or_check(BindStrideOp, CheckStrideOp, tensor, index, stride)
 
     def _bind_or_check(

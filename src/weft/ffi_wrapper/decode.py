@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each kind of argument is decoded: one function per kind, and the table of them.
+"""Decoders: one function per argument kind, and their table.
 
-In: an argument's kind and where it is found. Out: operations that check it; the values that the host function gets.
+In: an argument's kind and position. Out: operations that check it; its values for the host function.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def decode(body: WrapperBody, kind: ArgumentKind, position: Position) -> list[SSAValue]:
-    """Emits the decoding of an argument; the values that the host function takes for it, in order.
+    """Emits the decoding of an argument; returns its values for the host function, in order.
 
     Args:
-        body: what is added to.
-        kind: what the argument has to be.
-        position: where it is found: among the arguments, or among the items of a container.
+        body: the wrapper's.
+        kind: of the argument.
+        position: among the arguments, or among the items of a container.
     """
     return DECODERS[type(kind)](body, kind, position)
 
@@ -97,7 +97,7 @@ def _check_strides(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> Non
     for index, stride in enumerate(strides):
         if stride is not None:
             body.emit_stride(tensor, index, stride)
-    # What the strides themselves do not say, the layout class still promises.
+    # The layout class promises what the strides leave open.
     if kind.layout == CONTIGUOUS or (kind.layout == INNER and strides[-1] is None):
         body.emit(CheckLayoutOp(tensor, kind.layout, kind.text))
 
@@ -109,7 +109,7 @@ def decode_scalar(body: WrapperBody, kind: ScalarKind, position: Position) -> li
 
 
 def decode_stream(body: WrapperBody, kind: StreamKind, position: Position) -> list[SSAValue]:
-    """A stream; the first one of a function is the stream that its launches use."""
+    """A stream; a function's first one is that of its launches."""
     stream = body.emit(DecodeStreamOp(position), position.name).result
     if body.stream is None:
         body.stream = stream
@@ -117,13 +117,13 @@ def decode_stream(body: WrapperBody, kind: StreamKind, position: Position) -> li
 
 
 def decode_none(body: WrapperBody, kind: NoneKind, position: Position) -> list[SSAValue]:
-    """None is checked, and the host function does not get it."""
+    """None is checked but not passed to the host function."""
     body.emit(DecodeNoneOp(position))
     return []
 
 
 def decode_pointer(body: WrapperBody, kind: PointerKind, position: Position) -> list[SSAValue]:
-    """An address: kind and alignment. It becomes a tensor without end."""
+    """An address: kind and alignment. It becomes an unbounded tensor."""
     pointer_type = ir_type_of(kind)
     assert pointer_type is not None  # pointers are staged
     operation = DecodePointerOp(position, kind.text, pointer_type)
@@ -131,7 +131,7 @@ def decode_pointer(body: WrapperBody, kind: PointerKind, position: Position) -> 
 
 
 def decode_shape(body: WrapperBody, kind: ShapeKind, position: Position) -> list[SSAValue]:
-    """Kind, number of sizes, each size, in that order; the sizes that are known at run time are passed."""
+    """Kind, number of sizes, each size, in that order; run-time sizes are passed."""
     shape = body.emit(DecodeShapeOp(position, len(kind.dims)), position.name).result
     for index, size in enumerate(kind.dims):
         body.emit_dim(shape, index, size)
@@ -163,4 +163,4 @@ DECODERS: Final[
     ShapeKind: decode_shape,
     ContainerKind: decode_container,
 }
-"""How each kind that a caller passes is decoded; a kind without a row is not passed."""
+"""The decoder of each passed kind; kinds without a row are not passed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the wrapper of a host function: count, arguments, stream, device, call, result, in that order.
+"""The wrapper of a host function: count, arguments, stream, device, call, result, in that order.
 
 In: the module with the host function, its signature. Out: `ffi.func @__tvm_ffi_<name>` in that module.
 """
@@ -35,12 +35,12 @@ def attach_ffi_wrapper(module: ModuleOp, signature: Signature) -> FuncOp:
     """Adds `__tvm_ffi_<name>` to the module and returns it.
 
     Args:
-        module: holds the host function, its only `func.func`; its attribute `weft.result` says what it
-            returns (see `weft.dialects.ffi`), None without the attribute.
+        module: holds the host function, its only `func.func`; its attribute `weft.result` describes its result (see
+            `weft.dialects.ffi`), None without it.
         signature: with every tensor's device chosen (`Signature.for_device`).
 
     Raises:
-        InternalCompilerError: if the host function does not take what the signature says.
+        InternalCompilerError: if the host function does not fit the signature.
     """
     host = _find_host(module, signature)
     body = WrapperBody()
@@ -73,7 +73,7 @@ def _find_host(module: ModuleOp, signature: Signature) -> HostOp:
             taken = len(operation.function_type.inputs.data)
             if staged == taken:
                 return operation
-            problem = f"the host function takes {taken} values, its signature says {staged}"
+            problem = f"the host function takes {taken} values, its signature has {staged}"
             break
     else:
         problem = f"the module has no host function {signature.name}"
@@ -109,7 +109,7 @@ def _call_host(
 
 
 def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:
-    """The terminator: which results and which arguments are returned, in what tree."""
+    """The terminator: the tree of returned results and arguments."""
     tree = host.attributes.get(RESULT_ATTRIBUTE)
     names = _arguments_in(tree)
     tensors = [
@@ -121,7 +121,7 @@ def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:
 
 
 def _arguments_in(tree: Attribute | None) -> set[str]:
-    """Names of the arguments that a result tree mentions."""
+    """Names of the arguments in a result tree."""
     items = tuple_items(tree)
     if items is not None:
         return {name for item in items for name in _arguments_in(item)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of every name that a kernel can use, and which family of operations it belongs to.
+"""The table of all names of the kernel language, with their families of operations.
 
-In: a name such as ``"thread_idx"`` or ``"math.exp"``. Out: a `LanguageName`, which loads nothing, or, for the
-front end, the object that it stands for.
+In: a name such as ``"thread_idx"`` or ``"math.exp"``. Out: a `LanguageName`, which loads nothing, or, for the front
+end, the object it stands for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 LANGUAGE: Final[dict[str, str]] = {
-    # name → module of weft.language that holds an object of that name
+    # name → module of weft.language that defines it
     "thread_idx": "threads.grid",
     "block_idx": "threads.grid",
     "block_dim": "threads.grid",
@@ -125,22 +125,22 @@ LANGUAGE: Final[dict[str, str]] = {
 }
 
 NAMESPACES: Final = ("math",)
-"""Names that only hold other names: ``weft.math.exp``."""
+"""Namespaces: ``weft.math.exp``."""
 
 
 def _ceil_div(dividend: int, divisor: int) -> int:
     return -(-operator.index(dividend) // operator.index(divisor))
 
 
-# Names that also mean something where Python runs: the sizes of buffers and of grids of bare launches.
+# Names that Python can also call: sizes of buffers and of grids of bare launches.
 _IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div}
 
 
 class LanguageName:
     """A name of the kernel language, as Python sees it outside a kernel.
 
-    It holds a name and nothing else, so that ``from weft import thread_idx`` loads no compiler. The front
-    end replaces it by what it stands for.
+    It holds only a name, so that ``from weft import thread_idx`` loads no compiler. The front end replaces it with the
+    object it stands for.
 
     Attributes:
         name: the name without ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
@@ -164,17 +164,17 @@ class LanguageName:
 
     def __getattr__(self, attribute: str) -> LanguageName:
         if attribute.startswith("__"):
-            # Copying, pickling and inspecting ask for special methods; only a kernel asks for the others.
+            # Copying, pickling and inspecting look up special methods; only kernels use others.
             raise AttributeError(attribute)
         if self.name in NAMESPACES:
             return language_name(f"{self.name}.{attribute}")
         raise self._outside(f"{self.name}.{attribute}")
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """What Python itself can compute of the language, such as the size of a grid.
+        """Computes in Python what needs no kernel, such as the size of a grid.
 
         Raises:
-            UnavailableError: for everything else, which has a meaning only in code that weft compiles.
+            UnavailableError: for everything else, which works only in code that weft compiles.
         """
         meaning = _IN_PYTHON.get(self.name)
         if meaning is None:
@@ -192,8 +192,8 @@ def outside_kernel(use: str) -> UnavailableError:
     """The error for a language name used where Python runs instead of weft."""
     return UnavailableError(
         "OUTSIDE_KERNEL",
-        f"weft.{use} has a meaning only in code that weft compiles, and Python ran it",
-        hint="use it in a function decorated with @weft.kernel, or in a function that such a one calls",
+        f"weft.{use} works only in code that weft compiles, but Python ran it",
+        hint="use it in a @weft.kernel function, or in a function that a kernel calls",
     )
 
 
@@ -201,7 +201,7 @@ def language_name(name: str) -> LanguageName:
     """The name, which ``weft.<name>`` evaluates to.
 
     Raises:
-        AttributeError: if the language has no such name, which is what Python expects of a module.
+        AttributeError: if the language has no such name, as Python expects of a module.
 
     Example:
         >>> language_name("math.exp")
@@ -213,14 +213,14 @@ def language_name(name: str) -> LanguageName:
 
 
 def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | None = None) -> str:
-    """What to write for a name that weft does not have, or an empty string; only a mistake asks for it.
+    """A suggestion for a name that weft does not have, or an empty string.
 
-    CUDA's, numba's and Triton's names for what weft has come first, then what weft has not, then misspellings.
+    CUDA's, numba's and Triton's names for existing operations come first, then missing features, then misspellings.
 
     Args:
         name: as written, without ``weft.``.
         known: names besides those of the language.
-        near: the names that it may be misspelled for; all, unless it is given.
+        near: candidates for a misspelling; all if omitted.
     """
     from weft.language import other_names
     from weft.types.dtype import DTYPES
@@ -235,21 +235,21 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
 
 
 def resolve(name: str) -> object:
-    """What a name stands for in compiled code: an `Operation`, or an object such as `thread_idx`.
+    """The object of a name in compiled code: an `Operation`, or one such as `thread_idx`.
 
     Loads the family's module, and with it the compiler's IR.
 
     Raises:
-        NameResolutionError: for a name that does not exist, or holds only other names.
+        NameResolutionError: for an unknown name, or a namespace.
     """
     family = LANGUAGE.get(name)
     if family is None:
         raise NameResolutionError(
             "UNKNOWN_NAME",
             f"weft has no operation {name}",
-            hint=hint_for(name) or "docs/reference/language.md lists the names that there are",
+            hint=hint_for(name) or "docs/reference/language.md lists all names",
         )
     from importlib import import_module
 
-    # A row of the table above, so this loads one of our own files and never a name that a user typed.
+    # A row of the table above, so this only ever loads weft's own modules.
     return getattr(import_module(f"weft.language.{family}"), name.rpartition(".")[2])

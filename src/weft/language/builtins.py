@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's builtins on staged values: ``abs min max divmod pow round len range int float bool``.
 
-In: staged and compile-time values. Out: what Python would compute, in weft's types.
+In: staged and compile-time values. Out: Python's result, in weft's types.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @operation(name="abs", on_host=True)
 def abs_(builder: Builder, x: Any) -> Any:
-    """``abs(x)`` in the operand's type; of the smallest signed integer it wraps to itself.
+    """``abs(x)`` in the operand's type; the smallest signed integer wraps to itself.
 
     Example:
         ``b[i] = abs(a[i])``
@@ -52,7 +52,7 @@ def min_(builder: Builder, *values: Any) -> Any:
     With NaN it is IEEE's minNum: the number wins (`weft.math.min`).
 
     Raises:
-        TypeMismatchError: for no values, and for types that do not go together.
+        TypeMismatchError: without values, and for incompatible types.
 
     Example:
         ``end = min(start + 64, n)``
@@ -67,7 +67,7 @@ def max_(builder: Builder, *values: Any) -> Any:
     With NaN it is IEEE's maxNum: the number wins (`weft.math.max`).
 
     Raises:
-        TypeMismatchError: for no values, and for types that do not go together.
+        TypeMismatchError: without values, and for incompatible types.
 
     Example:
         ``b[i] = max(a[i], 0)``
@@ -143,8 +143,8 @@ def round_(builder: Builder, x: Any, digits: Any = None) -> Any:
 def int_(builder: Builder, x: Any = 0) -> Any:
     """The integer part of a number: i32, i64 for an f64, i64 or u32, and u64 for a u64.
 
-    So every integer keeps its value. A float out of range saturates, and NaN gives 0. Write ``weft.i64(x)`` for a
-    type of your choice.
+    Every integer keeps its value. Floats out of range saturate, and NaN gives 0. To choose the type write
+    ``weft.i64(x)``.
 
     Example:
         ``cell = int(x)``
@@ -202,10 +202,10 @@ def convert_scalar(builder: Builder, value: object, name: str) -> Scalar:
 
 @operation(name="len", on_host=True)
 def len_(builder: Builder, x: Any) -> Any:
-    """Of a tensor the first dimension; of a tuple, list or string its length.
+    """The first dimension of a tensor; the length of a tuple, list or string.
 
     Raises:
-        TypeMismatchError: for a tensor of rank 0, and for what has no length.
+        TypeMismatchError: for a tensor of rank 0, and for a value without a length.
 
     Example:
         ``if i < len(a): b[i] = a[i]``
@@ -221,7 +221,7 @@ def len_(builder: Builder, x: Any) -> Any:
 def range_(builder: Builder, *arguments: Any) -> range | StagedRange:
     """``range(stop)``, ``range(start, stop)``, ``range(start, stop, step)``: a loop at run time.
 
-    Its variable is i32 where that holds the types of all arguments, else i64; with a u64 among them it is u64.
+    Its variable is i32 if that holds all argument types, else i64; u64 if an argument is u64.
 
     Raises:
         TypeMismatchError: for a non-integer, and for a signed integer with u64.
@@ -247,4 +247,4 @@ BUILTINS: Final[dict[object, Operation[...]]] = {
     builtins.bool: bool_,
     builtins.print: print_,
 }
-"""Python's builtin → what it does in compiled code, where an argument is staged."""
+"""Python's builtin → its implementation for staged arguments."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges, choices and checks: ``static_range``, ``ceil_div``, ``select``, ``static_assert``.
 
-In: compile-time and staged values. Out: the same, and `StagedRange`, which the front end makes loops of.
+In: compile-time and staged values. Out: the same, and `StagedRange`, which the front end turns into loops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StagedRange:
-    """A ``range`` of which a bound or the step is known at run time only.
+    """A ``range`` with a bound or step known only at run time.
 
     Attributes:
         start, stop, step: a `Scalar` or a Python int each, as given.
@@ -54,8 +54,8 @@ class StagedRange:
 def make_range(builder: Builder, *arguments: object) -> range | StagedRange:
     """``range(stop)``, ``range(start, stop)``, ``range(start, stop, step)`` of integers.
 
-    All constant: Python's own range. Else a `StagedRange`; its variable is i32 where that holds the
-    types of all three, else i64; u32 makes it i64, and u64 makes it u64.
+    All constant: Python's own range. Else a `StagedRange`; its variable is i32 if that holds all three types, else i64;
+    u32 makes it i64, and u64 makes it u64.
 
     Raises:
         TypeMismatchError: for a wrong number of arguments, a non-integer, or a signed integer with u64.
@@ -91,7 +91,7 @@ def _range_part(builder: Builder, argument: object) -> Scalar | int:
 
 
 def _loop_dtype(start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> DType:
-    """The type that holds every argument, where there is one; only a u64 makes it unsigned."""
+    """The type that holds every argument, if any; only a u64 makes it unsigned."""
     found = [range_dtype(part) for part in (start, stop, step)]
     if types.u64 not in found:
         return types.i64 if types.i64 in found else types.i32
@@ -103,13 +103,13 @@ def _loop_dtype(start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> 
             raise ValueRangeError(
                 "CONSTANT_OUT_OF_RANGE",
                 f"range: the constant {end} does not fit u64",
-                hint="count in another type: convert the others, such as weft.i64(n)",
+                hint="count in another type: convert the other arguments, for example weft.i64(n)",
             )
     return types.u64
 
 
 def range_dtype(part: Scalar | int) -> DType:
-    """The type in which an integer counts without a change of its value: i32, else i64, and u64 for a u64."""
+    """The type in which an integer counts without changing its value: i32, else i64, and u64 for a u64."""
     if not isinstance(part, Scalar):
         if types.i64.maximum < part <= types.u64.maximum:
             return types.u64
@@ -119,17 +119,17 @@ def range_dtype(part: Scalar | int) -> DType:
 
 @operation(on_host=True)
 def static_range(builder: Builder, *arguments: object) -> range:
-    """A range known at compile time, over which ``for`` unrolls: the body is repeated for each value.
+    """A range known at compile time, which ``for`` unrolls: the body is repeated for each value.
 
     The loop's variable is a constant in each repetition, so it can index tuples and local arrays in
     registers.
 
     Args:
         builder: where operations go; users leave it out.
-        *arguments: as of Python's range: stop; start, stop; or start, stop, step; all constants.
+        *arguments: as in Python's range: stop; start, stop; or start, stop, step; all constants.
 
     Raises:
-        TypeMismatchError: for an argument that is known at run time only; ``range`` takes those.
+        TypeMismatchError: for an argument known only at run time; use ``range``.
         ValueRangeError: for a step of 0.
 
     Example:
@@ -147,16 +147,16 @@ def static_range(builder: Builder, *arguments: object) -> range:
 
 @operation(on_host=True)
 def static_assert(builder: Builder, condition: object, message: object = "") -> None:
-    """Fails to compile, with the message, where the condition is false; leaves nothing in the code.
+    """Fails to compile, with the message, if the condition is false; adds no code.
 
     Args:
         builder: where operations go; users leave it out.
         condition: known at compile time.
-        message: text that the error shows.
+        message: text of the error.
 
     Raises:
-        CompileError: STATIC_ASSERT where the condition is false.
-        TypeMismatchError: for a condition known at run time only; ``assert`` takes those.
+        CompileError: STATIC_ASSERT if the condition is false.
+        TypeMismatchError: for a condition known only at run time; use ``assert``.
 
     Example:
         ``weft.static_assert(TILE % 32 == 0, "TILE is a multiple of 32")``
@@ -166,7 +166,7 @@ def static_assert(builder: Builder, condition: object, message: object = "") -> 
         raise TypeMismatchError(
             "STATIC_ASSERT_DYNAMIC",
             f"static_assert takes a condition known at compile time, received {describe(condition)}",
-            hint="use assert for what is known at run time only",
+            hint="use assert for what is known only at run time",
         )
     if not condition:
         raise CompileError(
@@ -176,10 +176,10 @@ def static_assert(builder: Builder, condition: object, message: object = "") -> 
 
 @operation(on_host=True)
 def ceil_div(builder: Builder, dividend: object, divisor: object) -> Scalar | int:
-    """The quotient of two integers rounded up: how many pieces of `divisor` cover `dividend`.
+    """The quotient of two integers, rounded up.
 
-    Exact for every sign and up to the type's limits, but for the smallest negative dividend, which wraps.
-    Two constants give a constant. Where Python runs, as for the grid of a bare launch, it takes and gives ints.
+    Exact for all signs and up to the type's limits, except for the smallest negative dividend, which wraps. Two
+    constants give a constant. Python can call it with ints, for example for the grid of a bare launch.
 
     Args:
         builder: where operations go; users leave it out.
@@ -223,7 +223,7 @@ def _no_integer(value: object) -> TypeMismatchError:
 
 
 def choose(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
-    """Either value in their common type, without a branch; two bools stay a ``bool_``.
+    """Either value in their common type, without a branch; two bools give a ``bool_``.
 
     Raises:
         TypeMismatchError: if an argument is not a number, or the types have no common type.
@@ -241,7 +241,7 @@ def choose(builder: Builder, condition: object, if_true: object, if_false: objec
 
 
 def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) -> DType:
-    """The type of a choice: of two values of one type that type, bools and f8 included; else the common one."""
+    """The type of a choice: the values' type if they share it, bools and f8 included; else the common type."""
     if isinstance(first, Scalar) and isinstance(second, Scalar) and first.dtype is second.dtype:
         return first.dtype
     for value, other in ((first, second), (second, first)):
@@ -258,10 +258,10 @@ def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) ->
 
 @operation(on_host=True)
 def select(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
-    """`if_true` where the condition holds, else `if_false`; both are computed, and there is no branch.
+    """`if_true` if the condition holds, else `if_false`; both are computed, without a branch.
 
-    ``a if c else b`` computes one only, and is what to write where computing the other costs or is wrong,
-    such as an index out of range.
+    ``a if c else b`` computes only one: use it if computing the other is expensive or invalid, such as an index out of
+    range.
 
     Args:
         builder: where operations go; users leave it out.
@@ -280,7 +280,7 @@ def select(builder: Builder, condition: object, if_true: object, if_false: objec
 
 @operation(on_host=True)
 def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
-    """`select` by NumPy's name: `if_true` where the condition holds, else `if_false`.
+    """`select` under NumPy's name: `if_true` if the condition holds, else `if_false`.
 
     Args:
         builder: where operations go; users leave it out.

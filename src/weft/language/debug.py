@@ -33,19 +33,19 @@ _SIGNED: Final = "di"
 _UNSIGNED: Final = "uxXo"
 _FLOATING: Final = "fFeEgGaA"
 MOST_ARGUMENTS: Final = 32
-"""What CUDA's printf takes."""
+"""The limit of CUDA's printf."""
 WIDEST: Final = 4095
-"""What C lets a conversion print at least."""
+"""The longest output that C guarantees for a conversion."""
 
 
 @operation
 def printf(builder: Builder, text: object, *arguments: object) -> None:
-    r"""Prints to the process's standard output by C's format rules, from each thread that reaches it.
+    r"""Prints to standard output by C's format rules, once per thread that reaches it.
 
     ``%d`` and ``%i`` take signed integers and bools, ``%u`` unsigned ones, ``%x %X %o`` any, ``%c`` an
     integer, ``%f %e %g %a`` floats, ``%s`` a constant string; ``%%`` is a percent sign. Flags, width and
-    precision are C's, up to 4095. Lengths such as ``ll`` follow from the arguments' types and may be left out. Nothing
-    ends the line but ``\n``. On a GPU the text appears at the next synchronization.
+    precision are C's, up to 4095. Lengths such as ``ll`` follow from the arguments' types and may be omitted. Only
+    ``\n`` ends the line. On a GPU the text appears at the next synchronization.
 
     Args:
         builder: where operations go; users leave it out.
@@ -53,8 +53,8 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
         *arguments: at most 32 numbers, one per conversion.
 
     Raises:
-        TypeMismatchError: for a format that is not constant, a wrong number of arguments, or an argument
-            of another kind than its conversion takes.
+        TypeMismatchError: for a format that is not constant, a wrong number of arguments, or an argument that does not
+            fit its conversion.
         ValueRangeError: for a conversion that does not exist, or a width or precision beyond 4095.
 
     Example:
@@ -81,7 +81,7 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
 def _formatted(
     builder: Builder, text: str, arguments: tuple[object, ...]
 ) -> tuple[list[str], list[SSAValue]]:
-    """The format as C's printf needs it, with lengths, and the arguments that it prints."""
+    """The format for C's printf, with lengths, and its arguments."""
     pieces: list[str] = []
     values: list[SSAValue] = []
     position = used = 0
@@ -118,7 +118,7 @@ def _check_conversion(match: re.Match[str]) -> None:
     if match["letter"] is None or match["letter"] not in known:
         raise ValueRangeError(
             "PRINTF_CONVERSION",
-            f"printf: no conversion {match[0]!r}; there are {' '.join('%' + k for k in known)} %%",
+            f"printf: unknown conversion {match[0]!r}; expected one of {' '.join('%' + k for k in known)} %%",
             hint="a percent sign itself is written %%",
         )
     for part in ("width", "precision"):
@@ -161,10 +161,10 @@ def _conversion(
 
 
 def _passed_dtype(dtype: DType) -> DType:
-    """What a variadic C call passes for an integer: at least 32 bits."""
+    """The type of an integer in a variadic C call: at least 32 bits."""
     if dtype.bits >= 32:
         return dtype
-    # An unsigned one fits i32 with its value; a signed one keeps its own width's bits under %x.
+    # Unsigned ones fit i32; signed ones keep their own width's bits under %x.
     return types.u32 if dtype.kind == "uint" else types.i32
 
 
@@ -192,15 +192,14 @@ def _unsuitable(
 
 
 def emit_assert(builder: Builder, condition: object, text: str) -> None:
-    """``assert condition, text``: the launch fails with an error where the condition is false.
+    """``assert condition, text``: the launch fails with an error if the condition is false.
 
-    A condition that is true at compile time leaves nothing; one that is false fails when a thread reaches
-    it, as in Python.
+    A condition true at compile time adds no code; a false one fails when a thread reaches it, as in Python.
 
     Args:
         builder: where operations go.
         condition: a number, or any compile-time value.
-        text: what the error says; the front end gives the condition's source where there is no message.
+        text: text of the error; without a message the front end passes the condition's source.
 
     Raises:
         TypeMismatchError: for a tensor or a stream.
@@ -214,7 +213,7 @@ def emit_assert(builder: Builder, condition: object, text: str) -> None:
 
 @operation(name="print", on_host=True)
 def print_(builder: Builder, *arguments: object, **keywords: object) -> None:
-    """Python's print is refused: formatting happens on the GPU, so the format must be C's.
+    """Refuses Python's print: the GPU formats, so the format must be C's.
 
     Raises:
         UnsupportedSyntaxError: always.

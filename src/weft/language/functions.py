@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decorators make of a user's function, as far as the front end needs to know it.
+"""The results of the decorators, as far as the front end needs them.
 
-In: a Python function and the decorator's arguments. Out: objects that a traced function can meet among its
-globals. The api room subclasses them; nothing here imports the compiler.
+In: a Python function and the decorator's arguments. Out: objects that a traced function finds among its globals.
+`weft.api` subclasses them; nothing here imports the compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StagedFunction:
 
     Attributes:
         function: the user's function, unchanged.
-        texts: the text of its file as it was when it was decorated, and of other files that it has reached.
+        texts: the text of its file when decorated, and of other files that it has reached.
     """
 
     __slots__ = ("function", "texts")
@@ -34,12 +34,12 @@ class StagedFunction:
         self.texts = SourceTexts(function)
 
     def __dir__(self) -> list[str]:
-        """The attributes without the package's own: `texts`, and what begins with one underscore."""
+        """The attributes except the package's own: `texts`, and names with one leading underscore."""
         own = {"texts"}
         return [n for n in super().__dir__() if n not in own and (n[:1] != "_" or n[:2] == "__")]
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """In a class it is a method: an instance's first argument is the instance."""
+        """In a class it is a method: its first argument is the instance."""
         return self if instance is None else BoundFunction(self, instance)
 
 
@@ -47,8 +47,8 @@ class BoundFunction:
     """A kernel or host function as a method of an instance, which is its first argument.
 
     Attributes:
-        function: what the decorator made.
-        owner: the instance; the parameter for it is annotated with ``weft.Constexpr``.
+        function: the decorated function.
+        owner: the instance; its parameter is annotated ``weft.Constexpr``.
     """
 
     __slots__ = ("function", "owner")
@@ -61,7 +61,7 @@ class BoundFunction:
         return f"<{self.function!r} of {self.owner!r}>"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """The function with the instance in front of the other arguments."""
+        """Calls the function with the instance before the other arguments."""
         try:
             return self.function(self.owner, *arguments, **keywords)
         except Exception as error:
@@ -70,7 +70,7 @@ class BoundFunction:
 
     @one_frame("kernel[...]")
     def __getitem__(self, configuration: Any) -> Any:
-        """``instance.kernel[grid, block]``, to be called with the other arguments."""
+        """``instance.kernel[grid, block]``, called with the other arguments."""
         return partial(self.function[configuration], self.owner)
 
 
@@ -78,8 +78,8 @@ class KernelFunction(StagedFunction):
     """A function made by ``@weft.kernel``: the code of one thread, launched by a host function.
 
     Attributes:
-        max_threads: threads per block that the kernel is compiled for, or None.
-        min_blocks: blocks per multiprocessor that must fit, or None.
+        max_threads: most threads per block, or None.
+        min_blocks: least blocks per multiprocessor, or None.
         max_registers: registers per thread, or None.
         cluster: blocks per cluster in x, y, z, or None.
     """

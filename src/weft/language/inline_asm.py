@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``inline_ptx``: instructions of the GPU that weft has no name for.
+"""``inline_ptx``: GPU instructions without a name in weft.
 
-In: PTX with places ``$0``, ``$1``, …; scalars, constants and tensors. Out: scalars of the types asked for.
+In: PTX with places ``$0``, ``$1``, …; scalars, constants and tensors. Out: scalars of the requested types.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _PLACE: Final = re.compile(r"\$(\$|\d+)?")
 def inline_ptx(
     builder: Builder, text: object, *operands: object, result: object = None
 ) -> Scalar | tuple[Scalar, ...] | None:
-    """Instructions of the GPU, written out in PTX. A kernel that has them compiles for CUDA only.
+    """GPU instructions in PTX. A kernel with them compiles for CUDA only.
 
     ``$0``, ``$1``, … stand for the results, then for the operands, each in a register of its type:
     ``.b16`` for 16 bits, ``.b32``, ``.b64``, ``.f32``, ``.f64``. ``$$`` is a dollar sign. A tensor is the
     address of its first element: 64 bits in global memory; for a shared array 32 bits in the shared window.
     Pass a view, such as ``a[i:]``, for another element.
 
-    The instructions may write any memory: tensors among the operands count as written. They are neither
-    moved across other memory accesses nor left out.
+    The instructions may write any memory: tensors among the operands count as written. They are never dropped, nor
+    moved across other memory accesses.
 
     Args:
         builder: where operations go; users leave it out.
@@ -51,9 +51,9 @@ def inline_ptx(
         A scalar of that type, a tuple of scalars, or None.
 
     Raises:
-        TypeMismatchError: for a text that is not a string, an operand or a result of 8 bits or ``bool_``, or
-            anything else that no register holds.
-        ValueRangeError: for a place that is not there, a result that the text does not mention, or a NUL in it.
+        TypeMismatchError: for a text that is not a string, an operand or result of 8 bits or ``bool_``, or any other
+            type without a register.
+        ValueRangeError: for an unknown place, a result that the text does not mention, or a NUL.
         UnavailableError: on the CPU.
 
     Example:
@@ -108,7 +108,8 @@ def _input(builder: Builder, number: int, value: object) -> SSAValue:
         if value.type.space.data == "local":
             raise TypeMismatchError(
                 "PTX_TYPE",
-                f"inline_ptx: {what} is {value.name}, an array of the thread's own, which has no address",
+                f"inline_ptx: {what} is {value.name}, an array in the thread's own memory, which "
+                "has no address",
                 hint="pass its elements",
             )
         return value.ssa
@@ -126,7 +127,7 @@ def _input(builder: Builder, number: int, value: object) -> SSAValue:
 
 
 def _check_places(text: str, results: int, operands: int) -> None:
-    """Checks that each place is there, and that each result is written."""
+    """Checks that each place exists, and that each result is written."""
     mentioned: set[int] = set()
     for match in _PLACE.finditer(text):
         place = match[1]
@@ -144,5 +145,5 @@ def _check_places(text: str, results: int, operands: int) -> None:
         raise ValueRangeError(
             "PTX_PLACE",
             f"inline_ptx: the text does not mention ${missing[0]}, which is a result",
-            hint="results come first, from $0 on, and operands after them",
+            hint="results come first, from $0 on, then operands",
         )

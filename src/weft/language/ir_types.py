@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which IR type stands for which weft type.
+"""The IR types of weft's types.
 
 In: a `DType`, a tensor's facts, an argument kind of a signature. Out: the xDSL attribute.
 """
@@ -60,7 +60,7 @@ def ir_type(dtype: DType) -> Attribute:
 
 
 def float_type(dtype: DType) -> AnyFloat:
-    """The IR type of a float type, as conversions between floats take it."""
+    """The IR type of a float type, for conversions between floats."""
     return _FLOATS[dtype]
 
 
@@ -83,12 +83,12 @@ def ir_tensor_type(
 
     Args:
         dtype: type of the elements.
-        shape: dims; -1 (`dialects.cuda.types.DYNAMIC`) for one that is known at run time.
+        shape: dims; -1 (`dialects.simt.types.DYNAMIC`) for run-time ones.
         layout: ``contiguous``, ``inner`` or ``strided``.
         space: ``global``, ``shared`` or ``local``.
         dim_bits: width of the integers that hold run-time dims, 32 or 64.
-        offset_bits: width in which element offsets are computed, 32 or 64.
-        alignment_bytes: what the data pointer is a multiple of; the element size by default.
+        offset_bits: width of element offsets, 32 or 64.
+        alignment_bytes: alignment of the data pointer; the element size by default.
     """
     return TensorType.get(
         ir_type(dtype),
@@ -104,7 +104,7 @@ def ir_tensor_type(
 def ir_type_of(kind: ArgumentKind) -> Attribute | None:
     """The IR type of an argument of that kind; None for one that is not passed at run time.
 
-    A tensor's constant strides are the wrapper's to check; code for it computes with its layout class.
+    The wrapper checks a tensor's constant strides; kernels compute with its layout class.
 
     Example:
         ``ir_type_of(TensorKind(types.f32, (Dim("n"), 4)))`` is

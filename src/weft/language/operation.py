@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`@operation`: what makes a function of a family a name of the kernel language.
+"""`@operation`: makes a function a name of the kernel language.
 
-In: a function whose first parameter is the Builder. Out: an `Operation`, which users call without a builder
-and the front end emits.
+In: a function whose first parameter is the Builder. Out: an `Operation`, called by users without a builder, and emitted
+by the front end.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 
-# What users pass. Staged values have no types that a checker could follow, so a call's value is Any.
+# Users' parameters. Type checkers cannot follow staged values, so calls return Any.
 Parameters = ParamSpec("Parameters")
 
-# The builder's line in the Args of a docstring: users do not pass one.
+# The builder's line in a docstring's Args, which users do not pass.
 _BUILDER_LINE: Final = re.compile(r"\n +builder: .*")
 
 
@@ -31,8 +31,8 @@ class Operation(Generic[Parameters]):
     """An operation of the kernel language.
 
     Attributes:
-        name: as users write it after ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
-        on_host: whether host functions may use it too; the others need a thread, or memory.
+        name: as written after ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
+        on_host: whether host functions may use it too; the others need a thread or memory.
     """
 
     def __init__(self, function: Callable[..., Any], name: str, *, on_host: bool) -> None:
@@ -45,13 +45,13 @@ class Operation(Generic[Parameters]):
         return f"weft.{self.name}"
 
     def __call__(self, *arguments: Parameters.args, **keywords: Parameters.kwargs) -> Any:
-        """Raises UnavailableError: it has a meaning only in code that weft compiles."""
+        """Raises UnavailableError: it works only in code that weft compiles."""
         del arguments, keywords
         raise outside_kernel(f"{self.name}(...)")
 
     @property
     def signature(self) -> inspect.Signature:
-        """Its parameters as users see them, without the builder."""
+        """Its parameters for users, without the builder."""
         whole = inspect.signature(self._function)
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
@@ -59,7 +59,7 @@ class Operation(Generic[Parameters]):
         """Adds the operation's IR and returns its value, staged or not.
 
         Raises:
-            TypeMismatchError: for a wrong count or name of arguments; the operation says what else.
+            TypeMismatchError: for a wrong count or name of arguments; see the operation for others.
         """
         try:
             return self._function(builder, *arguments, **keywords)
@@ -72,7 +72,7 @@ class Operation(Generic[Parameters]):
     def _check_call(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], cause: TypeError
     ) -> None:
-        # Binding costs a few microseconds, so it is done only once Python itself has refused a call.
+        # Binding costs microseconds, so it is done only after Python has refused a call.
         try:
             self.signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -105,11 +105,11 @@ def operation(
     name: str | None = None,
     on_host: bool = False,
 ) -> Any:
-    """Makes an `Operation` of a function; its docstring becomes the user's documentation.
+    """Makes an `Operation` from a function; its docstring becomes the user's documentation.
 
     Args:
-        function: takes the Builder first, then what users pass.
-        name: what users write after ``weft.``, if it is not the function's name.
+        function: takes the Builder, then the user's arguments.
+        name: as written after ``weft.``, if not the function's name.
         on_host: whether host functions may use it.
     """
 

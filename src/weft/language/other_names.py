@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CUDA C++, numba and Triton call what weft has under another name, for the hints of errors.
+"""Names of CUDA C++, numba and Triton for what weft calls otherwise, for hints.
 
-In: a name that weft does not know. Out: the one that was meant.
+In: a name that weft does not know. Out: weft's name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _COPIES: Final = (
 _MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
 _LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
 _TUNING: Final = "autotuner; make the choice a weft.Constexpr parameter and time the calls"
-# What others have and weft has not: the same in lower case, and what follows "weft has no".
+# What weft does not have: names in lower case, and the text after "weft has no".
 _ABSENT: Final = {
     **dict.fromkeys(
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
@@ -80,7 +80,7 @@ _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}
 
 
 def absent(name: str) -> str | None:
-    """What to say of a name of something that weft does not have, or None.
+    """The hint for something that weft does not have, or None.
 
     Example:
         >>> absent("curand")
@@ -91,7 +91,7 @@ def absent(name: str) -> str | None:
 
 
 def near(name: str, known: Collection[str]) -> list[str]:
-    """Up to three names that look like `name` misspelled, or that have it among their words.
+    """Up to three names that are similar to `name`, or contain it as a word.
 
     Example:
         >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["warp_sum", "sym"])
@@ -107,7 +107,7 @@ def near(name: str, known: Collection[str]) -> list[str]:
 
 
 def meant(name: str, known: Container[str]) -> str | None:
-    """The name of weft's that someone meant who wrote `name`, such as ``thread_idx`` for ``threadIdx``.
+    """weft's name for `name`, such as ``thread_idx`` for ``threadIdx``.
 
     Args:
         name: as written.

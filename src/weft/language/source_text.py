@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of files as it was when functions of theirs were decorated: what is edited later changes nothing.
+"""Source text as of decoration: later edits have no effect.
 
-In: a function. Out: its file's lines. Decorating costs a look at the file's time; it is read once for all functions
-that it defines, and decoded when one of them is compiled.
+In: a function. Out: its file's lines. Decorating costs a stat of the file; it is read once for all its functions, and
+decoded when one is compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LOADED_AT: Final = time.time()
-"""When decorators became available: a file written since then may not be the one that was imported."""
+"""When decorators became available: a file written since then may differ from the imported one."""
 
 _FUTURE_FLAGS: Final = sum(
     {getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
@@ -28,11 +28,11 @@ _FUTURE_FLAGS: Final = sum(
 
 
 class SourceText:
-    """A file's lines at one time.
+    """A file's lines at a point in time.
 
     Args:
         file: as Python knows it (``co_filename``).
-        content: the lines, each with its line end, or what the file holds.
+        content: the lines, each with its line end, or the file's bytes.
     """
 
     __slots__ = ("_codes", "_content", "file")
@@ -44,24 +44,24 @@ class SourceText:
 
     @property
     def lines(self) -> Sequence[str]:
-        """Each with its line end; none where there is no text."""
+        """Each with its line end; empty without a text."""
         if isinstance(self._content, bytes):
             self._content = _decoded(self._content)
         return self._content
 
     def codes(self, flags: int) -> tuple[CodeType, ...]:
-        """The code of everything that the text defines, compiled with the ``__future__`` flags of `flags`."""
+        """The code of everything the text defines, compiled with the ``__future__`` flags of `flags`."""
         flags &= _FUTURE_FLAGS
         if flags not in self._codes:
             self._codes[flags] = tuple(_codes_of("".join(self.lines), self.file, flags))
         return self._codes[flags]
 
     def has(self, code: CodeType) -> bool:
-        """Whether exactly this code is made from the text."""
+        """Whether the text compiles to exactly this code."""
         return any(found == code for found in self.codes(code.co_flags))
 
     def moved(self, code: CodeType) -> CodeType | None:
-        """The code that is this one but for the lines where it stands; the nearest, if there are several."""
+        """The code that differs from this one only in its lines; the nearest, if there are several."""
         wanted = _without_lines(code)
         found = [
             other
@@ -73,7 +73,7 @@ class SourceText:
 
 
 class SourceTexts:
-    """The texts that one function needs, by file: its own from the beginning, others when it first reaches them."""
+    """The texts that a function needs, by file: its own from the start, others when first reached."""
 
     __slots__ = ("_by_file",)
 
@@ -86,23 +86,23 @@ class SourceTexts:
                 self._by_file[code.co_filename] = found
 
     def of(self, file: str, module_globals: dict[str, Any]) -> SourceText:
-        """The text of a file as it was when this was asked first."""
+        """The text of a file as of the first request."""
         found = self._by_file.get(file)
         if found is None or not found.lines:
             found = self._by_file[file] = read_text(file, module_globals)
         return found
 
     def suggest(self, text: SourceText) -> None:
-        """This is the text of its file, unless another one is known."""
+        """Uses this text for its file, unless another is known."""
         self._by_file.setdefault(text.file, text)
 
     def learn(self, text: SourceText) -> None:
-        """From now on this is the text of its file."""
+        """Uses this text for its file from now on."""
         self._by_file[text.file] = text
 
 
 def read_text(file: str, module_globals: dict[str, Any]) -> SourceText:
-    """The text of a file as it is now; for what is not in a file, such as a notebook's cell, linecache's."""
+    """The current text of a file; linecache's for sources without a file, such as notebook cells."""
     found = _read(file)
     if found is None:
         import linecache
@@ -113,7 +113,7 @@ def read_text(file: str, module_globals: dict[str, Any]) -> SourceText:
 
 
 def _read(file: str) -> SourceText | None:
-    """The text of a file; of another text what linecache knows, if it is loaded; it takes a millisecond."""
+    """The text of a file; else linecache's, if it is loaded, since importing it takes a millisecond."""
     try:
         status = os.stat(file)  # noqa: PTH116
         return SourceText(file, _bytes_of(file, status.st_mtime_ns, status.st_size))
@@ -125,7 +125,7 @@ def _read(file: str) -> SourceText | None:
 
 @functools.lru_cache(maxsize=16)
 def _bytes_of(file: str, _modified: int, _size: int) -> bytes:
-    """What a version of a file holds, so that the functions of a module share it."""
+    """The bytes of a file version, shared by the functions of a module."""
     with open(file, "rb") as opened:  # noqa: PTH123
         return opened.read()
 
@@ -143,7 +143,7 @@ def _decoded(content: bytes) -> Sequence[str]:
 
 
 def may_have_changed(file: str) -> bool:
-    """Whether a file was written since the first function of it could be decorated."""
+    """Whether a file was written since its first function could have been decorated."""
     try:
         return os.stat(file).st_mtime > LOADED_AT  # noqa: PTH116  pathlib takes long to import
     except OSError:

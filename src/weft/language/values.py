@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged values: what a variable of a traced function holds when it is only known at run time.
+"""Staged values: values of a traced function known only at run time.
 
-In: an SSA value of the IR and what weft knows of its type. Out: `Scalar`, `Tensor`, `Stream`. All other Python
+In: an SSA value of the IR and its type in weft. Out: `Scalar`, `Tensor`, `Stream`. All other Python
 objects are compile-time values.
 """
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Staged:
-    """What all staged values have in common: Python itself cannot compare them, nor ask whether they are true.
+    """Base of staged values: Python can neither compare them nor test their truth.
 
-    The front end and operations compare in the kernel. A container of Python's would compare objects where it
-    looks for a value, which says nothing about numbers: so that is refused, whatever asks.
+    The front end and operations compare in the kernel. Python's containers would compare objects, which says nothing
+    about numbers, so all such attempts are refused.
     """
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Staged:
 class Scalar(Staged):
     """A number known at run time.
 
-    IR integers have no sign, so `dtype` says how to read the bits; a ``bool_`` is an i1.
+    IR integers have no sign, so `dtype` interprets the bits; a ``bool_`` is an i1.
 
     Attributes:
         ssa: the value in the IR; its type is `ir_type(dtype)`.
@@ -87,7 +87,7 @@ class Scalar(Staged):
 
     @property
     def constant(self) -> int | float | bool | None:
-        """The value where it is a constant of the IR, as its dtype reads it; else None."""
+        """The value if it is a constant of the IR, interpreted by its dtype; else None."""
         owner = self.ssa.owner
         if not isinstance(owner, arith.ConstantOp):
             return None
@@ -108,7 +108,7 @@ class Tensor(Staged):
     Attributes:
         ssa: the value in the IR; its type is a `TensorType`.
         dtype: type of the elements, with their sign.
-        name: the parameter or variable that it comes from, for messages and printed IR.
+        name: its parameter or variable, for messages and printed IR.
     """
 
     __slots__ = ("dtype", "name", "ssa")
@@ -159,7 +159,7 @@ class StagedNamespace:
     __slots__ = ()
 
     def attribute(self, builder: Builder, name: str) -> object:
-        """The attribute's value, emitted where it needs operations.
+        """The attribute's value, emitted if it needs operations.
 
         Raises:
             NameResolutionError: if there is not one of that name.
@@ -168,21 +168,21 @@ class StagedNamespace:
 
 
 class StagedContext:
-    """A compile-time object that `with` takes in compiled code, such as ``p.range(Event.LOAD)``."""
+    """A compile-time object for `with` in compiled code, such as ``p.range(Event.LOAD)``."""
 
     __slots__ = ()
 
     def enter(self, builder: Builder) -> object:
-        """Emits what comes before the body; the value is what ``as`` binds."""
+        """Emits code before the body; returns the value for ``as``."""
         raise TypeError(f"{type(self).__name__} cannot be entered")
 
     def leave(self, builder: Builder) -> None:
-        """Emits what comes after the body, whichever way control leaves it."""
+        """Emits code after the body, however control leaves it."""
         raise TypeError(f"{type(self).__name__} cannot be left")
 
 
 def is_staged(value: object) -> bool:
-    """True for a value that is only known at run time.
+    """Whether a value is known only at run time.
 
     Example:
         >>> is_staged(3)
@@ -192,10 +192,9 @@ def is_staged(value: object) -> bool:
 
 
 def is_instance(value: object, kind: Any) -> bool:
-    """``isinstance(value, kind)`` as a kernel means it.
+    """``isinstance(value, kind)`` in a kernel.
 
-    A scalar counts as the Python number that it stands for, a tensor, a pointer or a stream as what its
-    parameter is annotated with.
+    A scalar counts as the Python number it stands for; a tensor, pointer or stream as its annotation.
 
     Example:
         >>> is_instance(3, int)
@@ -213,7 +212,7 @@ def is_instance(value: object, kind: Any) -> bool:
 
 
 def describe(value: object) -> str:
-    """What a value is, for messages: ``f32``, ``Tensor[f32, (?, 4)]``, ``the constant 3``.
+    """A value in words, for messages: ``f32``, ``Tensor[f32, (?, 4)]``, ``the constant 3``.
 
     Example:
         >>> describe(3), describe("a"), describe((1, 2))
@@ -234,7 +233,7 @@ def describe(value: object) -> str:
 
 
 def item_text(value: object) -> str:
-    """What stands for a value inside a longer text: the type of a staged one, else the value.
+    """A value inside a longer text: the type of a staged one, else the value.
 
     Example:
         >>> item_text((1, "a")), item_text((2,))
@@ -251,6 +250,6 @@ def item_text(value: object) -> str:
 
 
 def shape_text(tensor: Tensor) -> str:
-    """A tensor's shape as users write it, with ``?`` for what is only known at run time."""
+    """A tensor's shape, with ``?`` for dims known only at run time."""
     dims = ["?" if dim < 0 else str(dim) for dim in tensor.type.dims]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

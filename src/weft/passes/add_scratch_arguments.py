@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes arguments of the arrays in global memory that blocks have of their own, which launches allocate.
 
-In: kernels that hold `simt.global_scratch`. Out: each array as an argument behind all others, with one row per block,
+In: kernels that hold `simt.global_scratch`. Out: each array as an argument after all others, with one row per block,
 and in its place a view of the block's own row; the kernel's `scratch_arguments` says which these are.
 """
 

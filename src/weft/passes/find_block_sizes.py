@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which block size every launch of a kernel has, so that its code is made for that size.
+"""Finds the block size common to all launches of a kernel, so that its code is made for that size.
 
 In: a traced module. Out: each kernel whose launches all have the same constant block with that `block_size`.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def find_block_sizes(module: ModuleOp) -> None:
-    """Notes them on the kernels.
+    """Records block sizes on the kernels.
 
-    A block of more threads than the kernel may have is left out: its launch is refused, in words.
+    Blocks with more threads than the kernel may have are left out: their launches are refused.
     """
     blocks: dict[str, set[tuple[int, ...]]] = {}
     for host in module.body.block.ops:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which arguments of the host function the kernels may write through.
+"""Finds the host function's arguments that kernels may write through.
 
-In: a traced module. Out: the host function with `weft.written_arguments`, the numbers of these arguments; read-only
-memory is refused for them alone.
+In: a traced module. Out: the host function with `weft.written_arguments`, the numbers of these arguments, which refuse
+read-only memory.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ WRITTEN_ARGUMENTS: Final = "weft.written_arguments"
 
 
 def find_written_arguments(module: ModuleOp) -> None:
-    """Notes on the host function what its launches may write.
+    """Records on the host function which arguments its launches may write.
 
-    An operation that writes counts for every tensor that it takes, and a tensor that is not an argument for all of
-    them, so that the answer errs on the side of writing.
+    A writing operation counts for all its tensors, and a tensor that is not an argument for all arguments, so that the
+    result errs on the side of writing.
     """
     operations = list(module.body.block.ops)
     written = {
@@ -49,9 +49,9 @@ def find_written_arguments(module: ModuleOp) -> None:
 
 
 def written_arguments(module: ModuleOp) -> frozenset[int]:
-    """What the pass has found: numbers of the host function's arguments.
+    """The pass's result: numbers of the host function's arguments.
 
-    All of them, where a hook has put a function without the attribute in the place of the host function.
+    All of them if a hook replaced the host function with one that lacks the attribute.
     """
     host = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     found = host.attributes.get(WRITTEN_ARGUMENTS)
@@ -61,7 +61,7 @@ def written_arguments(module: ModuleOp) -> frozenset[int]:
 
 
 def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozenset[int]:
-    """The arguments of a function that these tensors show memory of."""
+    """The arguments of a function whose memory these tensors view."""
     arguments = function.body.block.args
     index_of: dict[SSAValue, int] = {argument: argument.index for argument in arguments}
     found: set[int] = set()
@@ -81,7 +81,7 @@ def _stored_to(kernel: KernelOp) -> Iterator[SSAValue]:
 
 
 def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> Iterator[SSAValue]:
-    """What launches pass for arguments that kernels write; those that launches allocate come after them."""
+    """The launch operands for arguments that kernels write; launch-allocated arguments follow them."""
     for operation in walk(host):
         if isinstance(operation, LaunchExOp):
             indices = written[operation.kernel.string_value()]
@@ -89,12 +89,12 @@ def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> I
 
 
 def _viewed(tensor: SSAValue) -> SSAValue:
-    """The tensor whose memory a view shows part of; the tensor itself where it is not a view."""
+    """The tensor underlying a view; the tensor itself if it is not a view."""
     while isinstance(tensor.owner, ViewOp):
         tensor = tensor.owner.source
     return tensor
 
 
 def _is_own(tensor: SSAValue) -> bool:
-    """Whether a tensor is memory of the kernel's own: the thread's, or the block's."""
+    """Whether a tensor is the kernel's own memory: a thread's or a block's."""
     return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that only another thread's write can end read memory in each round.
+"""Keeps loops that wait for another thread reading memory in every round.
 
-In: a traced module. Out: the same, where the loads that such a loop waits for are volatile. A compiler may otherwise
-read once, before the loop, and then wait forever: no other store of the loop could have changed the element.
+In: a traced module. Out: the same, with the loads that such a loop waits for volatile. A compiler could otherwise read
+once before the loop and wait forever, since no store in the loop changes the element.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
 _OF_OPERANDS = (ShuffleOp, VoteOp, MatchOp, WarpReduceOp, BarrierReduceOp)
-"""Their results change only where an operand does, of this thread or of another."""
+"""Operations whose results change only with their operands."""
 
 
 def keep_awaited_loads(module: ModuleOp) -> None:
-    """Makes the loads volatile that a `while` waits for.
+    """Makes volatile the loads that a `while` waits for.
 
-    It waits where its condition depends on loads of global or shared memory, and on nothing else that changes from
-    round to round: no counter, no timer, no atomic, and no element that the loop itself stores.
+    A loop waits if its condition depends on loads of global or shared memory, and on nothing else that changes from
+    round to round: no counter, timer or atomic, and no element that the loop itself stores.
     """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
@@ -50,7 +50,7 @@ class _ChangesItselfError(Exception):
 
 
 class _Condition:
-    """What the condition of a loop depends on."""
+    """The values that a loop's condition depends on."""
 
     def __init__(self, loop: scf.WhileOp) -> None:
         self._loop = loop
@@ -59,7 +59,7 @@ class _Condition:
         self._loads: list[LoadOp] = []
 
     def awaited(self) -> list[LoadOp]:
-        """The loads that the loop waits for; empty where it may end by itself."""
+        """The loads that the loop waits for; empty if it may end by itself."""
         before = self._loop.before_region.block
         stored = {_element(op) for op in walk(self._loop) if isinstance(op, StoreOp)}
         try:
@@ -70,7 +70,7 @@ class _Condition:
 
     def _follow(self, value: SSAValue) -> None:
         if value in self._path:
-            # A flag has two states, and does not count rounds; an inner loop begins anew in each.
+            # A flag has two states, so it cannot count rounds; an inner loop starts over in each.
             is_carried = isinstance(value.owner, Block) and value.owner.parent_op() is self._loop
             if is_carried and value.type != IntegerType(1):
                 raise _ChangesItselfError
@@ -85,7 +85,7 @@ class _Condition:
         self._path.discard(value)
 
     def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
-        """The values that one is made of."""
+        """The values that a value is computed from."""
         owner = value.owner
         index = value.index if isinstance(value, OpResult) else 0
         if isinstance(owner, Block):
@@ -107,7 +107,7 @@ class _Condition:
             yield from owner.operands
 
     def _carried(self, argument: BlockArgument) -> Iterator[SSAValue]:
-        """What a loop carries into an argument of one of its blocks."""
+        """The values that a loop carries into one of its block arguments."""
         loop, index = argument.block.parent_op(), argument.index
         if isinstance(loop, scf.WhileOp):
             before, after = loop.before_region.block, loop.after_region.block

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the shared arrays of each kernel lie in the block's one buffer.
+"""Places each kernel's shared arrays in the block's one buffer.
 
 In: a module whose kernels hold `simt.shared`. Out: each with its `offset`; each kernel with the bytes of all its
-arrays as `shared_memory_bytes`, which launches add to what they ask for.
+arrays as `shared_memory_bytes`, which launches add to their own request.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def lay_out_shared_memory(module: ModuleOp) -> None:
-    """Gives every shared array its place, in the order of the program, each aligned as its type says.
+    """Gives every shared array its offset, in program order, aligned as its type requires.
 
     Raises:
-        ValueRangeError: if a kernel's arrays take more bytes than a block may have; the place is that of the
-            array that does not fit.
+        ValueRangeError: if a kernel's arrays exceed a block's shared memory; located at the first array that does not
+            fit.
     """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes what a trace leaves over at the top of each function: operations without effect that nothing uses.
+"""Removes unused operations without effect that a trace leaves in each function's entry block.
 
-In: a traced module. Out: the same without constants, dims and arrays that only discarded attempts used, so that no
-shared memory is laid out and no parameter is passed for them.
+In: a traced module. Out: the same without constants, dims and arrays that only discarded attempts used, so that they
+take no shared memory and no parameters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def remove_unused_operations(module: ModuleOp) -> None:
-    """Erases them in the entry block of every kernel and of the host function.
+    """Erases them in the entry blocks of kernels and the host function.
 
-    Blocks inside are left alone: what discarded attempts share stands in the entry block.
+    Inner blocks are skipped: operations shared by discarded attempts stand in the entry block.
     """
     for function in module.body.block.ops:
         if isinstance(function, KernelOp | FuncOp):
@@ -33,7 +33,7 @@ def remove_unused_operations(module: ModuleOp) -> None:
 
 
 def _tidy(block: Block) -> None:
-    """From the end, so that what only an erased operation used is erased too."""
+    """Backward, so that operands of erased operations are erased too."""
     for operation in reversed(list(block.ops)):
         if _is_removable(operation) and all(not result.first_use for result in operation.results):
             block.erase_op(operation)

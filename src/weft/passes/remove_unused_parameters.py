@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes what a kernel is given and does not use: arguments, and of tensors the pointer, dims and strides.
+"""Removes a kernel's unused parameters: whole arguments, and pointers, dims and strides of tensors.
 
-In: a module whose kernels are as they will be printed. Out: kernels and launches without these arguments, and each
-tensor argument of a kernel with `weft.parts`, what is passed of it.
+In: a module with kernels ready to print. Out: kernels and launches without these arguments, and each tensor argument of
+a kernel with `weft.parts`, its passed parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def remove_unused_parameters(module: ModuleOp) -> None:
-    """Does so in every kernel, and in every launch of it."""
+    """Removes them from every kernel and its launches."""
     operations = list(module.body.block.ops)
     passed = {op.sym_name.data: _reduce(op) for op in operations if isinstance(op, KernelOp)}
     for host in operations:
@@ -43,7 +43,7 @@ def remove_unused_parameters(module: ModuleOp) -> None:
 
 
 def _reduce(kernel: KernelOp) -> list[int]:
-    """Leaves a kernel what it uses; of the values that its launches pass, the numbers of those that it uses."""
+    """Removes a kernel's unused arguments; returns the numbers of the launch values still used."""
     hidden = (*kernel.scratch_arguments, kernel.profile_argument)
     passed = [argument for argument in kernel.body.block.args if argument not in hidden]
     left = [number for number, argument in enumerate(passed) if argument.first_use]
@@ -60,7 +60,7 @@ def _reduce(kernel: KernelOp) -> list[int]:
 
 
 def _parts(argument: BlockArgument) -> dict[str, Attribute]:
-    """The note on a tensor argument of which parts its uses need."""
+    """The attribute naming the parts of a tensor argument that its uses need."""
     kind = argument.type
     if not isinstance(kind, TensorType):
         return {}
@@ -86,7 +86,7 @@ def _parts(argument: BlockArgument) -> dict[str, Attribute]:
 
 
 def _strides(operation: Operation, rank: int) -> Sequence[int]:
-    """The dimensions whose strides a use of a tensor needs: all of them where it computes an address."""
+    """The dimensions whose strides a use of a tensor needs: all if it computes an address."""
     if isinstance(operation, StrideOp):
         return (operation.dimension.value.data,)
     return () if isinstance(operation, InlinePtxOp) else range(rank)

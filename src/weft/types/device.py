@@ -49,7 +49,7 @@ def parse_device(text: str) -> tuple[int, int | None]:
     """The DLDeviceType and the index, None where the text has none.
 
     Raises:
-        ValueError: if the text is no name of a device type, with ``:<index>`` unless it is ``"cpu"``.
+        ValueError: if the text is not a name of a device type, with ``:<index>`` unless it is ``"cpu"``.
 
     Example:
         >>> parse_device("cuda:1"), parse_device("cpu")

@@ -65,7 +65,7 @@ def begin_assembly(
 ) -> Callable[[], Assembly]:
     """Starts to assemble PTX, all its kernels at once; what is returned waits for the cubin.
 
-    ptxas does it, and loads while the PTX is made. If there is none that runs, or it is too old for the architecture,
+    ptxas does it, and loads while the PTX is made. If none runs, or it is too old for the architecture,
     nvJitLink does, unless WEFT_PTXAS named it; WEFT_NVJITLINK chooses nvJitLink.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `ffi` dialect: the function with the TVM-FFI ABI, written as the contract that it checks.
+"""The `ffi` dialect: a function with the TVM-FFI ABI, written as the contract it checks.
 
 In: the families' operations, one per promise. Out: `FFI`, which a context loads. Every check that fails sets the
 error and ends the function; codegen expands the operations when it prints LLVM text.

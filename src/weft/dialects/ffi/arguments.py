@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one for each other kind.
+"""Reading arguments: `ffi.decode_tensor`, `ffi.decode_scalar`, `ffi.decode_array` and one per other kind.
 
-In: a position, among the arguments or in an array that is one, and a name. Out: the value, once its kind is known to
-be right.
+In: a position, among the arguments or in an array argument, and a name. Out: the value, its kind checked.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
 
 
 class DecodeOp(InFunctionOp):
-    """What reads one argument: its position in the call, or `within` an array, and its name.
+    """Reads one argument: its position in the call, or `within` an array, and its name.
 
     The name of an item is its path: `t[1].x`.
     """
@@ -38,7 +37,7 @@ class DecodeOp(InFunctionOp):
 
     @property
     def argument_position(self) -> int:
-        """The position in the call of the argument that it is, or is an item of."""
+        """The position in the call of this argument, or of the one that contains it."""
         operation: DecodeOp = self
         while operation.within is not None:
             owner = operation.within.owner
@@ -49,7 +48,7 @@ class DecodeOp(InFunctionOp):
 
     @property
     def place(self) -> str:
-        """How messages call the argument: `argument #1 'b'`."""
+        """The argument's name in messages: `argument #1 'b'`."""
         return f"argument #{self.argument_position} '{self.argument.data}'"
 
     def verify_(self) -> None:
@@ -57,7 +56,7 @@ class DecodeOp(InFunctionOp):
 
 
 class Position(NamedTuple):
-    """Where an argument is found.
+    """The place of an argument.
 
     Attributes:
         number: among the arguments of the call, or among the items of an array.
@@ -94,7 +93,7 @@ class DecodeTensorOp(DecodeOp):
 
 @operation_definition
 class DecodeShapeOp(DecodeOp):
-    """The argument is `rank` integers, given as a shape, an array or a list. It has dims, and no memory."""
+    """The argument is `rank` integers, given as a shape, an array or a list. It has dims but no memory."""
 
     name = "ffi.decode_shape"
 
@@ -113,7 +112,7 @@ class DecodeShapeOp(DecodeOp):
 
 @operation_definition
 class DecodeScalarOp(DecodeOp):
-    """The argument is a number that `dtype` holds."""
+    """The argument is a number that fits `dtype`."""
 
     name = "ffi.decode_scalar"
 
@@ -131,7 +130,7 @@ class DecodeScalarOp(DecodeOp):
 
     @property
     def element(self) -> DType:
-        """The number's type; the IR type does not say whether an integer is signed."""
+        """The number's type; the IR type has no sign."""
         return dtype_named(self.dtype.data)
 
     def verify_(self) -> None:
@@ -194,7 +193,7 @@ class DecodeNoneOp(DecodeOp):
 class DecodeArrayOp(DecodeOp):
     """The argument is an array or a list of `size` items, which other operations decode.
 
-    `text` is the container's type as messages write it.
+    `text` is the container's type in messages.
     """
 
     name = "ffi.decode_array"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @operation_definition
 class EnvironmentStreamOp(InFunctionOp):
-    """The stream that the caller's library works on, for the call's device."""
+    """The current stream of the caller's library, for the call's device."""
 
     name = "ffi.environment_stream"
 
@@ -47,8 +47,8 @@ class EnvironmentStreamOp(InFunctionOp):
 class DeviceGuardOp(InFunctionOp):
     """Calls the host function with the kernels loaded and the device current, and restores the caller's.
 
-    Without `device` the stream's or the caller's current device is used. What was changed is restored on
-    every path, before the host function's return code is looked at. On the CPU it is the call alone.
+    Without `device` the stream's or the caller's current device is used. Changes are undone on every path, before the
+    host function's return code is examined. On the CPU it is only the call.
     """
 
     name = "ffi.device_guard"

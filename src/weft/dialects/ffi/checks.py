@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises about a tensor: `ffi.check`, `ffi.bind_dim`, `ffi.check_dim`, the same for strides, layout, device.
 
-In: a decoded tensor. Out: the tensor as the host function takes it; symbols with their values.
+In: a decoded tensor. Out: the tensor for the host function; symbols with their values.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
 TENSOR_CHECKS: Final = ("data", "rank", "dtype", "device_type", "alignment")
-"""What `ffi.check` can look at."""
+"""The properties that `ffi.check` can check."""
 
 
 class _TensorOp(InFunctionOp):
-    """An operation on a tensor that was decoded, or on a shape: then only its dims are looked at."""
+    """An operation on a decoded tensor, or on the dims of a shape."""
 
     tensor = operand_def(TensorType)
 
     @property
     def decoded(self) -> DecodeTensorOp | DecodeShapeOp:
-        """Where the tensor comes from."""
+        """The operation that decoded the tensor."""
         owner = self.tensor.owner
         if not isinstance(owner, DecodeTensorOp | DecodeShapeOp):
             raise VerifyException(f"{self.name} needs the result of ffi.decode_tensor")
@@ -52,9 +52,9 @@ class _TensorOp(InFunctionOp):
 
 @operation_definition
 class CheckOp(_TensorOp):
-    """One property of a tensor is what it was compiled for.
+    """A property of a tensor has the value compiled for.
 
-    `data`: not null where there are elements; `rank`; `dtype`; `device_type` (DLDeviceType); `alignment`
+    `data`: not null if there are elements; `rank`; `dtype`; `device_type` (DLDeviceType); `alignment`
     of the first element's address in bytes.
     """
 
@@ -85,7 +85,7 @@ class CheckOp(_TensorOp):
 
 
 class _DimensionOp(_TensorOp):
-    """What looks at one dimension, or at its stride."""
+    """A check of one dimension, or of its stride."""
 
     tensor = operand_def(TensorType)
     dimension = prop_def(I64Attr)
@@ -102,7 +102,7 @@ class _DimensionOp(_TensorOp):
 
 
 class _BindOp(_DimensionOp):
-    """The first mention of a symbol: yields its value, after checking what the symbol promises."""
+    """The first mention of a symbol: yields its value, after checking the symbol's constraints."""
 
     symbol = prop_def(StringAttr)
     width = prop_def(I64Attr)
@@ -133,7 +133,7 @@ class _BindOp(_DimensionOp):
 
 
 class _MatchOp(_DimensionOp):
-    """A later mention of a symbol, or a constant: the value is that one."""
+    """A later mention of a symbol, or a constant: checks equality."""
 
     tensor = operand_def(TensorType)
     expected = opt_operand_def(i64)
@@ -180,7 +180,7 @@ class CheckDimOp(_MatchOp):
 
 @operation_definition
 class BindStrideOp(_BindOp):
-    """A stride gives its symbol a value, unless no element is reached by it (a dim of 1, no elements)."""
+    """A stride gives its symbol a value, unless it reaches no element (a dim of 1, no elements)."""
 
     name = "ffi.bind_stride"
 
@@ -192,7 +192,7 @@ class BindStrideOp(_BindOp):
 
 @operation_definition
 class CheckStrideOp(_MatchOp):
-    """A stride has the value of a symbol, or a constant one, unless no element is reached by it."""
+    """A stride has the value of a symbol, or a constant one, unless it reaches no element."""
 
     name = "ffi.check_stride"
 
@@ -201,8 +201,7 @@ class CheckStrideOp(_MatchOp):
 class CheckLayoutOp(_TensorOp):
     """The strides are those of a layout class; null strides mean contiguous.
 
-    Strides by which no element is reached are not looked at. `text` is the argument's type as the message
-    writes it.
+    Strides that reach no element are ignored. `text` is the argument's type in the message.
     """
 
     name = "ffi.check_layout"
@@ -225,7 +224,7 @@ class CheckLayoutOp(_TensorOp):
 
 @operation_definition
 class BindDeviceOp(_TensorOp):
-    """The device that the call runs on: that of its first CUDA tensor."""
+    """The call's device: that of its first CUDA tensor."""
 
     name = "ffi.bind_device"
 
@@ -238,7 +237,7 @@ class BindDeviceOp(_TensorOp):
 
 @operation_definition
 class CheckDeviceOp(_TensorOp):
-    """The tensor is on the call's device, or on the one that the signature names."""
+    """The tensor is on the call's device, or on the signature's."""
 
     name = "ffi.check_device"
 
@@ -262,7 +261,7 @@ class CheckDeviceOp(_TensorOp):
 
 @operation_definition
 class AsTensorOp(_TensorOp):
-    """The tensor as the host function takes it, after its checks: pointer (with byte_offset), dims, strides."""
+    """The checked tensor for the host function: pointer (with byte_offset), dims, strides."""
 
     name = "ffi.as_tensor"
 
@@ -275,7 +274,7 @@ class AsTensorOp(_TensorOp):
 
 @operation_definition
 class AsDimOp(_DimensionOp):
-    """A dimension that was checked, as an integer of the host function."""
+    """A checked dimension as an integer of the host function."""
 
     name = "ffi.as_dim"
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Region, SSAValue
 
 ENTRY_PREFIX: Final = "__tvm_ffi_"
-"""What stands before a host function's name in its wrapper's symbol."""
+"""The prefix of a host function's name in its wrapper's symbol."""
 
 I64Attr: Final = IntegerAttr.constr(i64)
 
@@ -42,7 +42,7 @@ I64Attr: Final = IntegerAttr.constr(i64)
 class FuncOp(IRDLOperation):
     """A function with the ABI of `TVMFFISafeCallType`: 0 is success, -1 an error that is set.
 
-    `signature` is the text that stands in front of every message, `target` the kind of device it runs on.
+    `signature` begins every message, `target` is the kind of device it runs on.
     """
 
     name = "ffi.func"
@@ -73,14 +73,14 @@ class FuncOp(IRDLOperation):
 
 
 class InFunctionOp(IRDLOperation):
-    """An operation that stands in the body of an `ffi.func`."""
+    """An operation in the body of an `ffi.func`."""
 
     traits = traits_def(HasParent(FuncOp))
 
 
 @operation_definition
 class CheckCountOp(InFunctionOp):
-    """As many arguments were passed as the function takes."""
+    """The number of passed arguments is right."""
 
     name = "ffi.check_count"
 
@@ -93,7 +93,7 @@ class CheckCountOp(InFunctionOp):
 
 @operation_definition
 class ReturnOp(IRDLOperation):
-    """Success: stores what `result` describes, made of the host function's results and of arguments."""
+    """Success: stores the value described by `result`, made from the host function's results and from arguments."""
 
     name = "ffi.return"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host function returns: a tree of numbers, arguments, tuples and None, as an attribute.
+"""The result of a host function: a tree of numbers, arguments, tuples and None, as an attribute.
 
-In: what the trace found. Out: `weft.result` on the host function, and the property of `ffi.return`.
+In: a traced result. Out: `weft.result` on the host function, and the property of `ffi.return`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 RESULT_ATTRIBUTE: Final = "weft.result"
-"""Attribute of the host's `func.func` that says what the function returns."""
+"""Attribute of the host's `func.func` that describes its result."""
 
 
 def scalar_result(index: int, dtype: DType) -> DictionaryAttr:
@@ -28,7 +28,7 @@ def scalar_result(index: int, dtype: DType) -> DictionaryAttr:
 
 
 def argument_result(name: str) -> DictionaryAttr:
-    """The argument of that name, as it was passed."""
+    """The argument of that name, as passed."""
     return DictionaryAttr({"argument": StringAttr(name)})
 
 
@@ -38,14 +38,14 @@ def tuple_result(items: Sequence[Attribute]) -> ArrayAttr[Any]:
 
 
 def tuple_items(result: Attribute | None) -> tuple[Attribute, ...] | None:
-    """The items of a tuple of results, or None for what is not a tuple."""
+    """The items of a tuple of results, or None if it is not a tuple."""
     if isinstance(result, ArrayAttr):
         return cast("ArrayAttr[Attribute]", result).data
     return None
 
 
 def none_result() -> UnitAttr:
-    """None; what a host function returns that returns nothing."""
+    """None, the result of a host function that returns nothing."""
     return UnitAttr()
 
 
@@ -66,4 +66,4 @@ def check_result(result: Attribute) -> None:
             return
     elif isinstance(result, UnitAttr):
         return
-    raise VerifyException(f"no description of a result: {result}")
+    raise VerifyException(f"not a description of a result: {result}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the `ffi` dialect: an argument that is a tensor, one that holds others.
+"""Types of the `ffi` dialect: a tensor argument, and a container argument.
 
 Out: `!ffi.tensor`, `!ffi.array`.
 """
@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_attr_definition
 
 @irdl_attr_definition
 class TensorType(ParametrizedAttribute, TypeAttribute):
-    """`!ffi.tensor`: an argument that is a tensor; what else it is, checks say one by one."""
+    """`!ffi.tensor`: a tensor argument; checks establish the rest one by one."""
 
     name = "ffi.tensor"
 

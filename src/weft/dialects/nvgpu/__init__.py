@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `nvgpu` dialect: what only NVIDIA's GPUs have, one file per family, one table here.
+"""The `nvgpu` dialect: features of NVIDIA GPUs only, one file per family, one table here.
 
-In: the families' operations. Out: `NVGPU`, which a context loads.
+Out: `NVGPU`, which a context loads.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that a user writes: `nvgpu.inline_ptx`.
+"""Users' own instructions: `nvgpu.inline_ptx`.
 
 In: PTX with numbered places, scalars and tensors. Out: scalars.
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @operation_definition
 class InlinePtxOp(IRDLOperation):
-    """PTX as it stands in the source. `$0`, `$1`, … are the results, then the operands; a tensor is its address.
+    """PTX from the source. `$0`, `$1`, … are the results, then the operands; a tensor is its address.
 
-    It may read and write any memory, and is executed by all threads that reach it together.
+    It may read and write any memory, and is executed together by all threads that reach it.
     """
 
     name = "nvgpu.inline_ptx"

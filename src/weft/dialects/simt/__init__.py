@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `simt` dialect, which every target prints, assembled from its families: one file each, one table here.
+"""The `simt` dialect, which every target prints: one file per family, one table here.
 
-In: the families' operations. Out: `SIMT`, which a context loads.
+Out: `SIMT`, which a context loads.
 """
 
 from __future__ import annotations

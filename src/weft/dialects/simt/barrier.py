@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where threads wait for each other, and fences: `simt.barrier`, `simt.warp_barrier`, `simt.grid_barrier`.
+"""Barriers and fences: `simt.barrier`, `simt.warp_barrier`, `simt.grid_barrier`.
 
-In: a mask or a predicate where there is one. Out: the combined predicate. Memory written before a barrier is
-seen after it by the threads that meet there.
+In: an optional mask or predicate. Out: the combined predicate. Memory written before a barrier is seen after it by the
+threads that meet there.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ BARRIER_REDUCTIONS: Final = ("count", "and", "or")
 class BarrierOp(IRDLOperation):
     """All threads of the block that have not exited meet here.
 
-    One that exits, by reaching the kernel's end, is no longer waited for. Threads of one block that wait at
-    different barriers are undefined on a GPU and an error on the CPU.
+    A thread that reaches the kernel's end is no longer waited for. Threads of one block waiting at different barriers
+    are undefined behavior on a GPU and an error on the CPU.
     """
 
     name = "simt.barrier"
@@ -44,7 +44,7 @@ class BarrierOp(IRDLOperation):
 
 @operation_definition
 class BarrierReduceOp(IRDLOperation):
-    """A block barrier at which every thread gets the threads' predicates combined.
+    """A block barrier that combines the threads' predicates.
 
     `count` yields an i32, the number of threads with a true one; `and` and `or` yield an i1.
     """
@@ -74,7 +74,7 @@ class BarrierReduceOp(IRDLOperation):
 
 @operation_definition
 class WarpBarrierOp(IRDLOperation):
-    """The lanes of `mask` meet here; each of them executes it with the same mask."""
+    """The lanes of `mask` meet here, each with the same mask."""
 
     name = "simt.warp_barrier"
 

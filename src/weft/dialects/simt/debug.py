@@ -46,7 +46,7 @@ class PrintfOp(IRDLOperation):
 
 @operation_definition
 class AssertOp(IRDLOperation):
-    """Stops the launch with an error where `condition` is false; the location says where it stands."""
+    """Stops the launch with an error where `condition` is false; the location is the assert's."""
 
     name = "simt.assert"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a thread is: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`.
+"""Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`.
 
 In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast.
 """
@@ -24,7 +24,7 @@ DIMENSIONS: Final = ("x", "y", "z")
 
 
 class CoordinateOp(IRDLOperation):
-    """What the four coordinates share: one dimension in, one i32 out."""
+    """Base of the four coordinates: one dimension in, one i32 out."""
 
     dimension = prop_def(StringAttr)
     result = result_def(i32)
@@ -55,7 +55,7 @@ class BlockIdxOp(CoordinateOp):
 
 @operation_definition
 class BlockDimOp(CoordinateOp):
-    """Threads of a block in one dimension."""
+    """Threads per block in one dimension."""
 
     name = "simt.block_dim"
 

@@ -58,14 +58,14 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 EXIT: Final = "weft.exit"
-"""Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows has no effect on it, and a
-target may let it leave at once; one whose barriers wait for every thread that has not left must."""
+"""Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows does not affect it, and a target
+may let it exit at once; it must if its barriers wait for every thread that has not exited."""
 
 PROFILE_NAME: Final = "profile"
-"""The name of the argument that a launch's records go to."""
+"""The name of the argument for a launch's records."""
 
 SHARED_MEMORY_ALIGNMENT: Final = 16
-"""Bytes that a kernel's part of a block's shared memory is a multiple of: there the launch's own bytes begin."""
+"""Alignment in bytes of a kernel's part of shared memory, after which the launch's own bytes begin."""
 
 MAX_LAUNCH_ATTRIBUTE_BYTES: Final = 64
 """Bytes of a `CUlaunchAttributeValue`."""
@@ -75,18 +75,18 @@ DIM: Final = "dim"
 STRIDE: Final = "stride"
 
 PARTS: Final = "weft.parts"
-"""Attribute of a kernel's tensor argument: what of it the machine code takes, such as ``{pointer, dims = array<i32: 1>,
-strides = array<i32: 0>}``. Without the attribute that is all that the type leaves open."""
+"""Attribute of a kernel's tensor argument: the parts passed to machine code, such as ``{pointer, dims = array<i32: 1>,
+strides = array<i32: 0>}``. Without it, all parts that the type leaves open."""
 
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
 @irdl_attr_definition
 class LaunchAttributeAttr(ParametrizedAttribute):
-    """`#simt.launch_attribute<9, "ff00">`: an attribute of a launch as the driver takes it, a constant.
+    """`#simt.launch_attribute<9, "ff00">`: a constant launch attribute in the driver's form.
 
-    Parameters: the driver's number of the attribute, and the bytes of its value, in the text as
-    hexadecimal digits; the driver's union has `MAX_LAUNCH_ATTRIBUTE_BYTES`, and zeros follow.
+    Parameters: the attribute's number in the driver, and the bytes of its value, printed as hexadecimal digits and
+    padded with zeros to `MAX_LAUNCH_ATTRIBUTE_BYTES`.
     """
 
     name = "simt.launch_attribute"
@@ -123,21 +123,20 @@ class KernelOp(IRDLOperation):
     """A kernel: the code of one thread.
 
     Arguments are `!simt.tensor` in the global space and scalars; `arg_attrs` holds each one's source name
-    as `weft.name`. What a launch promises, demands and allocates is a property each, absent where nothing is
-    said; the accessor without `_attr` gives it as Python's integers.
+    as `weft.name`. Launch bounds, requirements and allocations are properties, absent if not given; accessors without
+    `_attr` return Python integers.
 
     Properties:
-        max_threads, min_blocks, max_registers: what the user asked for: threads per block at most, blocks per
-            multiprocessor at least, registers per thread at most.
+        max_threads, min_blocks, max_registers: from the user: most threads per block, least blocks per multiprocessor,
+            most registers per thread.
         cluster: blocks per cluster, along x, y and z.
-        block_size: threads along x, y and z, where every launch has the same constant block.
-        shared_memory_bytes: of the kernel's own shared arrays, a multiple of `SHARED_MEMORY_ALIGNMENT`; after
-            their layout.
+        block_size: threads along x, y and z, if every launch has the same constant block.
+        shared_memory_bytes: of the kernel's own shared arrays, a multiple of `SHARED_MEMORY_ALIGNMENT`; set by their
+            layout.
         scratch_arguments: the numbers of the arguments that are scratch arrays, which launches allocate.
-        profile_argument: the number of the argument that a launch's records go to.
-        profile_words: how many words a launch records at most, where that is known when compiling: words before
-            all records and headers of tracks, words per block, and the first, the end and the step of the blocks
-            that record.
+        profile_argument: the number of the argument for a launch's records.
+        profile_words: the most words that a launch records, if known at compile time: words before all records and
+            headers of tracks, words per block, and first, end and step of the recording blocks.
     """
 
     name = "simt.kernel"
@@ -203,17 +202,17 @@ class KernelOp(IRDLOperation):
 
     @property
     def max_threads(self) -> int | None:
-        """Threads per block at most, where the user says so."""
+        """Most threads per block, if given by the user."""
         return _integer(self.max_threads_attr)
 
     @property
     def min_blocks(self) -> int | None:
-        """Blocks per multiprocessor at least, where the user says so."""
+        """Least blocks per multiprocessor, if given by the user."""
         return _integer(self.min_blocks_attr)
 
     @property
     def max_registers(self) -> int | None:
-        """Registers per thread at most, where the user says so."""
+        """Most registers per thread, if given by the user."""
         return _integer(self.max_registers_attr)
 
     @property
@@ -228,7 +227,7 @@ class KernelOp(IRDLOperation):
 
     @property
     def shared_memory_bytes(self) -> int:
-        """Bytes of the kernel's own shared arrays, after which lies what a launch asks for."""
+        """Bytes of the kernel's own shared arrays; the launch's bytes follow."""
         return _integer(self.shared_memory_bytes_attr) or 0
 
     @property
@@ -246,11 +245,11 @@ class KernelOp(IRDLOperation):
 
     @property
     def profile_words(self) -> tuple[int, ...]:
-        """The five numbers that size a launch's records; empty where only the run can tell."""
+        """The five numbers that size a launch's records; empty if only the run can tell."""
         return _integers(self.profile_words_attr) or ()
 
     def add_argument(self, name: str, argument_type: Attribute) -> BlockArgument:
-        """An argument behind all others."""
+        """An argument after all others."""
         block = self.body.block
         known = self.arg_attrs or [DictionaryAttr({}) for _ in block.args]
         self.arg_attrs = ArrayAttr([*known, DictionaryAttr({"weft.name": StringAttr(name)})])
@@ -260,7 +259,7 @@ class KernelOp(IRDLOperation):
         return argument
 
     def keep_arguments(self, kept: Sequence[int]) -> None:
-        """Erases all arguments but those with these numbers; nothing uses the others."""
+        """Erases all arguments except those with these numbers; the others must be unused."""
         block, place = self.body.block, {index: number for number, index in enumerate(kept)}
         for argument in [one for one in block.args if one.index not in place]:
             block.erase_arg(argument)
@@ -273,7 +272,7 @@ class KernelOp(IRDLOperation):
         self.profile_argument_attr = IntegerAttr(profile[0], i32) if profile else None
 
     def parts(self, tensor: BlockArgument) -> list[tuple[str, int]]:
-        """What the machine code takes of a tensor argument, in order: its pointer, dims and strides by dimension."""
+        """The parts of a tensor argument passed to machine code, in order: pointer, dims and strides by dimension."""
         kind = tensor.type
         assert isinstance(kind, TensorType)
         noted = (
@@ -324,7 +323,7 @@ class KernelOp(IRDLOperation):
 
 @operation_definition
 class ReturnOp(IRDLOperation):
-    """The end of a kernel's body: the thread exits. See `EXIT` for a return before it."""
+    """The end of a kernel's body: the thread exits. See `EXIT` for earlier returns."""
 
     name = "simt.return"
     assembly_format = "attr-dict"
@@ -333,12 +332,12 @@ class ReturnOp(IRDLOperation):
 
 @operation_definition
 class LaunchExOp(IRDLOperation):
-    """Launches a kernel; stands in a host function.
+    """Launches a kernel, in a host function.
 
-    `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes`
-    is what the launch asks for beyond the kernel's own arrays. Without `stream` the call's stream is
-    used. What is constant is a property: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`,
-    and `launch_attributes`, which go to the driver as they are.
+    `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes` is the
+    launch's request beyond the kernel's own arrays. Without `stream` the call's stream is used. Constants are
+    properties: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`, and `launch_attributes`, which are
+    passed to the driver unchanged.
     """
 
     name = "simt.launch_ex"
@@ -384,7 +383,7 @@ class LaunchExOp(IRDLOperation):
         return _integers(self.cluster_attr)
 
     def keep_arguments(self, kept: Iterable[int]) -> None:
-        """Drops all arguments but those with these numbers."""
+        """Drops all arguments except those with these numbers."""
         arguments = list(self.args)
         left = [arguments[index] for index in kept]
         before = self.operands[: len(self.operands) - len(arguments)]
@@ -399,12 +398,12 @@ class LaunchExOp(IRDLOperation):
 
     @property
     def is_programmatic(self) -> bool:
-        """Whether it may begin before the kernel before it in the stream has ended."""
+        """Whether it may begin before the stream's preceding kernel has ended."""
         return self.programmatic_attr is not None
 
     @property
     def launch_attributes(self) -> tuple[LaunchAttributeAttr, ...]:
-        """What goes to the driver as it is."""
+        """Attributes passed to the driver unchanged."""
         return () if self.launch_attributes_attr is None else self.launch_attributes_attr.data
 
     def verify_(self) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, atomics.
 
-In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when
-LLVM text is printed, so that an access stays one operation that shows its shape.
+In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when LLVM text is
+printed, so that an access stays one operation with its shape.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
 
 @operation_definition
 class LoadOp(IRDLOperation):
-    """Reads one element. Element type i1 is one byte in memory: any nonzero byte is true.
+    """Reads one element. An i1 takes one byte in memory: any nonzero byte is true.
 
-    A `volatile` one is neither left out nor moved nor combined with others.
+    A `volatile` load is never dropped, moved or combined.
     """
 
     name = "simt.load"
@@ -87,12 +87,12 @@ class LoadOp(IRDLOperation):
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
-            raise VerifyException("the result has another type than the elements")
+            raise VerifyException("the result's type differs from the elements'")
 
 
 @operation_definition
 class StoreOp(IRDLOperation):
-    """Writes one element; a bool is stored as the byte 0 or 1. A `volatile` one stays as it is, where it is."""
+    """Writes one element, a bool as the byte 0 or 1. A `volatile` store is never dropped, moved or combined."""
 
     name = "simt.store"
 
@@ -122,11 +122,11 @@ class StoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
-            raise VerifyException("the value has another type than the elements")
+            raise VerifyException("the value's type differs from the elements'")
 
 
 class _TensorFactOp(IRDLOperation):
-    """What `simt.dim` and `simt.stride` share: a tensor and a constant dimension."""
+    """Base of `simt.dim` and `simt.stride`: a tensor and a constant dimension."""
 
     tensor = operand_def(TensorType)
     dimension = prop_def(I32Attr)
@@ -140,7 +140,7 @@ class _TensorFactOp(IRDLOperation):
 
 @operation_definition
 class DimOp(_TensorFactOp):
-    """One dimension of a tensor, in elements; as wide as the tensor type says (`dims 32`)."""
+    """One dimension of a tensor, in elements; its width is the tensor type's (`dims 32`)."""
 
     name = "simt.dim"
 
@@ -223,7 +223,7 @@ def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEM
 
 @operation_definition
 class AtomicLoadOp(IRDLOperation):
-    """Reads an element as one step, ordered and seen as `order` and `scope` say."""
+    """Reads an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_load"
 
@@ -251,12 +251,12 @@ class AtomicLoadOp(IRDLOperation):
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
-            raise VerifyException("the result has another type than the elements")
+            raise VerifyException("the result's type differs from the elements'")
 
 
 @operation_definition
 class AtomicStoreOp(IRDLOperation):
-    """Writes an element as one step, ordered and seen as `order` and `scope` say."""
+    """Writes an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_store"
 
@@ -288,12 +288,12 @@ class AtomicStoreOp(IRDLOperation):
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
-            raise VerifyException("the value has another type than the elements")
+            raise VerifyException("the value's type differs from the elements'")
 
 
 @operation_definition
 class AtomicRmwOp(IRDLOperation):
-    """Reads an element, combines it with `value`, writes it back as one step; yields the old element.
+    """Atomically reads an element, combines it with `value` and writes it back; yields the old element.
 
     `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
     """

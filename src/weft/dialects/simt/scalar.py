@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalar operations that arith and math lack: Python's floor division and remainder.
+"""Scalar operations missing in arith and math: Python's floor division and remainder.
 
 In: two values of one type. Out: one. Integer division by zero is defined, since a target may trap on it:
 the quotient has all bits set, the remainder is the dividend (RISC-V's rule).

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the threads of a block share: `simt.shared`, `simt.dynamic_shared`.
 
-In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the
-kernel's own arrays, which a pass lays out, then what the launch asks for.
+In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the kernel's
+own arrays, laid out by a pass, then the launch's bytes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SharedOp(IRDLOperation):
 
 @operation_definition
 class DynamicSharedOp(IRDLOperation):
-    """A view of the bytes that the launch asked for with `shared_memory_bytes`.
+    """A view of the bytes that the launch requested with `shared_memory_bytes`.
 
     `offset` counts bytes from their start; `dims` holds one i32 or i64 for each `?` of the type. Nothing
     checks that the bytes are there.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks and the multiprocessor's number: `simt.timer`, `simt.sm_id`; a clock into memory: `simt.record`.
 
-Out: integers that differ from run to run; each read stays where it stands.
+Out: integers that differ from run to run; reads are never moved.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class SmIdOp(IRDLOperation):
 
 @operation_definition
 class RecordOp(IRDLOperation):
-    """Where a condition holds: reads a clock, and writes its low 32 bits above a tag into an element.
+    """If a condition holds: reads a clock, and writes its low 32 bits above a tag into an element.
 
-    Time and store are one step, so that nothing comes between them, and on a GPU no branch is needed.
+    Reading and storing are one operation, so that nothing comes between, and a GPU needs no branch.
     """
 
     name = "simt.record"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the `simt` dialect: the tensor, the stream.
+"""Types of the `simt` dialect: tensor and stream.
 
-In: an element type and the facts that a signature fixed. Out: `!simt.tensor<...>`, `!simt.stream`.
+In: an element type and the facts of a signature. Out: `!simt.tensor<...>`, `!simt.stream`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 DYNAMIC: Final = -1
-"""A dimension that is only known at run time; prints as `?`."""
+"""A dimension known only at run time; prints as `?`."""
 
 UNBOUNDED: Final = (1 << 63) - 1
-"""The only dimension of a pointer, of which nobody knows the end; prints as `*`."""
+"""The only dimension of a pointer, unbounded; prints as `*`."""
 
 LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided")
-"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, also 0 and negative."""
+"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, including 0 and negative."""
 
 ADDRESS_SPACES: Final = ("global", "shared", "local")
 MAX_RANK: Final = 8
@@ -38,9 +38,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     """`!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 4>`.
 
     The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
-    integers that `simt.dim` yields; `offsets` the width in which element offsets are computed: 32 only
-    where the wrapper proves that every offset fits. `align` is what the wrapper guarantees for the data
-    pointer, in bytes.
+    integers that `simt.dim` yields; `offsets` is the width of element offsets: 32 only where the wrapper proves that
+    every offset fits. `align` is the data pointer's alignment in bytes, guaranteed by the wrapper.
     """
 
     name = "simt.tensor"
@@ -84,7 +83,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def is_pointer(self) -> bool:
-        """Whether it is a bare address: one dimension without an end."""
+        """Whether it is a bare address: one unbounded dimension."""
         return self.dims == (UNBOUNDED,)
 
     @classmethod
@@ -142,7 +141,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
 
 def array_bytes(dims: Sequence[int], element: Attribute) -> int:
-    """Bytes of an array of static shape; a bool takes one.
+    """Bytes of an array of static shape; a bool takes one byte.
 
     Example:
         >>> from xdsl.dialects.builtin import f32, i1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of tensors: `simt.view`, and neighbors in one access: `simt.load_vector`, `simt.store_vector`.
+"""Views of tensors: `simt.view`; vector accesses: `simt.load_vector`, `simt.store_vector`.
 
-In: a tensor, where the part begins, how large it is. Out: a tensor over the same memory; several elements.
+In: a tensor, a start, sizes. Out: a tensor over the same memory; several elements.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ VECTOR_BYTES = 16
 
 @operation_definition
 class ViewOp(IRDLOperation):
-    """A tensor over part of another one's memory; nothing is read.
+    """A tensor over part of another's memory; reads nothing.
 
     `starts` is the element that the view begins with, one index per dimension of `source`. Dimension i of
-    the view runs along dimension `kept[i]` of `source`, `steps[i]` elements at a time; the others are gone.
+    the view runs along dimension `kept[i]` of `source`, `steps[i]` elements at a time; the others are dropped.
     `sizes` holds one integer for each `?` of the result's type.
     """
 
@@ -84,7 +84,7 @@ class ViewOp(IRDLOperation):
         return list(zip(self.kept.get_values(), self.steps.get_values(), strict=True))
 
     def size(self, dimension: int) -> SSAValue:
-        """The operand that says how large a dimension is that the type does not know."""
+        """The operand with the size of a dimension unknown to the type."""
         before = self.result_type.dims[:dimension]
         return self.sizes[before.count(DYNAMIC)]
 
@@ -117,14 +117,14 @@ def _check_vector(
     if len(values) not in (2, 4, 8, 16):
         raise VerifyException(f"a vector of {len(values)} elements")
     if any(value.type != tensor_type.element_type for value in values):
-        raise VerifyException("the values have another type than the elements")
+        raise VerifyException("the values' type differs from the elements'")
     if tensor_type.rank == 0 or tensor_type.layout.data == "strided":
         raise VerifyException("a vector lies along a last dimension of stride 1")
 
 
 @operation_definition
 class LoadVectorOp(IRDLOperation):
-    """Reads neighbors along the last dimension in one access, whose address is a multiple of its size."""
+    """Reads neighbors along the last dimension in one aligned access."""
 
     name = "simt.load_vector"
 
@@ -145,7 +145,7 @@ class LoadVectorOp(IRDLOperation):
 
 @operation_definition
 class StoreVectorOp(IRDLOperation):
-    """Writes neighbors along the last dimension in one access, whose address is a multiple of its size."""
+    """Writes neighbors along the last dimension in one aligned access."""
 
     name = "simt.store_vector"
 

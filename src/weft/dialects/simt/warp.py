@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lanes of a warp do together: shuffles, votes, matches, reductions; and which lane a thread is.
+"""Warp collectives: shuffles, votes, matches, reductions; and a thread's lane and warp.
 
-In: a mask of lanes, each of which executes the operation with that mask, and a value. Out: what the lanes'
-values give. Lanes are threads in the order of their number in the block, 32 to a warp; the last warp of a block
-may have fewer, and a mask may name those it lacks, which then do not count.
+In: a value, and a mask of lanes, each of which executes the operation with that mask. Out: the combined values. Lanes
+are the block's threads in order, 32 to a warp; the last warp of a block may have fewer, and lanes it lacks are ignored
+in a mask.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class WarpIdOp(IRDLOperation):
 class ShuffleOp(IRDLOperation):
     """The value of another lane, or the lane's own.
 
-    Warps are cut into groups of `width` lanes. With `n` the low five bits of `lane`, the lane that is read is
+    Warps are cut into groups of `width` lanes. With n = `lane` modulo 32, the lane read is
 
-    * `up`: this lane − n, or itself where that is before its group;
-    * `down`: this lane + n, or itself where that is outside its group;
-    * `xor`: this lane ^ n, or itself where that is past its group (one before it may be read);
+    * `up`: this lane − n, or itself if that is before its group;
+    * `down`: this lane + n, or itself if that is past its group;
+    * `xor`: this lane ^ n, or itself if that is past its group (earlier lanes may be read);
     * `idx`: the group's first lane + n % width.
 
-    It must be in `mask`: what another one gives is undefined on a GPU and the lane's own value on the CPU.
+    It must be in `mask`: otherwise the result is undefined on a GPU, and the lane's own value on the CPU.
     """
 
     name = "simt.shuffle"
@@ -115,7 +115,7 @@ class ShuffleOp(IRDLOperation):
 
 @operation_definition
 class VoteOp(IRDLOperation):
-    """The lanes' predicates together: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
+    """The lanes' predicates combined: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
 
     name = "simt.vote"
 
@@ -172,8 +172,8 @@ class WarpReduceOp(IRDLOperation):
 
     The order is the same on every target, so that sums of floats agree: with the lanes of the mask numbered
     from 0 without gaps, neighbors (0, 1), (2, 3), ... are combined first, the lower one on the left, then
-    neighbors among the results, and so on; what has no neighbor is kept as it is. `min` and `max` of floats
-    are IEEE's minNum and maxNum: of a number and NaN the number.
+    neighbors among the results, and so on; a value without a neighbor is kept. `min` and `max` of floats are IEEE's
+    minNum and maxNum: a number wins over NaN.
     """
 
     name = "simt.warp_reduce"

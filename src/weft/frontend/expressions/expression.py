@@ -86,7 +86,7 @@ class Expressions:
         """Whether a value counts as true.
 
         Raises:
-            TypeMismatchError: for a tensor, whose elements are known at run time only.
+            TypeMismatchError: for a tensor, whose elements are known only at run time.
         """
         if isinstance(value, Scalar):
             return truth(self.frame.mark(node), value)

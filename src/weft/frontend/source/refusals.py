@@ -125,7 +125,7 @@ _HINTS: Final[dict[object, str]] = {
 
 
 def call_hint(callee: Any) -> str:
-    """What to write instead of a call of Python's with values that are known at run time only; "" for most."""
+    """What to write instead of a call of Python's with values that are known only at run time; "" for most."""
     if isinstance(getattr(callee, "__self__", None), str):
         return _TEXT_HINT  # a method such as str.format
     if isinstance(callee, type) and issubclass(callee, Number):

@@ -38,9 +38,9 @@ def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = 
 
     Args:
         builder: where operations go.
-        tensor: what is read.
+        tensor: to read.
         indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
-        volatile: whether it stays as it is, where it is.
+        volatile: whether it is never dropped, moved or combined.
 
     Raises:
         TypeMismatchError: for a wrong number of indices, or one that is not an integer.
@@ -53,17 +53,17 @@ def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = 
 def store(
     builder: Builder, tensor: Tensor, indices: object, value: object, *, volatile: bool = False
 ) -> None:
-    """``tensor[indices] = value``; the value must fit the element type without loss (`materialize`).
+    """``tensor[indices] = value``; the value must convert to the element type without loss (`materialize`).
 
     Raises:
-        TypeMismatchError: as `load`; or if the value has to be converted in writing.
+        TypeMismatchError: as `load`; or if the value needs an explicit conversion.
         ValueRangeError: as `load`; or if a constant does not fit.
     """
     places = index_values(builder, tensor, indices)
     if isinstance(value, Tensor):
         raise TypeMismatchError(
             "STORE_TENSOR",
-            f"an element of {tensor.name} is one number, and {value.name} is a tensor of rank {value.rank}",
+            f"an element of {tensor.name} is one number, but {value.name} is a tensor of rank {value.rank}",
             hint=f"read an element of it: {value.name}[{', '.join('ijklmnop'[: value.rank])}]",
         )
     try:
@@ -75,9 +75,9 @@ def store(
 
 
 def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAValue]:
-    """The indices as the IR takes them, i32 or i64 each, checked against rank and static dims.
+    """The indices for the IR, i32 or i64 each, checked against rank and static dims.
 
-    Integers of 32 bits and fewer become i32, but u32 becomes i64, which holds it; u64 becomes i64.
+    Integers of up to 32 bits become i32, except u32; u32 and u64 become i64.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `load`.
@@ -86,7 +86,7 @@ def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAV
     if any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts):
         raise TypeMismatchError(
             "INDEX_SLICE",
-            f"a slice of {tensor.name} is not an element, and only elements are written",
+            f"a slice of {tensor.name} is not an element, and only elements can be written",
             hint="give one integer per dimension; write a loop for several elements",
         )
     if len(parts) != tensor.rank:
@@ -95,7 +95,7 @@ def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAV
 
 
 def wrong_count(tensor: Tensor, given: int) -> TypeMismatchError:
-    """The error for a number of indices that a tensor does not take."""
+    """The error for a wrong number of indices."""
     return TypeMismatchError(
         "INDEX_COUNT",
         f"{tensor.name} has rank {tensor.rank} and shape {shape_text(tensor)}, "
@@ -105,7 +105,7 @@ def wrong_count(tensor: Tensor, given: int) -> TypeMismatchError:
 
 
 def index_value(builder: Builder, tensor: Tensor, dimension: int, part: object) -> SSAValue:
-    """An index of one dimension as the IR takes it.
+    """An index of one dimension for the IR.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `load`.
@@ -116,7 +116,7 @@ def index_value(builder: Builder, tensor: Tensor, dimension: int, part: object) 
 def placed_index(
     builder: Builder, tensor: Tensor, dimension: int, number: int | Scalar
 ) -> SSAValue:
-    """What `index_part` found, as the IR takes it.
+    """The result of `index_part` for the IR.
 
     Raises:
         ValueRangeError: as `load`.
@@ -127,7 +127,7 @@ def placed_index(
 
 
 def index_part(builder: Builder, tensor: Tensor, dimension: int, part: object) -> int | Scalar:
-    """An index, a bound of a slice or its step: a Python int where it is known, else an i32 or i64.
+    """An index, or a slice's bound or step: a Python int if known, else an i32 or i64.
 
     Raises:
         TypeMismatchError: if an argument is not an integer.
@@ -186,11 +186,11 @@ def _no_index(tensor: Tensor, dimension: int, found: str) -> TypeMismatchError:
 def attribute(builder: Builder, value: object, name: str) -> object:
     """``value.name`` of a staged value.
 
-    A tensor has ``shape`` and ``strides`` (in elements; tuples of Python ints where they are static and
-    of scalars else), ``dtype``, ``ndim`` and ``size`` (elements in all). A scalar has ``dtype``.
+    A tensor has ``shape`` and ``strides`` (in elements; tuples of Python ints if static, else of scalars), ``dtype``,
+    ``ndim`` and ``size`` (number of elements). A scalar has ``dtype``.
 
     Raises:
-        NameResolutionError: if there is no such attribute; the message lists those there are.
+        NameResolutionError: if there is no such attribute; the message lists all.
     """
     if isinstance(value, StagedNamespace):
         return value.attribute(builder, name)
@@ -209,7 +209,7 @@ def attribute(builder: Builder, value: object, name: str) -> object:
 
 
 def attribute_names(tensor: Tensor) -> tuple[str, ...]:
-    """Names of a tensor's attributes; nobody knows how many elements are after a pointer."""
+    """Names of a tensor's attributes; a pointer has no number of elements."""
     return ("dtype",) if tensor.type.is_pointer else TENSOR_ATTRIBUTES
 
 
@@ -228,9 +228,9 @@ def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
 
 
 def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
-    """``tensor.shape[dimension]``, which alone emits nothing for the other dimensions.
+    """``tensor.shape[dimension]``; emits nothing for the other dimensions.
 
-    A Python int where it is static, else an i32, or an i64 where the signature says so.
+    A Python int if static, else an i32, or an i64 if the signature says so.
 
     Raises:
         ValueRangeError: if the tensor has no such dimension.
@@ -249,7 +249,7 @@ def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
 
 
 def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
-    """``tensor.strides[dimension]`` in elements: a Python int where the layout class fixes it, else an i64.
+    """``tensor.strides[dimension]`` in elements: a Python int if the layout class fixes it, else an i64.
 
     Raises:
         ValueRangeError: if the tensor has no such dimension.
@@ -263,7 +263,7 @@ def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
 
 
 def size(builder: Builder, tensor: Tensor) -> int | Scalar:
-    """``tensor.size``: number of elements; an i64 where a dimension is known at run time only."""
+    """``tensor.size``: number of elements; an i64 if a dimension is known only at run time."""
     static = 1
     product: Scalar | None = None
     for dimension in range(tensor.rank):
@@ -286,7 +286,7 @@ def _dimension(tensor: Tensor, name: str, dimension: int) -> int:
 
 
 def static_stride(tensor: Tensor, dimension: int) -> int | None:
-    """A stride that the type fixes, in elements; None where it is known at run time only."""
+    """A stride fixed by the type, in elements; None if known only at run time."""
     layout, dims = tensor.type.layout.data, tensor.type.dims
     if layout == "strided":
         return None
@@ -304,7 +304,7 @@ def static_stride(tensor: Tensor, dimension: int) -> int | None:
 def _fact(
     builder: Builder, kind: type[DimOp | StrideOp], tensor: Tensor, dimension: int, name: str
 ) -> SSAValue:
-    """The dimension or stride, once per function where the tensor is one of its arguments."""
+    """The dimension or stride, emitted once per function if the tensor is an argument."""
     if tensor.ssa.owner is not builder.entry:
         return builder.emit(kind(tensor.ssa, dimension), name).result
     key = (kind, tensor.ssa, dimension)

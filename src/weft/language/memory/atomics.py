@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-modify-write as one step: ``atomic_add``, ``atomic_max``, ``atomic_cas`` and the others.
+"""Atomic read-modify-write: ``atomic_add``, ``atomic_max``, ``atomic_cas`` and the others.
 
-In: a tensor in global or shared memory, an index, a value, a memory order and scope. Out: the element as it was before.
+In: a tensor in global or shared memory, an index, a value, a memory order and scope. Out: the old element.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _modify(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Scalar:
-    """Emits any of them but `atomic_cas`: they differ in their kind alone."""
+    """Emits any of them except `atomic_cas`; they differ only in kind."""
     kind = name.removeprefix("atomic_")
     tensor = check_atomic(tensor, kind, order, scope)
     places = index_values(builder, tensor, index)
     element = atomic_element(builder, tensor, kind, value)
     if kind == "sub" and tensor.dtype.is_float:
-        # No target subtracts floats atomically; adding the negated value is the same to the last bit.
+        # No target subtracts floats atomically; adding the negated value gives the same bits.
         element = Scalar(builder.emit(arith.NegfOp(element.ssa)).result, tensor.dtype)
         kind = "add"
     if kind in ("max", "min") and tensor.dtype.kind == "uint":
@@ -66,7 +66,7 @@ def _modify(
 def _like(
     emit: Callable[Concatenate[str, Builder, Parameters], Scalar],
 ) -> Callable[[Callable[[], None]], Operation[Parameters]]:
-    """A decorator: the operation that a function names and documents is emitted, and called, as `emit` is."""
+    """A decorator: a function's name and documentation for an operation with the parameters of `emit`."""
 
     def decorate(named: Callable[[], None]) -> Operation[Parameters]:
         function = partial(emit, named.__name__)
@@ -81,28 +81,28 @@ _modifying = _like(_modify)
 
 @_modifying
 def atomic_add() -> None:
-    """Adds `value` to an element as one step; returns the element as it was before.
+    """Atomically adds `value` to an element; returns the old element.
 
-    Integers wrap. The sum of floats depends on the order in which threads arrive; in global memory a GPU takes
-    subnormal f32 numbers for 0.
+    Integers wrap. A sum of floats depends on the order of threads; in global memory a GPU treats subnormal f32 numbers
+    as 0.
 
-    A GPU has one instruction for every atomic operation on elements of 32 and 64 bits, but for these, which take
-    a loop: in shared memory sums of floats and what combines 64-bit integers or extrema of f64. On elements of 8
-    and 16 bits it takes a loop over the 32-bit word that they are part of, but for `atomic_and`, `atomic_or` and
-    `atomic_xor`; threads that change neighbors in one word then wait for each other.
+    On 32- and 64-bit elements a GPU has one instruction for every atomic operation, except in shared memory for float
+    sums, 64-bit integer operations and f64 extrema, which take a loop. On 8- and 16-bit elements, all but `atomic_and`,
+    `atomic_or` and `atomic_xor` loop over the enclosing 32-bit word, so that threads changing neighbors in one word
+    wait for each other.
 
     f16, bf16 and the 8-bit floats compute in f32 and round once.
 
     Args:
         tensor: in global or shared memory, of any integer or float type.
         index: an integer, or a tuple with one per dimension.
-        value: a number that the element type holds.
-        order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides
-            the element itself, as docs/memory-model.md says.
-        scope: ``block``, ``device`` or ``system``: which threads it is one step for.
+        value: a number that fits the element type.
+        order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides the element
+            itself; see docs/memory-model.md.
+        scope: ``block``, ``device`` or ``system``: the threads it is atomic for.
 
     Raises:
-        TypeMismatchError: for another element type, a wrong index, or a value to be converted in writing.
+        TypeMismatchError: for another element type, a wrong index, or a value that needs an explicit conversion.
         ValueRangeError: for an unknown order or scope, or a constant out of range.
 
     Example:
@@ -112,9 +112,9 @@ def atomic_add() -> None:
 
 @_modifying
 def atomic_sub() -> None:
-    """Subtracts `value` from an element as one step; returns the element as it was before.
+    """Atomically subtracts `value` from an element; returns the old element.
 
-    Arguments, types and errors are those of `atomic_add`.
+    Arguments, types and errors as in `atomic_add`.
 
     Example:
         ``left = weft.atomic_sub(pending, 0, 1) - 1``
@@ -123,10 +123,10 @@ def atomic_sub() -> None:
 
 @_modifying
 def atomic_max() -> None:
-    """Raises an element to `value` if that is larger, as one step; returns the element as it was before.
+    """Atomically raises an element to `value` if that is larger; returns the old element.
 
-    Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
-    NaN already may stay so. Arguments, types and errors are those of `atomic_add`.
+    Compares by the element type's sign. A number wins over NaN; on a GPU an element that is already NaN may stay so.
+    Arguments, types and errors as in `atomic_add`.
 
     Example:
         ``weft.atomic_max(largest, 0, a[i])``
@@ -135,10 +135,10 @@ def atomic_max() -> None:
 
 @_modifying
 def atomic_min() -> None:
-    """Lowers an element to `value` if that is smaller, as one step; returns the element as it was before.
+    """Atomically lowers an element to `value` if that is smaller; returns the old element.
 
-    Compares by the element type's sign. Of a float and NaN the float remains; on a GPU an element that is
-    NaN already may stay so. Arguments, types and errors are those of `atomic_add`.
+    Compares by the element type's sign. A number wins over NaN; on a GPU an element that is already NaN may stay so.
+    Arguments, types and errors as in `atomic_add`.
 
     Example:
         ``weft.atomic_min(distance, node, candidate)``
@@ -147,9 +147,9 @@ def atomic_min() -> None:
 
 @_modifying
 def atomic_and() -> None:
-    """Clears the bits of an element that are 0 in `value`, as one step; returns the element before.
+    """Atomically clears the bits of an element that are 0 in `value`; returns the old element.
 
-    For integers and `bool_`; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors as in `atomic_add`.
 
     Example:
         ``weft.atomic_and(flags, word, ~bit)``
@@ -158,9 +158,9 @@ def atomic_and() -> None:
 
 @_modifying
 def atomic_or() -> None:
-    """Sets the bits of an element that are 1 in `value`, as one step; returns the element before.
+    """Atomically sets the bits of an element that are 1 in `value`; returns the old element.
 
-    For integers and `bool_`; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors as in `atomic_add`.
 
     Example:
         ``seen = weft.atomic_or(visited, i >> 5, weft.u32(1) << (i & 31))``
@@ -169,9 +169,9 @@ def atomic_or() -> None:
 
 @_modifying
 def atomic_xor() -> None:
-    """Flips the bits of an element that are 1 in `value`, as one step; returns the element before.
+    """Atomically flips the bits of an element that are 1 in `value`; returns the old element.
 
-    For integers and `bool_`; arguments and errors are those of `atomic_add`.
+    For integers and `bool_`; arguments and errors as in `atomic_add`.
 
     Example:
         ``weft.atomic_xor(parity, word, bits)``
@@ -180,9 +180,9 @@ def atomic_xor() -> None:
 
 @_modifying
 def atomic_exchange() -> None:
-    """Writes `value` to an element and returns what was there, as one step.
+    """Atomically writes `value` to an element; returns the old element.
 
-    For every element type; arguments and errors are those of `atomic_add`.
+    For every element type; arguments and errors as in `atomic_add`.
 
     Example:
         ``previous = weft.atomic_exchange(head, 0, node)``
@@ -200,19 +200,19 @@ def atomic_cas(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Scalar:
-    """Writes `value` if the element equals `expected`, as one step; returns the element as it was before.
+    """Atomically writes `value` if the element equals `expected`; returns the old element.
 
-    It was written exactly where the result equals `expected`. Elements are compared bit for bit, so 0.0
-    differs from −0.0 and a NaN equals itself; of a `bool_` its truth is compared. For every element type.
+    It was written if the result equals `expected`. Elements are compared bit for bit, so 0.0 differs from −0.0 and a
+    NaN equals itself; a `bool_` is compared by truth. For every element type.
 
     Args:
         builder: where operations go; users leave it out.
         tensor: in global or shared memory.
         index: an integer, or a tuple with one per dimension.
-        expected: what the element is compared with.
-        value: what is written.
-        order: as of `atomic_add`; where nothing is written, its acquire part only.
-        scope: as of `atomic_add`.
+        expected: to compare with the element.
+        value: to write.
+        order: as in `atomic_add`; only its acquire part if nothing is written.
+        scope: as in `atomic_add`.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `atomic_add`.
@@ -229,7 +229,7 @@ def atomic_cas(
 
 
 def atomic_element(builder: Builder, tensor: Tensor, kind: str, value: object) -> Scalar:
-    """A value as the tensor's elements are; what it cannot be says so in the operation's name."""
+    """The value in the tensor's element type; errors name the operation."""
     try:
         return materialize(builder, value, tensor.dtype)
     except (TypeMismatchError, ValueRangeError) as error:
@@ -244,10 +244,10 @@ def check_atomic(
     scope: object,
     orders: tuple[str, ...] = MEMORY_ORDERS,
 ) -> Tensor:
-    """The tensor of an atomic operation, once tensor, order and scope are found to be possible.
+    """Checks an atomic operation's tensor, order and scope; returns the tensor.
 
     Raises:
-        TypeMismatchError: for no tensor, a thread's own memory, or an element type that the kind does not take.
+        TypeMismatchError: for a non-tensor, a thread's own memory, or an unsupported element type.
         ValueRangeError: for an unknown order or scope.
     """
     name = f"atomic_{kind}"

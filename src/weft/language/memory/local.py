@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that a kernel makes for itself: ``local`` arrays.
+"""A thread's own memory: ``local`` arrays.
 
 In: a static shape and an element type. Out: a `Tensor` in the thread's own memory.
 """
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 LOCAL_BYTES: Final = 65536
-"""Largest array of one thread. Past a few hundred bytes it no longer lives in registers anyway."""
+"""A thread's largest array. Past a few hundred bytes it does not fit registers anyway."""
 
 
 @operation
 def local(builder: Builder, shape: object, dtype: object) -> Tensor:
     """An array of this thread's own, uninitialized, read and written like any tensor.
 
-    Small arrays that are indexed by constants (unroll with `static_range`) live in registers. Made in a
-    loop, every round gets the same memory, again uninitialized.
+    Small arrays with constant indices (unroll with `static_range`) live in registers. In a loop, every round gets the
+    same memory, uninitialized again.
 
     Args:
         builder: where operations go; users leave it out.
@@ -37,7 +37,7 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
         dtype: type of the elements, such as ``weft.f32``.
 
     Raises:
-        TypeMismatchError: for a shape that is not constant, or no element type.
+        TypeMismatchError: for a shape that is not constant, or a missing element type.
         ValueRangeError: for a dim below 1, a rank above 8, or more than 65536 bytes.
 
     Example:
@@ -57,7 +57,7 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
         raise ValueRangeError(
             "LOCAL_TOO_LARGE",
             f"local({dims}, {dtype}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
-            hint="every thread of the grid has its own; keep large arrays in a tensor argument",
+            hint="every thread has its own; keep large arrays in a tensor argument",
         )
     alignment = VECTOR_BYTES if total >= VECTOR_BYTES else dtype.itemsize
     made = AllocaOp(
@@ -89,7 +89,9 @@ def static_shape(shape: object, what: str) -> tuple[int, ...]:
                 f"{what}: a shape holds integers known at compile time, received {describe(part)}",
                 hint="use a literal, a global or a weft.Constexpr[int] parameter"
                 + (
-                    "; weft.dynamic_shared takes what a launch reserves" if what == "shared" else ""
+                    "; weft.dynamic_shared uses memory reserved by the launch"
+                    if what == "shared"
+                    else ""
                 ),
             )
         if part < 1:

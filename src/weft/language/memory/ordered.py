@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads and stores that stay as they stand: ``atomic_load``, ``atomic_store``, ``volatile_load``, ``volatile_store``.
+"""Ordered and volatile accesses: ``atomic_load``, ``atomic_store``, ``volatile_load``, ``volatile_store``.
 
-In: a tensor, an index, a value, a memory order and scope. Out: accesses that stay where they are. What each promises is
-in docs/memory-model.md.
+In: a tensor, an index, a value, a memory order and scope. Out: loads and stores with the guarantees of
+docs/memory-model.md.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def atomic_load(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Scalar:
-    """Reads an element in one step: a value that some thread wrote, never parts of two.
+    """Reads an element atomically: a value that some thread wrote, never parts of two.
 
-    With ``acquire`` it makes visible what the thread that wrote the value did before its ``release``. A loop that
-    waits for another thread reads with it.
+    With ``acquire`` it makes visible what the writing thread did before its ``release``. Use it in loops that wait for
+    another thread.
 
     Args:
         builder: where operations go; users leave it out.
@@ -42,7 +42,7 @@ def atomic_load(
         scope: ``block``, ``device`` or ``system``: the threads that may take part.
 
     Raises:
-        TypeMismatchError: for no tensor, a tensor in the thread's own memory, or a wrong index.
+        TypeMismatchError: for a non-tensor, a tensor in the thread's own memory, or a wrong index.
         ValueRangeError: for another order or scope.
 
     Example:
@@ -63,9 +63,9 @@ def atomic_store(
     order: str = "relaxed",
     scope: str = "device",
 ) -> None:
-    """Writes an element in one step.
+    """Writes an element atomically.
 
-    With ``release``, whoever reads the value with ``acquire`` also sees what this thread wrote before.
+    With ``release``, a thread that reads the value with ``acquire`` also sees this thread's earlier writes.
 
     Args:
         builder: where operations go; users leave it out.
@@ -76,7 +76,7 @@ def atomic_store(
         scope: ``block``, ``device`` or ``system``: the threads that may take part.
 
     Raises:
-        TypeMismatchError: as `atomic_load`, or for a value that must be converted in writing.
+        TypeMismatchError: as `atomic_load`, or for a value that needs an explicit conversion.
         ValueRangeError: for another order or scope, or a constant out of range.
 
     Example:
@@ -90,10 +90,10 @@ def atomic_store(
 
 @operation
 def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
-    """Reads an element from memory each time it is reached: never left out, moved or combined.
+    """Reads an element from memory each time: never dropped, moved or combined.
 
-    It promises no order and no single step: between threads, use `atomic_load`. It is for memory that a device
-    or the host changes, and for measuring.
+    It guarantees neither order nor atomicity: between threads, use `atomic_load`. It is for memory changed by a device
+    or the host, and for measurements.
 
     Args:
         builder: where operations go; users leave it out.
@@ -101,7 +101,7 @@ def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
         index: an integer, or a tuple with one per dimension.
 
     Raises:
-        TypeMismatchError: for no tensor, or a wrong index.
+        TypeMismatchError: for a non-tensor, or a wrong index.
         ValueRangeError: for a constant index out of range.
 
     Example:
@@ -112,7 +112,7 @@ def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
 
 @operation
 def volatile_store(builder: Builder, tensor: Tensor, index: object, value: object) -> None:
-    """Writes an element to memory each time it is reached: never left out, moved or combined.
+    """Writes an element to memory each time: never dropped, moved or combined.
 
     Arguments and errors are those of `volatile_load`, and those of ``tensor[index] = value`` for the value.
 

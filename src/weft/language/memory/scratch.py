@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a block that is too large for its shared memory: ``global_scratch``.
+"""Block memory beyond shared memory: ``global_scratch``.
 
 In: a shape and an element type. Out: a `Tensor` in global memory, of which each block has its own; each launch
 allocates it.
@@ -28,13 +28,12 @@ SCRATCH_BYTES = 1 << 30
 
 @operation
 def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
-    """An array in global memory that the threads of a block share, uninitialized; each block has its own.
+    """An uninitialized array in global memory, one per block, shared by its threads.
 
-    Use it like `shared`, with the same barriers, for what does not fit there. Each call in the source makes
-    one array; in a loop, every round gets the same one. Each launch allocates it for all blocks of its grid
-    and gives it back; `KernelInfo.global_scratch_bytes` tells the bytes per block. On a GPU that happens in the
-    order of the launch's stream, also while it is captured into a graph; the memory comes from the driver's
-    pool, or from what `weft.set_allocator` named.
+    Use it like `shared`, with the same barriers, for arrays that do not fit there. Each call in the source makes one
+    array; in a loop, every round gets the same one. Each launch allocates and frees it for all blocks of its grid;
+    `KernelInfo.global_scratch_bytes` is the size per block. On a GPU this happens in stream order, even under graph
+    capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`.
 
     Args:
         builder: where operations go; users leave it out.

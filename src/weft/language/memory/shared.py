@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the threads of a block share: ``shared`` and ``dynamic_shared`` arrays.
 
-In: a shape and an element type. Out: a `Tensor` in the shared space. All arrays of a kernel lie in one buffer,
-whose size weft adds to each launch by itself.
+In: a shape and an element type. Out: a `Tensor` in the shared space. All arrays of a kernel lie in one buffer, whose
+size weft adds to each launch.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @operation
 def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
-    """An array that the threads of a block share, uninitialized, read and written like any tensor.
+    """An uninitialized array shared by the threads of a block, read and written like any tensor.
 
-    Each call in the source makes one array; in a loop, every round gets the same one. Threads see what others
-    wrote after a barrier, such as `sync_threads`. All arrays of a kernel together may have 227 kB (on GPUs
-    before sm_90 and on sm_120 less); their size is added to each launch.
+    Each call in the source makes one array; in a loop, every round gets the same one. After a barrier, such as
+    `sync_threads`, threads see what others wrote. All arrays of a kernel together may take 227 kB (less on GPUs before
+    sm_90 and on sm_120); their size is added to each launch.
 
     Args:
         builder: where operations go; users leave it out.
@@ -45,7 +45,7 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
 
     Raises:
         TypeMismatchError: for a shape that is not constant, or no element type.
-        ValueRangeError: for a dim below 1, a rank above 8, or more bytes than a block may have.
+        ValueRangeError: for a dim below 1, a rank above 8, or more than a block's shared memory.
 
     Example:
         ``tile = weft.shared((32, 33), weft.f32)``
@@ -70,22 +70,22 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
 
 @operation
 def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: object = 0) -> Tensor:
-    """A view of the shared memory that the launch asks for with ``shared_memory_bytes``.
+    """A view of the shared memory requested by the launch with ``shared_memory_bytes``.
 
-    Views may overlap. Ask for as many bytes as the views reach: where shape, offset and ``shared_memory_bytes``
-    are constants, too few are refused when it is compiled, else on the CPU when it runs, like an `assert`. On a
-    GPU nothing checks the rest.
+    Views may overlap. The launch must request enough bytes for all views: if shape, offset and ``shared_memory_bytes``
+    are constants, too few are refused at compile time, otherwise on the CPU at run time, like an `assert`. A GPU does
+    not check the rest.
 
     Args:
         builder: where operations go; users leave it out.
-        shape: an integer, or a tuple of at most 8; its parts may be known at run time only.
+        shape: an integer, or a tuple of at most 8; its entries may be known only at run time.
         dtype: type of the elements.
-        offset: where the view begins, in bytes from the start of the launch's bytes, which is aligned to 16;
-            a multiple of the element's size.
+        offset: start of the view, in bytes from the start of the launch's bytes, which is aligned to 16; a multiple of
+            the element's size.
 
     Raises:
-        TypeMismatchError: for a part of the shape, or an offset, that is not an integer; or for a missing element type.
-        ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or no
+        TypeMismatchError: for a dim or offset that is not an integer; or for a missing element type.
+        ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or not a
             multiple of the element's size.
 
     Example:

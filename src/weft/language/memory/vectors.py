@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several neighboring elements in one access: ``load_vector``, ``store_vector``.
 
-In: a tensor whose alignment is known, and the index of the first element. Out: a tuple of scalars, one access of
-up to 16 bytes.
+In: a tensor of known alignment, and the index of the first element. Out: a tuple of scalars, read or written in one
+access of up to 16 bytes.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def load_vector(
 ) -> tuple[Scalar, ...]:
     """`count` neighbors along the last dimension, read in one access.
 
-    Their first address must be a multiple of the access's size. What can be known is checked when compiling:
-    the tensor's alignment, constant indices, constant strides. The rest is checked like an `assert`: always
-    on the CPU, on a GPU with ``--enable-assertions``.
+    The first address must be a multiple of the access's size. The tensor's alignment, constant indices and constant
+    strides are checked at compile time, the rest like an `assert`: always on the CPU, on a GPU with
+    ``--enable-assertions``.
 
     Args:
         builder: where operations go; users leave it out.
-        tensor: with a last stride of 1, and known to be aligned to the access's size: shared and local
-            arrays of that size are; an argument is annotated ``weft.fake_tensor(weft.f32, ("n",),
-            alignment_bytes=16)``, which each call checks.
+        tensor: with a last stride of 1, known to be aligned to the access's size: shared and local arrays of that size
+            are; annotate an argument ``weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)``, which each call
+            checks.
         index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
             `count`.
         count: 2, 4, 8 or 16; a constant. At most 16 bytes in all.
@@ -53,9 +53,9 @@ def load_vector(
         A tuple of `count` scalars.
 
     Raises:
-        TypeMismatchError: for no tensor, a wrong number of indices, a layout whose last stride is not 1, or
-            too little known alignment.
-        ValueRangeError: for another count, more than 16 bytes, a constant index that is not a multiple.
+        TypeMismatchError: for a non-tensor, a wrong number of indices, a layout whose last stride is not 1, or too
+            little known alignment.
+        ValueRangeError: for another count, more than 16 bytes, or an unaligned constant index.
 
     Example:
         ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
@@ -73,10 +73,10 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
         builder: where operations go; users leave it out.
         tensor: as for `load_vector`.
         index: as for `load_vector`.
-        values: a tuple of 2, 4, 8 or 16 numbers, each of which must fit the element type without loss.
+        values: a tuple of 2, 4, 8 or 16 numbers, each of which must convert to the element type without loss.
 
     Raises:
-        TypeMismatchError: as `load_vector`; or for values that are not a tuple, or have to be converted in writing.
+        TypeMismatchError: as `load_vector`; or for values that are not a tuple, or need an explicit conversion.
         ValueRangeError: as `load_vector`; or for a constant that does not fit.
 
     Example:
@@ -105,7 +105,7 @@ def _element(builder: Builder, tensor: Tensor, number: int, item: object) -> SSA
 def _place(
     builder: Builder, name: str, tensor: object, index: object, count: object
 ) -> tuple[Tensor, list[SSAValue], int]:
-    """The tensor, the indices of the first element and the number of elements, once they are known to fit."""
+    """The checked tensor, indices of the first element, and number of elements."""
     if not isinstance(tensor, Tensor):
         raise TypeMismatchError(
             "VECTOR_TENSOR",
@@ -179,9 +179,9 @@ def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count
 
 
 def factor_of(value: SSAValue) -> int:
-    """A power of two that an integer is known to be a multiple of, as far as its arithmetic shows; at most 16.
+    """A power of two, at most 16, that divides an integer, as far as its arithmetic shows.
 
-    It holds also where the arithmetic wraps.
+    Valid even if the arithmetic wraps.
     """
     owner = value.owner
     if isinstance(owner, arith.ConstantOp):

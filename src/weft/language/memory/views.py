@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of tensors: ``a[i]`` of a matrix, ``a[2:n]``, ``a[:, j]``, ``a[::-1]``, ``a[..., 0]``.
 
-In: a tensor and what stands in the brackets. Out: an element where there is an integer for every dimension, else
-a view over the same memory.
+In: a tensor and its subscript. Out: an element if every dimension has an integer, else a view of the same memory.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Number = int | Scalar
 
 
 class _Kept:
-    """A dimension of the source that the view keeps.
+    """A dimension of the source kept by the view.
 
     Attributes:
         dimension: of the source.
@@ -60,7 +59,7 @@ class _Kept:
 
 
 def is_part(tensor: Tensor, indices: object) -> bool:
-    """Whether brackets ask for a view: they hold a slice or ``...``, or fewer integers than dimensions."""
+    """Whether a subscript makes a view: it has a slice or ``...``, or fewer integers than dimensions."""
     parts = _parts(indices)
     has_range = any(isinstance(part, slice | EllipsisType | None) for part in parts)
     return has_range or len(parts) < tensor.rank
@@ -80,21 +79,21 @@ def subscript(builder: Builder, tensor: Tensor, indices: object) -> Scalar | Ten
 
 
 def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
-    """``tensor[indices]`` as a tensor over the same memory, with NumPy's meaning.
+    """``tensor[indices]`` as a tensor over the same memory, as in NumPy.
 
-    An integer drops its dimension, a slice keeps it, ``...`` and what is left out keep whole dimensions.
-    Of a pointer, ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements, and nothing is cut or
-    counted from an end. Of a tensor, bounds beyond the end are cut, and a negative constant counts from the
-    end; one that is known at run time only must not be negative. A step is a constant.
+    An integer drops its dimension, a slice keeps it, ``...`` and omitted indices keep whole dimensions. For a pointer,
+    ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements; nothing is clipped or counted from an end. For
+    a tensor, bounds are clipped to the end, and negative constants count from the end; run-time bounds must not be
+    negative. Steps are constants.
 
     Raises:
         TypeMismatchError: for too many indices, or one that is neither an integer nor a slice.
         ValueRangeError: for a constant integer out of range, or a step of 0.
-        UnsupportedSyntaxError: for a new axis, or a step that is known at run time only.
+        UnsupportedSyntaxError: for a new axis, or a step known only at run time.
     """
     starts: list[SSAValue] = []
     kept: list[_Kept] = []
-    offset_bytes = 0  # what the view's offset is known to be a multiple of
+    offset_bytes = 0  # known alignment of the view's offset
     parts = _expanded(tensor, _parts(indices))
     for dimension, part in enumerate(parts):
         if isinstance(part, slice):
@@ -134,12 +133,12 @@ def _parts(indices: object) -> tuple[object, ...]:
 
 
 def _expanded(tensor: Tensor, parts: tuple[object, ...]) -> list[object]:
-    """One part per dimension."""
+    """One index or slice per dimension."""
     if any(part is None for part in parts):
         raise UnsupportedSyntaxError(
             "VIEW_NEW_AXIS",
             f"{tensor.name}[...] holds None; a view has no new axes",
-            hint="leave it out, and index the view with the dimensions that it has",
+            hint="leave it out, and index the view with its existing dimensions",
         )
     ellipses = sum(isinstance(part, EllipsisType) for part in parts)
     given = len(parts) - ellipses
@@ -159,7 +158,7 @@ def _expanded(tensor: Tensor, parts: tuple[object, ...]) -> list[object]:
 
 
 def _range(builder: Builder, tensor: Tensor, dimension: int, part: slice) -> tuple[Number, _Kept]:
-    """Where a slice begins, and what it keeps."""
+    """A slice's start, and the dimension it keeps."""
     step = _step(builder, tensor, dimension, part.step)
     if tensor.type.is_pointer:
         return _pointer_range(builder, tensor, part, step)
@@ -212,7 +211,7 @@ def _pointer_range(
 def _upward(
     builder: Builder, start: Number | None, stop: Number | None, length: Number
 ) -> tuple[Number, Number]:
-    """First index, and how far it is to the end, for a step above 0."""
+    """First index and distance to the end, for a positive step."""
     if start is None:
         start = 0
     elif isinstance(start, int) and start < 0:
@@ -229,7 +228,7 @@ def _upward(
 def _downward(
     builder: Builder, start: Number | None, stop: Number | None, length: Number
 ) -> tuple[Number, Number]:
-    """First index, and how far it is to the end, for a step below 0."""
+    """First index and distance to the end, for a negative step."""
     if start is None:
         start = _plus(builder, length, -1)
     elif isinstance(start, int) and start < 0:
@@ -250,7 +249,7 @@ def _step(builder: Builder, tensor: Tensor, dimension: int, step: object) -> int
     if isinstance(number, Scalar):
         raise UnsupportedSyntaxError(
             "VIEW_STEP",
-            f"the step of a slice of {tensor.name} is {describe(number)}, known at run time only",
+            f"the step of a slice of {tensor.name} is {describe(number)}, known only at run time",
             hint="use a constant step, or compute the index of each element",
         )
     if number == 0:
@@ -301,7 +300,7 @@ def _start(builder: Builder, start: Number) -> SSAValue:
 
 
 def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
-    """What the bytes that an index skips are a multiple of."""
+    """A known divisor of the bytes that an index skips."""
     if isinstance(start, int) and start == 0:
         return 0
     stride = static_stride(tensor, dimension)
@@ -311,7 +310,7 @@ def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
 
 
 def _layout(tensor: Tensor, kept: list[_Kept]) -> str:
-    """The layout class of a view: what the strides are known to be."""
+    """The layout class of a view."""
     layout, rank = tensor.type.layout.data, tensor.rank
     if not kept:
         return "contiguous"
@@ -326,7 +325,7 @@ def _layout(tensor: Tensor, kept: list[_Kept]) -> str:
 
 
 def _part_text(part: object) -> str:
-    """An index as it stands in a view's name."""
+    """An index in a view's name."""
     if isinstance(part, EllipsisType):
         return "..."
     if isinstance(part, slice):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bits of a number as a number of another type: ``bitcast``.
+"""Reinterpreting bits: ``bitcast``.
 
-In: a scalar or a constant, and an element type of its width. Out: a scalar of that type, from the same bits.
+In: a scalar or a constant, and an element type of its width. Out: a scalar of that type with the same bits.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @operation(on_host=True)
 def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
-    """The bits of `value`, read as a number of another type; CUDA's ``__float_as_uint`` and its like.
+    """The bits of `value` as a number of another type, like CUDA's ``__float_as_uint``.
 
     Args:
         builder: where operations go; users leave it out.
-        value: a number. A constant has the type that it has alone: i32, f32.
-        dtype: an element type of the same width, but ``bool_``.
+        value: a number. A constant has its default type: i32, f32.
+        dtype: an element type of the same width, except ``bool_``.
 
     Raises:
-        TypeMismatchError: for a type of another width, for ``bool_``, for no type.
+        TypeMismatchError: for a type of another width, ``bool_``, or a non-type.
 
     Example:
         ``exponent = (weft.bitcast(x, weft.u32) >> 23) & 0xFF``

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.math``, functions of an integer's bits: `popcount`, `clz`, `ctz`, `ffs`, `mulhi`.
+"""``weft.math``, bit functions of integers: `popcount`, `clz`, `ctz`, `ffs`, `mulhi`.
 
-In: integers; a constant alone counts as i32 (i64 where it does not fit). Out: a count, i32; for `mulhi` the
+In: integers; a constant alone counts as i32 (i64 if it does not fit). Out: a count, i32; for `mulhi` the
 operands' type.
 """
 
@@ -95,7 +95,7 @@ def mulhi(builder: Builder, x: Number, y: Number) -> Scalar:
     """The upper half of the product of two integers, in their common type.
 
     Raises:
-        TypeMismatchError: for floats, and for types that do not go together.
+        TypeMismatchError: for floats, and for incompatible types.
 
     Example:
         ``quotient = weft.math.mulhi(n, weft.u32(0xCCCCCCCD)) >> 3`` is n // 10.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit operations and shifts: ``& | ^ ~ << >>``.
 
-In: an operator and operands, of which one at least is staged. Out: a `Scalar`.
+In: an operator and operands, at least one of them staged. Out: a `Scalar`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BITWISE: Final = {"&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp}
 
 
 def bitwise(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
-    """``& | ^`` on integers in their common type; two bools stay a ``bool_``.
+    """``& | ^`` on integers in their common type; two bools give a ``bool_``.
 
     Raises:
         TypeMismatchError: for a float.
@@ -48,7 +48,7 @@ def invert(builder: Builder, value: Operand) -> Scalar:
     if _is_bool(value):
         raise TypeMismatchError(
             "TYPE_INVERT_BOOL",
-            "~ of a bool_ would be −1 or −2 as in Python, and both are true",
+            "~ of a bool_ would be −1 or −2, as in Python; both are true",
             hint="write `not x`, or weft.i32(x) to invert the bits of a number",
         )
     dtype = common_dtype(value, 0)
@@ -63,8 +63,7 @@ def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Sca
     """``<<`` and ``>>``; the result has the left operand's type, whatever the count's type.
 
     A constant on the left is weak and takes the count's type. A count of the type's width or more gives
-    0, or for ``>>`` of a negative number −1, as in Python. A count that is negative at run time counts as
-    a large one.
+    0, or for ``>>`` of a negative number −1, as in Python. A negative run-time count acts as a large one.
 
     Raises:
         TypeMismatchError: for floats.
@@ -121,7 +120,7 @@ def _shift_kind(operator: str, dtype: DType) -> type[arith.ShLIOp | arith.ShRSIO
 
 
 def _is_masked_below(count: Scalar, width: int) -> bool:
-    """Whether the count is ``x & 31`` or the like, so that it cannot reach the width."""
+    """Whether the count is masked, as in ``x & 31``, below the width."""
     owner = count.ssa.owner
     if not isinstance(owner, arith.AndIOp):
         return False
@@ -136,7 +135,7 @@ def _shift_left(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
 def _shift_right(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
     if not number.dtype.is_signed:
         return _zero_beyond_width(builder, arith.ShRUIOp, number, count)
-    # A shift by width − 1 leaves the sign everywhere; a negative count is large when read as unsigned.
+    # A shift by width − 1 fills with the sign; a negative count is large when unsigned.
     last = builder.constant(ir_type(count.dtype), number.dtype.bits - 1)
     clamped = Scalar(builder.emit(arith.MinUIOp(count.ssa, last)).result, count.dtype)
     amount = convert(builder, clamped, number.dtype)
@@ -150,7 +149,7 @@ def _zero_beyond_width(
     width = builder.constant(ir_type(count.dtype), dtype.bits)
     inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
     amount = convert(builder, count, dtype)
-    # Beyond the width the shift is poison, which select does not look at.
+    # Beyond the width the shift is poison, which select ignores.
     shifted = builder.emit(kind(number.ssa, amount.ssa)).result
     zero = builder.constant(ir_type(dtype), 0)
     return Scalar(builder.emit(arith.SelectOp(inside, shifted, zero)).result, dtype)

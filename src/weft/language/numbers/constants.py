@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile-time numbers: which type they take by themselves, whether they fit one, how they round to it.
+"""Compile-time numbers: their default type, range checks, rounding.
 
-In: a Python int, float or bool, and a `DType`. Out: the number as that type holds it, or an error with both
-numbers.
+In: a Python int, float or bool, and a `DType`. Out: the number in that type, or an error with both numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _FORMATS: Final[dict[DType, tuple[int, int, float, bool]]] = {
 
 
 def significand_bits(dtype: DType) -> int:
-    """Bits of a float type's significand, with the hidden one: integers up to 2**bits are exact.
+    """Bits of a float type's significand, including the hidden one: integers up to 2**bits are exact.
 
     Example:
         >>> significand_bits(types.f32)
@@ -37,7 +36,7 @@ def significand_bits(dtype: DType) -> int:
 
 
 def default_dtype(constant: object) -> DType:
-    """The type that a constant takes where nothing else gives it one.
+    """The default type of a constant.
 
     An int is i32, i64 if it does not fit, u64 if only that holds it; a float is f32; a bool is ``bool_``.
 
@@ -58,7 +57,7 @@ def default_dtype(constant: object) -> DType:
         raise ValueRangeError(
             "CONSTANT_OUT_OF_RANGE",
             f"the constant {brief(constant)} does not fit 64 bits",
-            hint=f"integers reach from {types.i64.minimum} (i64) to {types.u64.maximum} (u64)",
+            hint=f"integers range from {types.i64.minimum} (i64) to {types.u64.maximum} (u64)",
         )
     if isinstance(constant, float):
         return types.f32
@@ -69,11 +68,11 @@ def default_dtype(constant: object) -> DType:
 
 
 def constant_of(constant: int | float | bool, dtype: DType) -> int | float | bool:
-    """The constant as `dtype` holds it: checked for range, a float rounded to nearest, ties to even.
+    """The constant in `dtype`: range-checked, a float rounded to nearest, ties to even.
 
     Raises:
         ValueRangeError: if it lies outside the type's range; the message has the range.
-        TypeMismatchError: for a float where an integer is needed.
+        TypeMismatchError: for a float instead of an integer.
 
     Example:
         >>> constant_of(3, types.f16), constant_of(0.1, types.bf16)

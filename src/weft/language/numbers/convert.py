@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between scalar types: written ones, implicit ones, and the truth of a value.
+"""Conversions between scalar types, explicit and implicit, and the truth of a value.
 
-In: a staged scalar or a Python constant, and the type wanted. Out: a scalar of that type.
+In: a staged scalar or a Python constant, and a target type. Out: a scalar of that type.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def constant(builder: Builder, value: int | float | bool, dtype: DType) -> Scala
 
 
 def operand(builder: Builder, value: object) -> Operand:
-    """A value as operators take it: a scalar or a Python number.
+    """A value as an operand: a scalar or a Python number.
 
-    A NumPy scalar, captured from outside, has a type of its own and becomes a typed constant.
+    A captured NumPy scalar has its own type and becomes a typed constant.
 
     Raises:
         TypeMismatchError: for anything else.
@@ -57,14 +57,14 @@ def operand(builder: Builder, value: object) -> Operand:
 
 
 def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
-    """The value as a scalar of that type where nothing is lost; what stores, atomics and calls do by themselves.
+    """The value converted without loss; the implicit conversion of stores, atomics and calls.
 
-    A constant must fit (a float is rounded). A scalar must have the type, or one whose every value the
-    type holds, such as i32 for i64, f16 for f32 or ``bool_`` for any integer.
+    A constant must fit (a float is rounded). A scalar must have the type, or one whose values all fit it, such as i32
+    for i64, f16 for f32 or ``bool_`` for any integer.
 
     Raises:
         ValueRangeError: if a constant does not fit.
-        TypeMismatchError: if the conversion could change the value, so that it has to be written.
+        TypeMismatchError: if the conversion could change the value, so that it must be explicit.
 
     Example:
         Storing an i32 into an f64 tensor converts; into an f32 tensor it is ``weft.f32(x)``.
@@ -84,7 +84,7 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
 
 
 def convert(builder: Builder, value: object, dtype: DType) -> Scalar:
-    """A written conversion, such as ``weft.f32(x)``.
+    """An explicit conversion, such as ``weft.f32(x)``.
 
     Between integers the value wraps. A float becomes an integer toward zero; one out of range becomes the
     nearest limit, and NaN becomes 0, on every target. To a float type the value is rounded once, to nearest,
@@ -123,7 +123,7 @@ def _converted_constant(builder: Builder, value: int | float | bool, dtype: DTyp
 
 
 def _fold(known: int | float | bool, dtype: DType) -> int | float | bool | None:
-    """A typed constant in another type, by the rules of run time; None where that is left to run time."""
+    """A typed constant in another type, by the run-time rules; None if left to run time."""
     if dtype.is_bool:
         return known != 0
     if dtype.is_float:
@@ -141,7 +141,7 @@ def _fold(known: int | float | bool, dtype: DType) -> int | float | bool | None:
 
 
 def truth(builder: Builder, value: object) -> Scalar:
-    """What ``if x:`` asks, as a ``bool_``: not zero. NaN is true, as in Python.
+    """The truth of a value as a ``bool_``: not zero. NaN is true, as in Python.
 
     Raises:
         TypeMismatchError: if an argument is not a number.
@@ -181,9 +181,9 @@ def _to_integer(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
 
 
 def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
-    """To a float type, rounded once: one operation, which a target prints for every pair of types.
+    """To a float type, rounded once, in one operation that every target supports.
 
-    `arith` has no cast between floats of one width, so those meet in f32, which holds both.
+    `arith` has no cast between floats of equal width; these go through f32, which holds both.
     """
     source = value.dtype
     target = float_type(dtype)
@@ -197,7 +197,7 @@ def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
 
 
 def expect_scalar(builder: Builder, value: object, what: str) -> Operand:
-    """The value as an operand, or an error that says what it was for.
+    """The value as an operand, or an error naming its role.
 
     Example:
         ``expect_scalar(builder, value, "atomic_add: value")``
@@ -211,7 +211,7 @@ def expect_scalar(builder: Builder, value: object, what: str) -> Operand:
 
 
 def to_common(builder: Builder, value: Operand, dtype: DType) -> Scalar:
-    """An operand in the type that `common_dtype` chose: a constant must fit, a scalar is converted."""
+    """An operand in the common type: a constant must fit, a scalar is converted."""
     if isinstance(value, Scalar):
         return convert(builder, value, dtype)
     return constant(builder, value, dtype)

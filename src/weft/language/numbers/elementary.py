@@ -34,7 +34,7 @@ def exp(builder: Builder, x: Number) -> Result:
 
 @math_operation
 def exp2(builder: Builder, x: Number) -> Result:
-    """2 to the power of `x`; the quickest exponential on a GPU.
+    """2 to the power of `x`; the fastest exponential on a GPU.
 
     Example:
         ``p = weft.math.exp2(x * scale)``
@@ -234,7 +234,7 @@ def sqrt(builder: Builder, x: Number) -> Result:
 
 @math_operation
 def cbrt(builder: Builder, x: Number) -> Result:
-    """Cube root; of a negative number negative.
+    """Cube root; negative for negative numbers.
 
     Example:
         ``b[i] = weft.math.cbrt(a[i])``
@@ -268,9 +268,9 @@ def erf(builder: Builder, x: Number) -> Result:
 
 @math_operation
 def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
-    """`base` to the power of `exponent`, always in floats; NaN for a negative base and a fraction.
+    """`base` to the power of `exponent`, always in floats; NaN for a negative base with a fractional exponent.
 
-    ``base ** exponent`` is the same for floats, and multiplies where the exponent is a small constant.
+    ``base ** exponent`` is the same for floats, but multiplies for small constant exponents.
 
     Example:
         ``b[i] = weft.math.pow(a[i], gamma)``

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of ``weft.math`` share: operands in one float type, and constants computed at once.
+"""Helpers of ``weft.math``: operands in one float type, and constant folding.
 
-In: operands and the IR operation. Out: a scalar, or of constants alone a Python number.
+In: operands and the IR operation. Out: a scalar, or a Python number for constants alone.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def operands_of(builder: Builder, name: str, values: Sequence[object]) -> list[O
 
 
 def computation_dtype(operands: Sequence[Operand]) -> DType:
-    """The float type in which a function of these is computed.
+    """The float type in which a function of these operands is computed.
 
-    The common type where that is a float; of integers f64 if one has 64 bits, else f32.
+    The common type if it is a float; for integers f64 if one has 64 bits, else f32.
 
     Raises:
         TypeMismatchError: for types without a common one.
@@ -76,7 +76,7 @@ def emit_float(
         name: for messages.
         kind: makes the IR operation from SSA values.
         python: the same function on Python numbers, for constants.
-        *values: the arguments as the user gave them.
+        *values: the user's arguments.
 
     Raises:
         TypeMismatchError: if an argument is not a number.
@@ -96,7 +96,7 @@ def of_constants(
     """The function of Python numbers.
 
     Raises:
-        ValueRangeError: where Python raises one of its own: outside the domain, or too large.
+        ValueRangeError: if Python raises an error: outside the domain, or too large.
     """
     try:
         return python(*operands)

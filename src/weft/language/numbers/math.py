@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.math``: its names, from the files that define them.
+"""The names of ``weft.math``.
 
 Out: one name per function, as users write it after ``weft.math.``.
 """
 
-# ruff: noqa: PLC0414  an alias of the same name is what type checkers take for public
+# ruff: noqa: PLC0414  type checkers treat an alias of the same name as public
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from weft.language.numbers.rounding import isinf as isinf
 from weft.language.numbers.rounding import isnan as isnan
 from weft.language.numbers.rounding import trunc as trunc
 
-# Their own modules need Python's.
+# Named with an underscore where they are defined, beside Python's own.
 abs = rounding.abs_
 max = rounding.max_
 min = rounding.min_

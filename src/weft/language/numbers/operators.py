@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's operators on staged numbers, by the promotion rules.
 
-In: an operator as it is written and operands, of which one at least is staged. Out: a `Scalar`. A constant
-operand may make the operation vanish where that is exact.
+In: an operator as written and operands, at least one of them staged. Out: a `Scalar`. A constant operand may make the
+operation vanish if that is exact.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ARITHMETIC: Final = {
     "*": (arith.MuliOp, arith.MulfOp),
 }
 
-# Operator → predicate for signed integers, for unsigned ones, for floats. Comparing NaN is false, but for !=.
+# Operator → predicate for signed integers, for unsigned ones, for floats. Comparing NaN is false, except for !=.
 _PREDICATES: Final = {
     "==": ("eq", "eq", "oeq"),
     "!=": ("ne", "ne", "une"),
@@ -71,12 +71,12 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
 
     Args:
         builder: where operations go.
-        operator: as it is written in Python.
+        operator: as written in Python.
         left: a staged scalar or a Python number.
         right: likewise.
 
     Raises:
-        TypeMismatchError: for operands that do not go together.
+        TypeMismatchError: for incompatible operands.
         ValueRangeError: for a constant that does not fit the common type.
     """
     emit = _BINARY.get(operator)
@@ -94,7 +94,7 @@ def compare(builder: Builder, operator: str, left: object, right: object) -> Sca
     Both are compared in their common type; with NaN only ``!=`` is true.
 
     Raises:
-        TypeMismatchError: for operands that do not go together, such as i64 with u64.
+        TypeMismatchError: for incompatible operands, such as i64 with u64.
         ValueRangeError: for a constant that does not fit the other's type, such as ``u < -1``.
     """
     predicates = _PREDICATES.get(operator)
@@ -172,14 +172,14 @@ def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) 
 
 
 def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Operand | None:
-    """The operand that the operation leaves as it is: ``x + 0``, ``x * 1``, ``x - 0``, ``x // 1``."""
+    """The operand that the operation leaves unchanged: ``x + 0``, ``x * 1``, ``x - 0``, ``x // 1``."""
     left_number, right_number = known(left), known(right)
     if operator in ("*", "/", "//"):
         # x * 1.0 and x / 1.0 are exact for floats too; a floor division by 1.0 is not.
         if right_number == 1 and (operator != "//" or not dtype.is_float):
             return left
         return right if left_number == 1 and operator == "*" else None
-    # -0.0 + 0.0 is 0.0, so only integers may drop a zero.
+    # -0.0 + 0.0 is 0.0, so only integers can drop a zero.
     if dtype.is_float:
         return None
     if right_number == 0 and not isinstance(right_number, float):
@@ -188,7 +188,7 @@ def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Op
 
 
 def known(value: Operand) -> int | float | bool | None:
-    """The number where it is known at compile time, weak or typed; else None."""
+    """The number if known at compile time, weak or typed; else None."""
     return value.constant if isinstance(value, Scalar) else value
 
 
@@ -247,7 +247,7 @@ def _power(builder: Builder, operator: str, left: Operand, right: Operand) -> Sc
 def _with_operands(
     error: TypeMismatchError | ValueRangeError, operator: str, left: object, right: object
 ) -> TypeMismatchError | ValueRangeError:
-    """The same error with the operands' types in front, so that the line alone need not say them."""
+    """The same error with the operands' types first."""
     text = f"{describe(left)} {operator} {describe(right)}: {error.message}"
     return type(error)(error.code, text, hint=error.hint, location=error.location)
 

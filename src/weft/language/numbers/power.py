@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``**``: by multiplication where the exponent is a small constant, else by `math.powf`.
+"""``**``: by multiplication for small constant exponents, else by `math.powf`.
 
-In: base and exponent, of which one at least is staged. Out: a `Scalar`.
+In: base and exponent, at least one of them staged. Out: a `Scalar`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def power(builder: Builder, base: Operand, exponent: Operand, *, multiply: Multi
     """``base ** exponent``.
 
     An integer base takes a constant exponent of 0 or more, and wraps. A float base takes any exponent:
-    up to 16 by repeated multiplication, the rest as `math.powf`.
+    up to 16 by repeated multiplication, others by `math.powf`.
 
     Args:
         builder: where operations go.
         base: a staged scalar or a Python number.
         exponent: likewise.
-        multiply: emits a product; given by operators, which imports this module.
+        multiply: emits a product; passed in by operators, which imports this module.
 
     Raises:
         TypeMismatchError: for an integer base with another exponent.

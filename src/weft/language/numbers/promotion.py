@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The promotion table: which type two operands meet in.
+"""The promotion table: the common type of two operands.
 
 In: element types, staged scalars or Python constants, which are weak. Out: one `DType`, or an error that
 says how to write the conversion.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def arithmetic_dtype(dtype: DType) -> DType:
-    """The type in which a value takes part in arithmetic: ``bool_`` as i32, f8 types as f32.
+    """The arithmetic type of a value: ``bool_`` as i32, f8 types as f32.
 
-    The f8 types are for storage: one operation in them would round away what the next one needs. Every f8
-    value is exact in f32, and ``weft.f8e4m3(x)`` rounds back once.
+    The f8 types are for storage: rounding after each operation would lose too much. Every f8 value is exact in f32, and
+    ``weft.f8e4m3(x)`` rounds back once.
 
     Example:
         >>> arithmetic_dtype(types.bool_), arithmetic_dtype(types.f8e4m3), arithmetic_dtype(types.u8)
@@ -41,8 +41,8 @@ def common_dtype(left: Typed, right: Typed) -> DType:
     """The type in which an arithmetic operation on the two is computed.
 
     Each operand is a `DType`, a staged scalar, or a Python constant. A constant is weak: an int takes the
-    other's type, a float the other's where that is a float and f32 where it is an integer. Two constants
-    meet in the type that they would take by themselves.
+    other's type, a float the other's if that is a float, and f32 if it is an integer. Two constants use their default
+    types.
 
     Raises:
         TypeMismatchError: for a signed type with u64, and for a non-number.
@@ -125,7 +125,7 @@ def _common_float(left: DType, right: DType) -> DType:
 def quotient_dtype(left: Typed, right: Typed) -> DType:
     """The type of a true division ``/``: as `common_dtype`, but two integers give f32, or f64.
 
-    f64 where an operand has 64 bits; its sign does not matter, so i64 with u64 is allowed here.
+    f64 if an operand has 64 bits; signs do not matter, so i64 with u64 is allowed here.
 
     Example:
         >>> quotient_dtype(types.i32, 2), quotient_dtype(types.u64, types.i8)
@@ -140,12 +140,12 @@ def quotient_dtype(left: Typed, right: Typed) -> DType:
 
 
 def float_dtype(*integers: DType) -> DType:
-    """The float type for an integer that enters float arithmetic by itself: f64 for 64 bits, else f32."""
+    """The float type of an integer in float arithmetic: f64 for 64 bits, else f32."""
     return types.f64 if any(dtype.bits == 64 for dtype in integers) else types.f32
 
 
 def index_dtype(dtype: DType) -> DType | None:
-    """The type in which an integer is an index or a loop's variable: i32 or i64; None if it is not an integer.
+    """The type of an integer used as an index or loop variable: i32 or i64; None if it is not an integer.
 
     Types that i32 holds become i32; u32 becomes i64, which holds it; u64 becomes i64 and wraps.
 
@@ -159,7 +159,7 @@ def index_dtype(dtype: DType) -> DType | None:
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Whether every value of `narrow` is exact in `wide`, so that a conversion needs no mention.
+    """Whether every value of `narrow` is exact in `wide`, so that conversion may be implicit.
 
     Example:
         >>> holds(types.i64, types.u32), holds(types.f32, types.i32), holds(types.f32, types.f16)

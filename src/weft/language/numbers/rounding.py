@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.math``, exact functions: rounding to integers, signs, extremes, and what kind of number it is.
+"""``weft.math``, exact functions: rounding, signs, extremes, classification.
 
-In: numbers. Out: scalars; of constants alone a Python number. Integers pass through the rounding functions
+In: numbers. Out: scalars; a Python number for constants alone. Integers pass through the rounding functions
 unchanged.
 """
 
@@ -91,7 +91,7 @@ def trunc(builder: Builder, x: Number) -> Result:
 
 @math_operation
 def round_(builder: Builder, x: Number) -> Result:
-    """The nearest whole number, as a float of the same type; halves go to the even one.
+    """The nearest whole number, as a float of the same type; halves round to even.
 
     Python's ``round(x)`` gives an integer.
 
@@ -110,7 +110,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 
 @math_operation
 def abs_(builder: Builder, x: Number) -> Result:
-    """The absolute value; of the smallest signed integer it wraps to itself.
+    """The absolute value; the smallest signed integer wraps to itself.
 
     Example:
         ``b[i] = weft.math.abs(a[i])``
@@ -138,8 +138,8 @@ def emit_absolute(builder: Builder, x: object) -> Scalar | float | int:
 def min_(builder: Builder, x: Number, y: Number) -> Result:
     """The smaller of two numbers in their common type; with one NaN the other number.
 
-    This is C's fmin and IEEE's minNum, and what GPUs compute; Python's answer would depend on the order.
-    Which of 0.0 and −0.0 it yields is not specified.
+    This is C's fmin and IEEE's minNum, as computed by GPUs; Python's result would depend on the order. Whether it
+    yields 0.0 or −0.0 is unspecified.
 
     Example:
         ``b[i] = weft.math.min(a[i], limit)``
@@ -151,8 +151,8 @@ def min_(builder: Builder, x: Number, y: Number) -> Result:
 def max_(builder: Builder, x: Number, y: Number) -> Result:
     """The larger of two numbers in their common type; with one NaN the other number.
 
-    This is C's fmax and IEEE's maxNum, and what GPUs compute; Python's answer would depend on the order.
-    Which of 0.0 and −0.0 it yields is not specified.
+    This is C's fmax and IEEE's maxNum, as computed by GPUs; Python's result would depend on the order. Whether it
+    yields 0.0 or −0.0 is unspecified.
 
     Example:
         ``relu = weft.math.max(x, 0)``
@@ -185,7 +185,7 @@ def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | 
 
 
 def extreme_of_constants(name: str, values: Sequence[Any]) -> Any:
-    """Python's ``min`` or ``max``, but a number wins against NaN wherever it stands, as at run time."""
+    """Python's ``min`` or ``max``, but a number wins over NaN in any position, as at run time."""
     wanted = [value for value in values if not (isinstance(value, Real) and value != value)]
     return _EXTREMES[name][3](wanted or values)
 

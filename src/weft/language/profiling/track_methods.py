@@ -276,7 +276,7 @@ def _anchor(value: object) -> Scalar | None:
         return value
     raise TypeMismatchError(
         "PROFILER_TYPE",
-        f"the anchor is {describe(value)}; expected an f32, i32 or u32 that is known at run time only",
+        f"the anchor is {describe(value)}; expected an f32, i32 or u32 that is known only at run time",
     )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where threads wait for each other: ``sync_threads``, ``sync_warp``, ``sync_grid``, and fences.
+"""Barriers and fences: ``sync_threads``, ``sync_warp``, ``sync_grid``, ``fence_block`` and wider ones.
 
-In: a predicate or a mask where there is one. Out: the combined predicate. Barriers may stand in loops and
-branches; a thread that has returned is not waited for.
+In: an optional predicate or mask. Out: the combined predicate. Barriers may stand in loops and branches; threads that
+have returned are not waited for.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FULL_MASK: Final = 0xFFFFFFFF
 
 @operation
 def sync_threads(builder: Builder) -> None:
-    """Waits until every thread of the block that has not returned is here.
+    """Waits for every thread of the block that has not returned.
 
-    What the block's threads wrote to memory before it is seen by all of them after it. It may stand in a
-    loop or a branch if all of the block's threads that are still running come to it together; threads that
-    wait at different barriers are an error on the CPU and undefined on a GPU.
+    All of the block's threads then see what any of them wrote to memory before. It may stand in a loop or branch that
+    all running threads of the block take together; threads waiting at different barriers are an error on the CPU and
+    undefined behavior on a GPU.
 
     Example:
         ``tile[tid] = a[i]; weft.sync_threads(); b[i] = tile[31 - tid]``
@@ -53,7 +53,7 @@ def sync_threads_count(builder: Builder, predicate: object) -> Scalar:
 
     Args:
         builder: where operations go; users leave it out.
-        predicate: a number; true is what is not 0.
+        predicate: a number; true if not 0.
 
     Raises:
         TypeMismatchError: if an argument is not a number.
@@ -68,7 +68,7 @@ def sync_threads_count(builder: Builder, predicate: object) -> Scalar:
 def sync_threads_and(builder: Builder, predicate: object) -> Scalar:
     """`sync_threads`, and whether all of the block's threads had a true predicate: a ``bool_``.
 
-    Arguments and errors are those of `sync_threads_count`.
+    Arguments and errors as in `sync_threads_count`.
 
     Example:
         ``done = weft.sync_threads_and(residual < 1e-6)``
@@ -80,7 +80,7 @@ def sync_threads_and(builder: Builder, predicate: object) -> Scalar:
 def sync_threads_or(builder: Builder, predicate: object) -> Scalar:
     """`sync_threads`, and whether any of the block's threads had a true predicate: a ``bool_``.
 
-    Arguments and errors are those of `sync_threads_count`.
+    Arguments and errors as in `sync_threads_count`.
 
     Example:
         ``while weft.sync_threads_or(changed): changed = False``
@@ -97,10 +97,10 @@ def _reduced(builder: Builder, kind: str, predicate: object) -> Scalar:
 
 @operation
 def sync_warp(builder: Builder, mask: object = FULL_MASK) -> None:
-    """Waits until every lane of `mask` that has not returned is here.
+    """Waits for every lane of `mask` that has not returned.
 
-    What these lanes wrote to memory before it is seen by all of them after it. Each of them calls it with the
-    same mask, and its own bit is set. Bits of lanes that the block does not have count for nothing.
+    These lanes then see what any of them wrote to memory before. Each calls it with the same mask, which has its own
+    bit set. Bits of lanes that the block does not have are ignored.
 
     Args:
         builder: where operations go; users leave it out.
@@ -118,11 +118,10 @@ def sync_warp(builder: Builder, mask: object = FULL_MASK) -> None:
 
 @operation
 def sync_grid(builder: Builder) -> None:
-    """Waits until every thread of the grid is here; the kernel must be launched with ``cooperative=True``.
+    """Waits for every thread of the grid; the kernel must be launched with ``cooperative=True``.
 
-    What the grid's threads wrote to memory before it is seen by all of them after it. All blocks run at the
-    same time, so the grid may only have as many as fit the device; more are an error at the launch. No
-    thread of the grid may return before it.
+    All threads of the grid then see what any of them wrote to memory before. All blocks run at the same time, so the
+    grid must fit the device; a larger one is an error at the launch. No thread of the grid may return before it.
 
     Example:
         ``totals[weft.block_idx.x] = total; weft.sync_grid()``
@@ -132,9 +131,9 @@ def sync_grid(builder: Builder) -> None:
 
 @operation
 def fence_block(builder: Builder) -> None:
-    """Orders this thread's memory accesses before it and after it for the threads of its block.
+    """Orders this thread's memory accesses before and after it, as seen by its block.
 
-    It waits for nobody. As all three fences it is sequentially consistent, like CUDA's ``__threadfence_block``.
+    It does not wait. Like all three fences it is sequentially consistent, as CUDA's ``__threadfence_block``.
 
     Example:
         ``values[0] = x; weft.fence_block(); ready[0] = 1``
@@ -144,7 +143,7 @@ def fence_block(builder: Builder) -> None:
 
 @operation
 def fence_device(builder: Builder) -> None:
-    """Orders this thread's memory accesses before it and after it for the threads of the device.
+    """Orders this thread's memory accesses before and after it, as seen by the device.
 
     Example:
         ``totals[block] = total; weft.fence_device(); last = weft.atomic_add(finished, 0, 1) == blocks - 1``
@@ -154,7 +153,7 @@ def fence_device(builder: Builder) -> None:
 
 @operation
 def fence_system(builder: Builder) -> None:
-    """Orders this thread's memory accesses before it and after it for all devices and the host.
+    """Orders this thread's memory accesses before and after it, as seen by all devices and the host.
 
     Example:
         ``values[0] = x; weft.fence_system(); ready[0] = 1``
@@ -163,7 +162,7 @@ def fence_system(builder: Builder) -> None:
 
 
 def lane_mask(builder: Builder, mask: object, name: str) -> SSAValue:
-    """A mask of lanes as the IR takes it.
+    """A mask of lanes for the IR.
 
     Args:
         builder: where operations go.
@@ -179,7 +178,7 @@ def lane_mask(builder: Builder, mask: object, name: str) -> SSAValue:
             raise TypeMismatchError(
                 "WARP_MASK",
                 f"{name}: the mask is {found.dtype}; expected a u32, with one bit per lane",
-                hint="weft.ballot(condition) gives the lanes for which it holds",
+                hint="weft.ballot(condition) gives the lanes where it holds",
             )
         return found.ssa
     if not isinstance(found, int) or isinstance(found, bool):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a thread is: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``.
+"""Coordinates of a thread: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``.
 
 In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function.
 """
@@ -28,11 +28,11 @@ class Coordinate(StagedNamespace):
     """One of the four coordinates of a thread, with attributes ``x``, ``y`` and ``z``.
 
     Attributes:
-        name: as users write it after ``weft.``.
+        name: as written after ``weft.``.
         on_host: False: a host function is not a thread.
     """
 
-    if TYPE_CHECKING:  # what the front end answers by `attribute`
+    if TYPE_CHECKING:  # the front end uses `attribute`
         x: Any
         y: Any
         z: Any
@@ -50,7 +50,7 @@ class Coordinate(StagedNamespace):
         """The coordinate in one dimension, as an i32; emitted once, in the entry block.
 
         Raises:
-            NameResolutionError: for another attribute than ``x``, ``y`` and ``z``.
+            NameResolutionError: for any attribute but ``x``, ``y`` and ``z``.
         """
         if name not in DIMENSIONS:
             raise NameResolutionError(

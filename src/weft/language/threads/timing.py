@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks, and where a thread runs: ``globaltimer``, ``clock64``, ``clock32``, ``sm_id``.
+"""Clocks, and the multiprocessor of a thread: ``globaltimer``, ``clock64``, ``clock32``, ``sm_id``.
 
-Out: integers that differ from run to run. Each call reads anew, where it stands.
+Out: integers that differ from run to run. Each call reads anew and is never moved.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def globaltimer(builder: Builder) -> Scalar:
     """The time in nanoseconds, on one clock for the whole device: an i64.
 
-    On a GPU it moves in steps of 32 ns or more (1 µs on some); on the CPU it is the monotonic clock. Only
-    differences have a meaning.
+    On a GPU it moves in steps of 32 ns or more (1 µs on some); on the CPU it is the monotonic clock. Only differences
+    are meaningful.
 
     Example:
         ``begin = weft.globaltimer()``
@@ -32,7 +32,7 @@ def globaltimer(builder: Builder) -> Scalar:
 
 @operation
 def clock64(builder: Builder) -> Scalar:
-    """Cycles of this multiprocessor's clock: an i64; only differences on one multiprocessor have a meaning.
+    """Cycles of this multiprocessor's clock: an i64; only differences on one multiprocessor are meaningful.
 
     On the CPU it counts nanoseconds of the monotonic clock.
 
@@ -44,7 +44,7 @@ def clock64(builder: Builder) -> Scalar:
 
 @operation
 def clock32(builder: Builder) -> Scalar:
-    """The low 32 bits of `clock64`: a u32, so that differences below 2³² are right although it wraps.
+    """The low 32 bits of `clock64`: a u32, so that differences below 2³² are right even if it wraps.
 
     Cheaper than `clock64` on a GPU.
 

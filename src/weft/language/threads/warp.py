@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lanes of a warp do together: shuffles, votes, matches, reductions; and which lane a thread is.
+"""Warp collectives: shuffles, votes, matches, reductions; and a thread's lane and warp.
 
-In: a value of each lane, and a mask: the lanes that take part, all of which call it with that mask. Out: what
-the lanes' values give together.
+In: a value per lane, and a mask of the lanes that take part, all of which call it with that mask. Out: the combined
+value.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def _position(builder: Builder, kind: type[LaneIdOp | WarpIdOp], name: str) -> S
 def shfl_up(
     builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
-    """The value of the lane `delta` lanes before this one; its own where there is none in its group.
+    """The value of the lane `delta` lanes before this one; its own if its group has no such lane.
 
-    Every lane of `mask` calls it with the same mask. A lane that is read must be one of them: what another
-    one gives is undefined on a GPU; on the CPU it is the own value.
+    Every lane of `mask` calls it with the same mask. The lane read must be one of them: otherwise the result is
+    undefined on a GPU, and the lane's own value on the CPU.
 
     Args:
         builder: where operations go; users leave it out.
@@ -84,7 +84,7 @@ def shfl_up(
         width: lanes of a group, a power of two known at compile time, 1 to 32; a warp is cut into groups.
 
     Raises:
-        TypeMismatchError: for a non-number, a non-integer distance, a width that is not constant.
+        TypeMismatchError: for a non-number, a non-integer distance, or a width that is not constant.
         ValueRangeError: for a constant distance or mask out of range, or a width that is not a power of two.
 
     Example:
@@ -97,9 +97,9 @@ def shfl_up(
 def shfl_down(
     builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
-    """The value of the lane `delta` lanes after this one; its own where there is none in its group.
+    """The value of the lane `delta` lanes after this one; its own if its group has no such lane.
 
-    Arguments and errors are those of `shfl_up`.
+    Arguments and errors as in `shfl_up`.
 
     Example:
         ``for step in weft.static_range(5): total += weft.shfl_down(total, 16 >> step)``
@@ -111,16 +111,16 @@ def shfl_down(
 def shfl_xor(
     builder: Builder, value: object, lanes: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
-    """The value of lane ``lane_id() ^ lanes``; its own where that lies outside its group.
+    """The value of lane ``lane_id() ^ lanes``; its own if that lies past its group.
 
-    Where it lies before its group it is read all the same. Other arguments and errors are those of `shfl_up`.
+    Lanes before the group can be read. Other arguments and errors as in `shfl_up`.
 
     Args:
         builder: where operations go; users leave it out.
         value: a number of any type.
         lanes: the bits to flip, taken modulo 32.
-        mask: as of `shfl_up`.
-        width: as of `shfl_up`.
+        mask: as in `shfl_up`.
+        width: as in `shfl_up`.
 
     Example:
         ``partner = weft.shfl_xor(key, 1)``
@@ -134,14 +134,14 @@ def shfl_idx(
 ) -> Scalar:
     """The value of a lane given by its number in the group, counted modulo `width`.
 
-    Other arguments and errors are those of `shfl_up`.
+    Other arguments and errors as in `shfl_up`.
 
     Args:
         builder: where operations go; users leave it out.
         value: a number of any type.
         lane: an integer, 0 to 31.
-        mask: as of `shfl_up`.
-        width: as of `shfl_up`.
+        mask: as in `shfl_up`.
+        width: as in `shfl_up`.
 
     Example:
         ``first = weft.shfl_idx(x, 0)``
@@ -187,8 +187,7 @@ def _lane(builder: Builder, lane: object, name: str) -> Scalar:
 def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
     """The lanes of `mask` whose predicate is true, one bit each: a u32, the same for all of them.
 
-    Every lane of `mask` calls it with the same mask; lanes that have returned, or that the block does not
-    have, give 0.
+    Every lane of `mask` calls it with the same mask; lanes that have returned, or do not exist, give 0.
 
     Args:
         builder: where operations go; users leave it out.
@@ -209,7 +208,7 @@ def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Sca
 def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
     """Whether any lane of `mask` has a true predicate: a ``bool_``, the same for all of them.
 
-    Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
+    Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors as in `ballot`.
 
     Example:
         ``if weft.any(x < 0): b[i] = 0``
@@ -221,7 +220,7 @@ def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar
 def all(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
     """Whether all lanes of `mask` have a true predicate: a ``bool_``, the same for all of them.
 
-    Not Python's ``all``, which folds a tuple of values of one thread. Arguments and errors are those of `ballot`.
+    Not Python's ``all``, which folds a tuple of values of one thread. Arguments and errors as in `ballot`.
 
     Example:
         ``converged = weft.all(abs(step) < 1e-6)``
@@ -244,7 +243,7 @@ def match(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
     Args:
         builder: where operations go; users leave it out.
         value: a number of any type.
-        mask: as of `ballot`.
+        mask: as in `ballot`.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `ballot`.
@@ -259,7 +258,7 @@ def match(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
 def match_all(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
     """`mask` if all of its lanes hold the same value, else 0: a u32.
 
-    Arguments and errors are those of `match`. Needs sm_70 or later.
+    Arguments and errors as in `match`. Needs sm_70 or later.
 
     Example:
         ``is_uniform = weft.match_all(row) != 0``
@@ -286,7 +285,7 @@ def _bits(builder: Builder, value: Scalar) -> Scalar:
 
 @operation
 def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The sum of the values of the lanes of `mask`, which each of them gets.
+    """The sum over the lanes of `mask`, returned to each.
 
     Integers wrap in their type; a ``bool_`` counts as an i32, an f8 type as f32. Floats are added as a tree,
     neighbors first, in the same order on every target.
@@ -309,9 +308,9 @@ def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
 
 @operation
 def warp_min(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The smallest of the values of the lanes of `mask`, which each of them gets.
+    """The smallest value over the lanes of `mask`, returned to each.
 
-    Of a number and NaN it is the number. Arguments, types and errors are those of `warp_sum`.
+    A number wins over NaN. Arguments, types and errors as in `warp_sum`.
 
     Example:
         ``first = weft.warp_min(candidate)``
@@ -321,9 +320,9 @@ def warp_min(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
 
 @operation
 def warp_max(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The largest of the values of the lanes of `mask`, which each of them gets.
+    """The largest value over the lanes of `mask`, returned to each.
 
-    Of a number and NaN it is the number. Arguments, types and errors are those of `warp_sum`.
+    A number wins over NaN. Arguments, types and errors as in `warp_sum`.
 
     Example:
         ``shift = weft.warp_max(logit)``
@@ -333,9 +332,9 @@ def warp_max(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
 
 @operation
 def warp_and(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The bits that all values of the lanes of `mask` have; for integers and ``bool_``.
+    """The bitwise and over the lanes of `mask`; for integers and ``bool_``.
 
-    Arguments and errors are those of `warp_sum`; floats are refused.
+    Arguments and errors as in `warp_sum`; floats are refused.
 
     Example:
         ``common = weft.warp_and(word)``
@@ -345,9 +344,9 @@ def warp_and(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
 
 @operation
 def warp_or(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The bits that any value of the lanes of `mask` has; for integers and ``bool_``.
+    """The bitwise or over the lanes of `mask`; for integers and ``bool_``.
 
-    Arguments and errors are those of `warp_sum`; floats are refused.
+    Arguments and errors as in `warp_sum`; floats are refused.
 
     Example:
         ``seen = weft.warp_or(1 << digit)``
@@ -357,9 +356,9 @@ def warp_or(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar
 
 @operation
 def warp_xor(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The exclusive or of the values of the lanes of `mask`; for integers and ``bool_``.
+    """The bitwise exclusive or over the lanes of `mask`; for integers and ``bool_``.
 
-    Arguments and errors are those of `warp_sum`; floats are refused.
+    Arguments and errors as in `warp_sum`; floats are refused.
 
     Example:
         ``parity = weft.warp_xor(word)``
@@ -383,7 +382,7 @@ def _combined(builder: Builder, name: str, kind: str, value: object, mask: objec
 
 
 def _register_dtype(dtype: DType) -> DType:
-    """The type in which lanes exchange integers of 16 bits and fewer; it wraps back to the same value."""
+    """The type in which lanes exchange integers of up to 16 bits, which wrap back unchanged."""
     if dtype.is_float or dtype.bits >= 32:
         return dtype
     return types.i32 if dtype.is_signed else types.u32
