@@ -130,9 +130,11 @@ ATOMIC_TYPES = [
 @pytest.mark.parametrize("dtype", ATOMIC_TYPES, ids=lambda dtype: dtype.name)
 def test_atomics(dtype: weft.DType):
     kinds = [kind for kind, allowed in ATOMIC_DTYPES.items() if dtype in allowed]
-    values = {"cas": ", x, y", "load": ""}
-    calls = [f"weft.atomic_{kind}(out, 0{values.get(kind, ', x')})" for kind in kinds]
-    lines = [call if "store" in call else f"out[i] = {call}" for call in calls]
+    given = {"cas": ", x, y", "load": ""}
+    lines = [
+        f"{'' if kind == 'store' else 'out[i] = '}weft.atomic_{kind}(out, 0{given.get(kind, ', x')})"
+        for kind in kinds
+    ]
     assert_links("\n".join(lines), dtype)
 
 
