@@ -61,7 +61,9 @@ def parameters(value: object) -> set[str]:
 @pytest.mark.parametrize("name", ENTRIES)
 def test_the_entry_says_what_each_parameter_is(name: str):
     text = generate_reference.documentation(name, ENTRIES[name])
-    if "Arguments" in FAMILIES.get(LANGUAGE.get(name, ""), "") or re.search(r"(?i)arguments\b.* (as in|those of) `", text):
+    if "Arguments" in FAMILIES.get(LANGUAGE.get(name, ""), "") or re.search(
+        r"(?i)arguments\b.* (as in|those of) `", text
+    ):
         return
     section = re.search(r"^ *Args:\n((?:[ \t]+.*\n|\n)+)", f"{text}\n", re.MULTILINE)
     said = set(re.findall(r"\w+", section[1])) if section else set()
