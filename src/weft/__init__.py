@@ -33,6 +33,7 @@ _PUBLIC = {
         "KeepPTX",
         "KeepSASS",
         "OptLevel",
+        "FPContract",
         "PtxasOptions",
         "TimeStages",
         "UseExecutor",

@@ -36,6 +36,7 @@ from weft.compiler.options import CompileTarget as CompileTarget
 from weft.compiler.options import DumpDir as DumpDir
 from weft.compiler.options import EnableAssertions as EnableAssertions
 from weft.compiler.options import EnableTVMFFI as EnableTVMFFI
+from weft.compiler.options import FPContract as FPContract
 from weft.compiler.options import GenerateLineInfo as GenerateLineInfo
 from weft.compiler.options import GPUArch as GPUArch
 from weft.compiler.options import KeepCUBIN as KeepCUBIN

@@ -140,6 +140,7 @@ def kernel(
     min_blocks: int | None = None,
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
+    fp_contract: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 @one_frame("kernel")
 def kernel(
@@ -150,6 +151,7 @@ def kernel(
     min_blocks: int | None = None,
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
+    fp_contract: bool | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel from a function: the code of one thread.
 
@@ -159,6 +161,7 @@ def kernel(
         min_blocks: blocks that must fit on a multiprocessor at once.
         max_registers: registers per thread, 16 to 255.
         cluster: blocks per cluster: an int or up to three.
+        fp_contract: whether ``a * b + c`` is rounded once; None: as ``--fp-contract`` says.
     Raises:
         TypeError: if an argument is of the wrong type, or `function` is not a function.
         ValueError: if a number is out of range.
@@ -173,12 +176,14 @@ def kernel(
     check_bound("max_threads", max_threads, 1, MOST_THREADS)
     check_bound("min_blocks", min_blocks, 1, 32)
     check_bound("max_registers", max_registers, 16, 255)
+    if not isinstance(fp_contract, bool | None):
+        raise TypeError(f"fp_contract is {brief(fp_contract)}, expected True, False or None")
     dims = None if cluster is None else as_sizes(cluster, "cluster", CLUSTER)
 
     @one_frame("kernel")
     def decorate(function: Callable[..., Any]) -> Kernel:
         _check_function(function, "kernel")
-        made = Kernel(function, max_threads, min_blocks, max_registers, dims)
+        made = Kernel(function, max_threads, min_blocks, max_registers, dims, fp_contract)
         update_wrapper(made, function)
         return made
 

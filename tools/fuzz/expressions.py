@@ -144,7 +144,7 @@ class Expressions:
         shared += [self._call, self._element, self._unary]
         own = [self._bits, self._shift, self._division]
         if type_.kind == "f":
-            own = [self._rounding, self._fused, self._division]
+            own = [self._rounding, self._fused, self._division, self._sum, self._sum]
         for _ in range(4):
             text = self.random.choice(shared + own)(type_, scope, depth - 1)
             if text:
@@ -260,6 +260,15 @@ class Expressions:
         if self.chance(0.3):  # a NaN's sign is not specified, so its bits come from an integer
             return f"weft.math.copysign({first}, weft.{type_.name}({self.of(I32, scope, depth)}))"
         return f"weft.math.fma({first}, {second}, {self.of(type_, scope, depth)})"
+
+    def _sum(self, type_: Type, scope: Scope, depth: int) -> str:
+        """A product as an operand of a sum or a difference, at either side or at both."""
+        partner, sign = self._partner(type_), self.random.choice("+-")
+        product = f"{self.of(type_, scope, depth)} * {self.of(partner, scope, depth)}"
+        other = self.of(type_, scope, depth)
+        if self.chance(0.3):
+            other = f"{other} * {self.weak(type_)}"
+        return f"{product} {sign} {other}" if self.chance(0.5) else f"{other} {sign} {product}"
 
     # ---- conditions
 

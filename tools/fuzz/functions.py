@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-from fractions import Fraction
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -29,9 +28,8 @@ from tools.fuzz.values import (
     counted,
     in_floats,
     meet,
-    rounded,
+    multiply_add,
     tick,
-    to_float,
     typed,
     wrap,
 )
@@ -87,24 +85,10 @@ def absolute(value: object) -> Value:
 
 
 def fused(a: object, b: object, c: object) -> Value:
-    """`a * b + c`, rounded once: exactly, in fractions."""
+    """`a * b + c`, rounded once."""
     values = [typed(each) for each in (a, b, c)]
     type_ = _float_type(*values)
-    x, y, z = (float(convert(value, type_).number) for value in values)
-    if not all(map(math.isfinite, (x, y, z))):
-        with np.errstate(all="ignore"):
-            # A finite product may not overflow here, so the sign of it is enough.
-            product = np.float64(x) * y if not (math.isfinite(x) and math.isfinite(y)) else 0.0
-            return Value(type_, to_float(float(product + np.float64(z)), type_))
-    exact = Fraction(x) * Fraction(y) + Fraction(z)
-    if exact == 0:
-        sign = math.copysign(1, x) * math.copysign(1, y)
-        is_zero = x * y == 0 and z == 0
-        negative = is_zero and sign < 0 and math.copysign(1, z) < 0
-        return Value(type_, -0.0 if negative else 0.0)
-    wide = type_ if type_.bits >= 32 else F32
-    result = rounded(abs(exact.numerator), exact.denominator, wide)
-    return Value(type_, to_float(math.copysign(result, exact), type_))
+    return multiply_add(type_, *(float(convert(value, type_).number) for value in values))
 
 
 def signed(magnitude: object, sign: object) -> Value:

@@ -26,6 +26,7 @@ from tools.fuzz.values import (
     arithmetic,
     convert,
     counted,
+    product,
     tick,
 )
 
@@ -73,7 +74,7 @@ def _waiting_functions(tree: ast.Module) -> set[str]:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """What waits yields; `not` gives a `bool_`; loops count their rounds; shared arrays know their call."""
+    """What waits yields; `not` gives a `bool_`; products in sums are known; loops count; shared arrays know a site."""
 
     def __init__(self, waiting: set[str], kernels: set[str]) -> None:
         self.waiting, self.kernels, self.sites = waiting, kernels, 0
@@ -93,6 +94,18 @@ class _Rewriter(ast.NodeTransformer):
         called = getattr(node.func, "id", "")
         return ast.YieldFrom(node) if called in self.waiting - self.kernels else node
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if isinstance(node.op, ast.Add | ast.Sub):
+            node.left, node.right = _operand(node.left), _operand(node.right)
+        self.generic_visit(node)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        if isinstance(node.op, ast.Add | ast.Sub):
+            node.value = _operand(node.value)
+        self.generic_visit(node)
+        return node
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
@@ -105,6 +118,13 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     visit_For = visit_While = _loop
+
+
+def _operand(node: ast.expr) -> ast.expr:
+    """An operand of a sum, which knows its factors if it is a product."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return node
+    return ast.Call(ast.Name("_product", ast.Load()), [node.left, node.right], [])
 
 
 def _rewritten(source: str) -> Any:
@@ -305,7 +325,12 @@ class Machine:
         self.launches = self.block = self.thread = 0
         self.grid_size = self.block_size = 1
         self._shared: dict[int, Array] = {}
-        self.names: dict[str, Any] = {"weft": self._weft(), "_not": negated, "_tick": tick}
+        self.names: dict[str, Any] = {
+            "weft": self._weft(),
+            "_not": negated,
+            "_tick": tick,
+            "_product": product,
+        }
         self.names |= BUILTINS
         exec(_rewritten(source), self.names)
 

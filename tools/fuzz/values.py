@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,8 +246,39 @@ def arithmetic(sign: str, left: object, right: object) -> Value:
         type_ = F64 if 64 in (a.type.bits, b.type.bits) else F32
         x, y = convert(a, type_).number, convert(b, type_).number
     if type_.kind == "f":
-        return in_floats(type_, _FLOATS[sign], x, y)
+        together = _fused_sum(type_, sign, a, b) if sign in "+-" else None
+        return in_floats(type_, _FLOATS[sign], x, y) if together is None else together
     return Value(type_, wrap(_INTEGERS[sign](int(x), int(y), type_), type_))
+
+
+def multiply_add(type_: Type, x: float, y: float, z: float) -> Value:
+    """`x * y + z`, rounded once: exactly, in fractions."""
+    if not all(map(math.isfinite, (x, y, z))):
+        with np.errstate(all="ignore"):
+            # A finite product may not overflow here, so the sign of it is enough.
+            product = np.float64(x) * y if not (math.isfinite(x) and math.isfinite(y)) else 0.0
+            return Value(type_, to_float(float(product + np.float64(z)), type_))
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        sign = math.copysign(1, x) * math.copysign(1, y)
+        is_zero = x * y == 0 and z == 0
+        negative = is_zero and sign < 0 and math.copysign(1, z) < 0
+        return Value(type_, -0.0 if negative else 0.0)
+    wide = type_ if type_.bits >= 32 else F32
+    result = rounded(abs(exact.numerator), exact.denominator, wide)
+    return Value(type_, to_float(math.copysign(result, exact), type_))
+
+
+def _fused_sum(type_: Type, sign: str, left: Value, right: Value) -> Value | None:
+    """A sum or difference with a product of its type as an operand, the left one first."""
+    for product, other, is_left in ((left, right, True), (right, left, False)):
+        if isinstance(product, Product) and product.type == type_ and type_ in (F32, F64):
+            x, y = product.factors
+            z = float(convert(other, type_).number)
+            if sign == "-":
+                x, z = (x, -z) if is_left else (-x, z)
+            return multiply_add(type_, x, y, z)
+    return None
 
 
 def compared(test: Callable[[Any, Any], bool], left: object, right: object) -> Value:
@@ -354,3 +386,19 @@ class Value:
         if self.type.kind == "f":
             raise UnspecifiedError("an index is an integer")
         return int(self.number)
+
+
+class Product(Value):
+    """A product that stands as an operand of `+` or `-` in the text, with its factors in its type."""
+
+    __slots__ = ("factors",)
+
+    def __init__(self, value: Value, *factors: Value) -> None:
+        super().__init__(value.type, value.number)
+        self.factors = [float(convert(each, value.type).number) for each in factors]
+
+
+def product(left: Any, right: Any) -> Any:
+    """`left * right` as an operand of a sum."""
+    value = left * right
+    return Product(value, *pair(left, right)) if isinstance(value, Value) else value

@@ -255,6 +255,17 @@ class EnableAssertions(CompileOption, flag="--enable-assertions"):
     """
 
 
+class FPContract(_TextOption, flag="--fp-contract", takes="one of on, off", pattern="on|off"):
+    """Whether ``a * b + c`` is rounded once, ``"on"``, or after each operation, ``"off"``; on by default.
+
+    A kernel's ``fp_contract=`` takes precedence.
+
+    Example:
+        >>> weft.compile[weft.FPContract('off')]
+        weft.compile[weft.FPContract('off')]
+    """
+
+
 class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas options"):
     """Further options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
 
@@ -308,6 +319,7 @@ OPTIONS: Final[tuple[type[CompileOption], ...]] = (
     DumpDir,
     GenerateLineInfo,
     EnableAssertions,
+    FPContract,
     PtxasOptions,
     TimeStages,
     VerifyIR,
@@ -325,6 +337,7 @@ class CompileOptions:
         opt_level: 0 to 3.
         keep: stages to write into `dump_dir`.
         dump_dir: a directory's path, or None.
+        fp_contract: ``"on"`` or ``"off"``.
         ptxas_options: further options for the assembler, one word each.
         defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
@@ -338,6 +351,7 @@ class CompileOptions:
     dump_dir: str | None = None
     generate_line_info = False
     enable_assertions = False
+    fp_contract = "on"
     ptxas_options: tuple[str, ...] = ()
     time = False
     verify = False

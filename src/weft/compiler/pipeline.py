@@ -33,6 +33,7 @@ from weft.frontend.trace import trace
 from weft.passes.add_scratch_arguments import add_scratch_arguments
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
+from weft.passes.fuse_multiply_adds import fuse_multiply_adds
 from weft.passes.keep_awaited_loads import keep_awaited_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
@@ -144,7 +145,7 @@ def lower(
     """
     hooked = hooks is not None and bool(hooks.functions)
     verified = hooked or artifacts.options.verify
-    passes = passes_for(signature)
+    passes = passes_for(signature, artifacts.options.fp_contract == "on")
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
         traced = trace(source, signature, backend.runs_on_host)
@@ -168,7 +169,9 @@ def lower(
     return traced
 
 
-def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
+def passes_for(
+    signature: Signature, fp_contract: bool = True
+) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
     A row binds a pass's other arguments. The first removes a trace's leftovers, so that no other counts them.
@@ -181,6 +184,7 @@ def passes_for(signature: Signature) -> dict[str, Callable[[ModuleOp], object]]:
         keep_awaited_loads,
         lay_out_shared_memory,
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
+        functools.partial(fuse_multiply_adds, by_default=fp_contract),
         remove_unused_parameters,
         functools.partial(attach_ffi_wrapper, signature=signature),
     )
@@ -192,7 +196,8 @@ def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
-    for name, change in passes_for(signature).items():
+    passes = passes_for(signature, artifacts.options.fp_contract == "on")
+    for name, change in passes.items():
         change(module)
         texts[name] = texts["ir"] = module_text(module)
     return texts

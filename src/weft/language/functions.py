@@ -82,9 +82,10 @@ class KernelFunction(StagedFunction):
         min_blocks: least blocks per multiprocessor, or None.
         max_registers: registers per thread, or None.
         cluster: blocks per cluster in x, y, z, or None.
+        fp_contract: whether ``a * b + c`` is rounded once, or None: the options say it.
     """
 
-    __slots__ = ("cluster", "max_registers", "max_threads", "min_blocks")
+    __slots__ = ("cluster", "fp_contract", "max_registers", "max_threads", "min_blocks")
 
     def __init__(
         self,
@@ -93,12 +94,14 @@ class KernelFunction(StagedFunction):
         min_blocks: int | None = None,
         max_registers: int | None = None,
         cluster: tuple[int, int, int] | None = None,
+        fp_contract: bool | None = None,
     ) -> None:
         super().__init__(function)
         self.max_threads = max_threads
         self.min_blocks = min_blocks
         self.max_registers = max_registers
         self.cluster = cluster
+        self.fp_contract = fp_contract
 
 
 class HostFunction(StagedFunction):

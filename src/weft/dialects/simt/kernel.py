@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
+    I1,
     I32,
     I64,
     ArrayAttr,
@@ -129,6 +130,7 @@ class KernelOp(IRDLOperation):
     Properties:
         max_threads, min_blocks, max_registers: from the user: most threads per block, least blocks per multiprocessor,
             most registers per thread.
+        fp_contract: whether a product is rounded with the sum that it is written in; if absent, the options decide.
         cluster: blocks per cluster, along x, y and z.
         block_size: threads along x, y and z, if every launch has the same constant block.
         shared_memory_bytes: of the kernel's own shared arrays, a multiple of `SHARED_MEMORY_ALIGNMENT`; set by their
@@ -147,6 +149,7 @@ class KernelOp(IRDLOperation):
     max_threads_attr = opt_prop_def(IntegerAttr[I32], prop_name="max_threads")
     min_blocks_attr = opt_prop_def(IntegerAttr[I32], prop_name="min_blocks")
     max_registers_attr = opt_prop_def(IntegerAttr[I32], prop_name="max_registers")
+    fp_contract_attr = opt_prop_def(IntegerAttr[I1], prop_name="fp_contract")
     cluster_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="cluster")
     block_size_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="block_size")
     shared_memory_bytes_attr = opt_prop_def(IntegerAttr[I64], prop_name="shared_memory_bytes")
@@ -214,6 +217,12 @@ class KernelOp(IRDLOperation):
     def max_registers(self) -> int | None:
         """Most registers per thread, if given by the user."""
         return _integer(self.max_registers_attr)
+
+    @property
+    def fp_contract(self) -> bool | None:
+        """Whether products and sums are fused, if given by the user."""
+        attribute = self.fp_contract_attr
+        return None if attribute is None else bool(attribute.value.data)
 
     @property
     def cluster(self) -> tuple[int, ...] | None:

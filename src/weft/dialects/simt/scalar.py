@@ -7,8 +7,9 @@ the quotient has all bits set, the remainder is the dividend (RISC-V's rule).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from xdsl.dialects import arith
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -23,6 +24,10 @@ from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
+
+
+# The mark of a product that a sum may be rounded with, see `weft.passes.fuse_multiply_adds`.
+CONTRACT: Final = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
 
 
 class _FloorOp(IRDLOperation):

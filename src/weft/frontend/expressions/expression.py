@@ -23,7 +23,7 @@ from weft.frontend.expressions.items import Items, comprehension
 from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
-from weft.language.numbers.operators import binary, truth, unary
+from weft.language.numbers.operators import binary, mark_product, truth, unary
 from weft.language.values import Scalar, describe, is_staged
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class Expressions:
         frame: whose variables and location are used.
     """
 
-    __slots__ = ("frame",)
+    __slots__ = ("_products", "frame")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
+        self._products: dict[ast.AST, Scalar] = {}
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression.
@@ -144,10 +145,23 @@ class Expressions:
             if found is not methods.NONE:
                 return found
         if is_staged(left) or is_staged(right):
-            return binary(self.frame.mark(node), sign, left, right)
+            if operator in (ast.Add, ast.Sub):
+                self._mark_products(node, left, right)
+            result = binary(self.frame.mark(node), sign, left, right)
+            if operator is ast.Mult and result is not left and result is not right:
+                self._products[node] = result
+            return result
         if in_place and isinstance(left, list | dict | set):
             return constants.in_place(state.run, sign, left, right)
         return self._container(constants.binary(state.ask, sign, left, right), left, right)
+
+    def _mark_products(self, node: ast.AST, left: Any, right: Any) -> None:
+        """Notes of the operands of a sum which are products in its text, for `fuse_multiply_adds`."""
+        texts = getattr(node, "left", None), getattr(node, "right", getattr(node, "value", None))
+        for text, value in zip(texts, (left, right), strict=True):
+            # Not where a factor is 1: `p * 1` is `p`, which may be a product of another text.
+            if text is not None and self._products.pop(text, None) is value:
+                mark_product(value)
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A list, dict or set that Python has just made is the program's own, and may be changed."""

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
+    i1,
     i32,
     i64,
 )
@@ -399,6 +400,8 @@ def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
         value = getattr(kernel, name)
         if value is not None:
             found[name] = IntegerAttr(value, i32)
+    if kernel.fp_contract is not None:
+        found["fp_contract"] = IntegerAttr(int(kernel.fp_contract), i1)
     if kernel.cluster is not None:
         found["cluster"] = sizes_attribute(kernel.cluster)
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import CONTRACT, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.bitwise import bitwise, invert, shift
@@ -40,6 +40,7 @@ __all__ = [
     "compare",
     "convert",
     "logical_not",
+    "mark_product",
     "materialize",
     "truth",
     "unary",
@@ -86,6 +87,12 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
         return emit(builder, operator, operand(builder, left), operand(builder, right))
     except (TypeMismatchError, ValueRangeError) as error:
         raise _with_operands(error, operator, left, right) from None
+
+
+def mark_product(value: Scalar) -> None:
+    """Marks a product of floats as an operand of a sum in the program's text."""
+    if isinstance(value.ssa.owner, arith.MulfOp):
+        value.ssa.owner.fastmath = CONTRACT
 
 
 def compare(builder: Builder, operator: str, left: object, right: object) -> Scalar:
