@@ -16,6 +16,7 @@ VALUES = {
     "--gpu-arch": "sm_90a",
     "--opt-level": "2",
     "--dump-dir": "somewhere",
+    "--fp-contract": "off",
     "--ptxas-options": "-v",
 }
 
