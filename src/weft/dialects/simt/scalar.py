@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from xdsl.dialects import arith
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # The mark of a product that a sum may be rounded with, see `weft.passes.fuse_multiply_adds`.
-CONTRACT: Final = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
+CONTRACT: Final = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 
 
 class _FloorOp(IRDLOperation):
