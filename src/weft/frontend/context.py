@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of a trace share: the session, the function that IR goes to, the call that is being inlined.
+"""The context of a trace: the session, the function receiving IR, the call being inlined.
 
-In: a source. Out: `Frame`, which every visitor holds: builder, scope, locations.
+In: a source. Out: `Frame`, held by every visitor: builder, scope, locations.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class LocalFunction:
     Attributes:
         node: its `def` or `lambda`.
         frame: the call in which it was defined.
-        scope: the variables that it sees: those of that call, or of the comprehension around it.
-        defaults, keyword_defaults: of its parameters, evaluated where it was defined.
+        scope: its enclosing variables: that call's, or the surrounding comprehension's.
+        defaults, keyword_defaults: of its parameters, evaluated at its definition.
     """
 
     node: FunctionNode
@@ -62,7 +62,7 @@ class LocalFunction:
         return f"<function {self.name}>"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Inlines it where Python calls it at compile time, such as for ``sorted(items, key=function)``."""
+        """Inlines it when Python calls it at compile time, as for ``sorted(items, key=function)``."""
         return self.frame.inline(self, arguments, keywords)
 
 
@@ -71,7 +71,7 @@ class BoundMethod:
     """A method of an object that holds staged values; calling it inlines it.
 
     Attributes:
-        function: the method's function, as the class has it.
+        function: the method's function in the class.
         owner: its first argument.
     """
 
@@ -80,37 +80,37 @@ class BoundMethod:
 
 
 class FrontendCallable:
-    """A compile-time object whose call the front end performs, such as ``kernel(a).launch``."""
+    """A compile-time object called by the front end, such as ``kernel(a).launch``."""
 
     __slots__ = ()
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What ``self(*arguments, **keywords)`` means in traced code.
+        """The value of ``self(*arguments, **keywords)`` in traced code.
 
         Raises:
-            TypeMismatchError: where it means nothing.
+            TypeMismatchError: if it cannot be called.
         """
         raise TypeMismatchError(
             "NOT_CALLABLE",
-            "a kernel with its arguments is not called again",
+            "kernel(...) already has its arguments and cannot be called",
             hint="write kernel(...).launch(grid=..., block=...)",
         )
 
     def check_used(self) -> None:
-        """Raises if a statement that is nothing but this object forgets something."""
+        """Raises if a statement of just this object is incomplete."""
 
 
 class Session:
-    """One trace: what its functions share.
+    """One trace, shared by its functions.
 
     Attributes:
         on_host: whether kernels will run on the CPU that calls them.
-        program: name of the module of the function that is compiled.
-        texts: of the files whose functions are compiled; the host function's.
-        inline: inlines a Python function into a frame; handed in, since it needs the statement visitor.
-        captures: what was read of Python's state.
-        failed_at: where the front end itself failed, if it did.
-        loop_types: what types loops carried, so that one that is traced again begins with them.
+        program: name of the compiled function's module.
+        texts: of the compiled functions' files; the host function's.
+        inline: inlines a Python function into a frame; passed in, since it needs the statement visitor.
+        captures: reads of Python's state.
+        failed_at: the place of a failure of the front end itself, or None.
+        loop_types: the types that loops carried, with which a retraced loop begins.
     """
 
     def __init__(
@@ -142,14 +142,14 @@ def _refuse_launch(frame: Frame, kernel: KernelFunction, *_: Any) -> None:
 
 
 class Context:
-    """The function of the IR that operations go to: a kernel, or the host function.
+    """The IR function that receives operations: a kernel, or the host function.
 
     Attributes:
         session: the trace.
         builder: inserts operations.
-        call_kernel, configure: what ``kernel(arguments)`` and ``kernel[grid, block]`` mean, handed in like
+        call_kernel, configure: implement ``kernel(arguments)`` and ``kernel[grid, block]``, passed in like
             `Session.inline`; errors in a kernel.
-        state: what of compile-time state may change here, and the regions that are being traced.
+        state: the compile-time state that may change here, and the regions being traced.
         calls: the functions being inlined, each with the number of regions at its call.
     """
 
@@ -174,18 +174,18 @@ class Context:
 
 
 class Frame:
-    """One call being traced: the function itself, or a helper at the place where it is inlined.
+    """One call being traced: the function itself, or a helper being inlined.
 
     Attributes:
-        context: the function of the IR that it belongs to.
+        context: its IR function.
         builder, state: the context's.
-        source: the text that its nodes are part of.
+        source: the text of its nodes.
         scope: its variables.
-        comprehension: the variables of the comprehension that is being evaluated, or None.
+        comprehension: the variables of the comprehension being evaluated, or None.
         name: of the function, for messages.
-        caller: where the call stands that is being inlined, or None.
-        returns_value: whether the value of `return` is wanted; a kernel has none.
-        loop: the innermost loop that is being traced, or None.
+        caller: the place of the call being inlined, or None.
+        returns_value: whether `return` has a value; not in kernels.
+        loop: the innermost loop being traced, or None.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Frame:
         self._locations: dict[ast.AST, SourceLocation] = {}
 
     def locate(self, node: ast.AST) -> SourceLocation:
-        """Where a node stands, with the calls that led to it."""
+        """A node's location, with its chain of calls."""
         found = self._locations.get(node)
         if found is None:
             found = self.source.locate(node, self.name, self.caller)
@@ -221,12 +221,12 @@ class Frame:
         return found
 
     def mark(self, node: ast.AST) -> Builder:
-        """Operations from now on come from this node; returns the builder."""
+        """Locates the following operations at this node; returns the builder."""
         self.builder.location = self.locate(node)
         return self.builder
 
     def note(self, error: Exception, node: ast.AST) -> None:
-        """Notes the innermost node at which an error was raised: in the user's, and for a defect of weft's own."""
+        """Adds the innermost node's location to an error: to a user's, and for weft's own defects."""
         session = self.context.session
         if isinstance(error, WeftError):
             error.location = error.location or self.locate(node)
@@ -239,11 +239,11 @@ class Frame:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] = _NO_KEYWORDS,
     ) -> Any:
-        """The value of ``function(*arguments, **keywords)``, whose statements are traced here."""
+        """The value of ``function(*arguments, **keywords)``, inlined here."""
         return self.context.session.inline(self, function, arguments, keywords)
 
     def trace_in(self, block: Block, path: Path, body: Callable[[], Any]) -> tuple[Any, Path]:
-        """Traces `body` at the end of a region's block, on that path; returns its value and the path it leaves."""
+        """Traces `body` at the end of a region's block, on that path; returns its value and the resulting path."""
         scope, builder, regions = self.scope, self.builder, self.state.regions
         outer = scope.path, builder.block
         scope.path, builder.block = path, block
@@ -256,17 +256,17 @@ class Frame:
 
     @contextmanager
     def called(self, function: object, name: str) -> Generator[None]:
-        """While `function` is being inlined; afterwards operations come from the call again.
+        """The context of inlining `function`; later operations are located at the call again.
 
         Raises:
-            CompileError: for recursion whose end is only known at run time, or that does not end.
+            CompileError: for recursion that ends only at run time, or never.
         """
         calls, depth = self.context.calls, len(self.state.regions)
         outer = [regions for called, regions in calls if called is function]
         if outer and depth > outer[-1]:
             raise CompileError(
                 "RECURSION",
-                f"'{name}' calls itself under a condition that is only known at run time",
+                f"'{name}' calls itself under a condition known only at run time",
                 hint="write a loop; calls are inlined, so recursion must end at compile time",
             )
         if len(calls) >= _DEEPEST_CALL:
@@ -285,11 +285,11 @@ class Frame:
 
 
 class Evaluator(Protocol):
-    """What one kind of expression asks for its parts: `Expressions`, which knows all kinds."""
+    """The interface to other kinds of expressions, implemented by `Expressions`."""
 
     @property
     def frame(self) -> Frame:
-        """Whose variables and location are used."""
+        """The frame, with variables and location."""
         ...
 
     def evaluate(self, node: ast.expr) -> Any:
@@ -301,7 +301,7 @@ class Evaluator(Protocol):
         ...
 
     def condition(self, node: ast.expr) -> bool | Scalar:
-        """What ``if node:`` asks."""
+        """The truth of an expression."""
         ...
 
     def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:

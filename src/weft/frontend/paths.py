@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known on one path of control flow: what each variable holds, and how far control goes on.
+"""The facts on a path of control flow: each variable's value, and whether control continues.
 
-In: assignments and exits, in the order of the program. Out: `Path`, which a fork copies for each of its sides and
-then makes one again; docs/control-flow.md follows one through a function.
+In: assignments and exits, in program order. Out: `Path`, which a fork copies for each side and then joins again;
+docs/control-flow.md follows one through a function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Assigned:
 
     Attributes:
         value: a Python object, or a staged value.
-        place: where it was assigned, for messages.
+        place: of its assignment, for messages.
     """
 
     value: Any
@@ -41,7 +41,7 @@ class Undefined:
     Attributes:
         reason: the rest of the sentence "'x' ...".
         hint: what to do about it.
-        place: where it was assigned last, or None.
+        place: of its last assignment, or None.
     """
 
     reason: str
@@ -49,22 +49,22 @@ class Undefined:
     place: SourceLocation | None = None
 
     def error(self, name: str) -> NameResolutionError:
-        """The error of using the variable."""
+        """The error for using the variable."""
         return NameResolutionError("NAME_UNDEFINED", f"'{name}' {self.reason}", hint=self.hint)
 
     def without_value(self) -> Undefined:
-        """The same where nothing can tell any more that there is a value."""
+        """The same once nothing can prove that it has a value."""
         return Undefined(self.reason, self.hint, self.place)
 
 
 @dataclass(slots=True, eq=False)
 class LeftEarly(Undefined):
-    """A variable has a value only where a loop was left by `break`, such as what was looked for.
+    """A variable has a value only if a loop was left by `break`, such as a search result.
 
-    After the loop, and in its `else`, it is known which of the two happened.
+    After the loop, and in its `else`, it is known which happened.
 
     Attributes:
-        value: the value there; elsewhere it is never read.
+        value: then; otherwise never read.
         loop: the loop.
     """
 
@@ -74,13 +74,13 @@ class LeftEarly(Undefined):
 
 @dataclass(slots=True, eq=False)
 class WhenDecided(Undefined):
-    """A variable is assigned by a part of a condition that is not always evaluated.
+    """A variable is assigned by a conditionally evaluated part of a condition.
 
-    After ``if a and (t := f()) > 0:`` it has its value, since the condition holds only where all of it was.
+    After ``if a and (t := f()) > 0:`` it has its value, since the condition holds only if all of it was evaluated.
 
     Attributes:
-        value: the value there; elsewhere it is never read.
-        holds: the truth of the condition that tells that it was evaluated: true for ``and``, false for ``or``.
+        value: then; otherwise never read.
+        holds: the truth of the condition that implies its evaluation: true for ``and``, false for ``or``.
         condition: the condition's value; None until it is known.
     """
 
@@ -91,12 +91,12 @@ class WhenDecided(Undefined):
 
 @dataclass(slots=True, eq=False)
 class Conflict:
-    """The paths that lead here brought values of a variable that do not go together.
+    """The paths that lead here have incompatible values of a variable.
 
     Attributes:
         text: the rest of the sentence "'x' ...", with both values and both places.
         hint: what to do about it.
-        place: where it was assigned last, or None.
+        place: of its last assignment, or None.
     """
 
     text: str
@@ -104,11 +104,11 @@ class Conflict:
     place: SourceLocation | None = None
 
     def error(self, name: str) -> TypeMismatchError:
-        """The error of using the variable."""
+        """The error for using the variable."""
         return TypeMismatchError("TYPE_JOIN", f"'{name}' {self.text}", hint=self.hint)
 
     def result_error(self, function: str) -> TypeMismatchError:
-        """The error of a function whose paths return such values."""
+        """The error for a function whose paths return such values."""
         return TypeMismatchError(
             "RETURN_TYPE",
             f"'{function}' returns different types: its value {self.text}",
@@ -118,18 +118,18 @@ class Conflict:
 
 
 Binding = Assigned | Undefined | Conflict
-"""What a variable holds on a path; it is read where it is `Assigned`, and an error elsewhere."""
+"""A variable's state on a path; reading it is an error unless `Assigned`."""
 
 NOT_RETURNED: Final = Undefined("has not been returned")
 
 
 class EnclosingLoop:
-    """A loop as the branches in its body see it.
+    """A loop as seen by the branches in its body.
 
     Attributes:
-        line: where it stands.
+        line: of its statement.
         exits: how control leaves its body.
-        head: names that are read in a later round, or after the loop.
+        head: names read in a later round, or after the loop.
     """
 
     __slots__ = ("exits", "head", "line")
@@ -140,24 +140,24 @@ class EnclosingLoop:
         self.head = head
 
     def left_early(self, value: Any, place: SourceLocation | None) -> LeftEarly:
-        """A variable that has this value only where the loop is left by a break."""
+        """A variable with this value only if the loop is left by a break."""
         reason = f"is assigned only where the loop in line {self.line} is left by a break"
         hint = "assign it before the loop, or in the loop's else"
         return LeftEarly(reason, hint, place, value, self)
 
 
 class Path:
-    """One path of control flow, at the place that is being traced.
+    """One path of control flow, at the place being traced.
 
-    The flags are bools where Python knows, else staged ones; None after a join where nothing asks for them.
+    Flags are bools if known, else staged; None after a join if unused.
 
     Attributes:
         variables: the function's variables, in the order of their first assignment.
-        live: whether control goes on in this block: false after a break, continue or return.
-        looping: whether the innermost loop goes on: false once a break or return was met.
-        active: whether the function goes on: false once a return was met.
-        broken: whether a break may have been met in this round of the innermost loop.
-        result: what the function returns.
+        live: whether control continues in this block: false after a break, continue or return.
+        looping: whether the innermost loop continues: false after a break or return.
+        active: whether the function continues: false after a return.
+        broken: whether this round of the innermost loop may have met a break.
+        result: the function's result.
     """
 
     __slots__ = ("active", "broken", "live", "looping", "result", "variables")
@@ -171,13 +171,13 @@ class Path:
         self.result: Binding = NOT_RETURNED
 
     def copy(self) -> Path:
-        """The same path, to be gone on with on its own."""
+        """A copy that continues independently."""
         made = copy(self)
         made.variables = dict(self.variables)
         return made
 
     def where(self, condition: SSAValue, holds: bool) -> Path:
-        """The path where a condition holds, or does not: what it decides is known there."""
+        """The path where a condition holds, or does not, with everything it decides."""
         made = self.copy()
         for name, binding in self.variables.items():
             if isinstance(binding, WhenDecided) and binding.holds is holds:
@@ -186,26 +186,26 @@ class Path:
         return made
 
     def place(self, name: str) -> SourceLocation | None:
-        """Where a variable was assigned last, if it was."""
+        """The place of a variable's last assignment, if any."""
         binding = self.variables.get(name)
         return binding and binding.place
 
     def resume(self, loop: EnclosingLoop | None) -> None:
-        """Control surely goes on here: nothing was left, and in this round of the loop no break was met."""
+        """Control surely continues here: no exit was taken, and no break in this round of the loop."""
         self.live = self.looping = self.active = True
         if loop is not None:
             self.broken = False
             self.settle(loop, was_left=False)
 
     def end(self, flag: Scalar) -> None:
-        """Control does not go on here, since `flag` is false: so are all that it stands for."""
+        """Control does not continue here, since `flag` is false, as are all flags it implies."""
         for name in ("live", "looping", "active"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool) and value.ssa is flag.ssa:
                 setattr(self, name, False)
 
     def settle(self, loop: EnclosingLoop, *, was_left: bool) -> None:
-        """It is known now whether a loop was left by a break: so is what has a value only where it was."""
+        """Settles whether a loop was left by a break, and the variables that depend on it."""
         for name, binding in self.variables.items():
             if isinstance(binding, LeftEarly) and binding.loop is loop:
                 known = Assigned(binding.value, binding.place)

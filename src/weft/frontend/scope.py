@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the names of a traced function mean: its variables, then those around it, then Python's.
+"""The names of a traced function: its variables, then enclosing ones, then Python's.
 
-In: assignments and reads. Out: values, or the error that says where a name got lost.
+In: assignments and reads. Out: values, or an error that explains why a name has none.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Scope:
     """The variables of one function while it is traced.
 
     Attributes:
-        path: the path that is being traced. Control flow swaps it for each region.
-        covered: variable → what it holds outside of the comprehensions that are being evaluated and have a
-            variable of that name. Functions defined outside of them see that one.
-        local_names: every name that the function assigns somewhere, which Python makes local.
-        parent: the scope of the function around a nested one, or None.
-        is_foreign: whether `parent` belongs to another function of the IR: a host function, whose run-time
-            values a kernel cannot see.
-        source: the outermost function that these statements belong to, with globals and closure.
+        path: the path being traced. Control flow swaps it for each region.
+        covered: variable → its value outside the comprehensions being evaluated that hide it, as seen by functions
+            defined outside them.
+        local_names: every name assigned anywhere in the function, which Python makes local.
+        parent: the scope of the enclosing function, or None.
+        is_foreign: whether `parent` belongs to another IR function: a host function, whose run-time values a kernel
+            cannot see.
+        source: the outermost function of these statements, with globals and closure.
     """
 
     __slots__ = ("_captures", "covered", "is_foreign", "local_names", "parent", "path", "source")
@@ -63,7 +63,7 @@ class Scope:
         self.path.variables[name] = Assigned(value, place)
 
     def cover(self, names: Names) -> list[str]:
-        """Notes that a comprehension has variables of these names; returns those that no other covers yet."""
+        """Records that a comprehension hides these names; returns those not hidden before."""
         new = [name for name in names if name not in self.covered]
         for name in new:
             self.covered[name] = self.path.variables.get(name)
@@ -78,8 +78,8 @@ class Scope:
         """The value of a name.
 
         Raises:
-            NameResolutionError: if it is not assigned here, or not known at all.
-            TypeMismatchError: if the paths that lead here brought different types.
+            NameResolutionError: if it is not assigned here, or unknown.
+            TypeMismatchError: if the paths that lead here have different types.
         """
         return self._meaning(name, self.path.variables.get(name))
 
@@ -104,7 +104,7 @@ class Scope:
         return self._from_python(name)
 
     def lookup_from_nested(self, name: str) -> Any:
-        """The value of a name for a function that was defined here, outside of any comprehension."""
+        """The value of a name for a function defined here, outside any comprehension."""
         binding = self.covered[name] if name in self.covered else self.path.variables.get(name)
         return self._meaning(name, binding)
 
@@ -138,10 +138,10 @@ class Scope:
 
 
 def resolved(value: object) -> Any:
-    """A value of Python's as compiled code sees it: names of the kernel language become what they stand for.
+    """A Python value in compiled code: names of the kernel language become their objects.
 
     Raises:
-        UnavailableError: for a name of the language that this version lacks.
+        UnavailableError: for a name of the language missing in this version.
     """
     if isinstance(value, LanguageName) and value.name != "math":
         return resolve(value.name)

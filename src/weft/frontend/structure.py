@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers that hold staged values: tuples, named tuples, lists, dicts, frozen dataclasses.
 
-In: a value. Out: its leaves and how to build the same container around others.
+In: a value. Out: its leaves, and how to rebuild the container around others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
-"""Classes of values that hold no others and whose operators are not a user's."""
+"""Classes of values that hold no others and have built-in operators."""
 _STAGED: Final = (Scalar, Tensor, Stream)
-# What Python's own code passes items on by; what they hold is asked for by their references.
+# Classes by which Python passes items on; their contents are found through references.
 _EMPTY: Final[dict[str, Any]] = {}
 _VIEWS: Final[tuple[type[Any], ...]] = (type(_EMPTY.values()), type(_EMPTY.items()), deque)
 _PASSING: Final[frozenset[type[Any]]] = frozenset(
@@ -35,13 +35,13 @@ _PASSING: Final[frozenset[type[Any]]] = frozenset(
 
 
 class Deferred:
-    """An iterator of the front end's own, whose items are not computed yet and may be staged."""
+    """The front end's own lazy iterator, whose items may be staged."""
 
     __slots__ = ()
 
 
 class Shape(NamedTuple):
-    """How a container is built: two values have one shape if these are equal.
+    """A container's structure: two values with equal structure have the same shape.
 
     Attributes:
         kind: the container's class.
@@ -72,7 +72,7 @@ def children(value: object) -> tuple[tuple[Any, ...], list[Any]] | None:
 
 
 def flatten(value: object) -> tuple[Shape | None, list[Any]]:
-    """The shape of a value and its leaves; no shape where it is a leaf itself."""
+    """The shape of a value and its leaves; None if it is a leaf itself."""
     leaves: list[Any] = []
     return _shape_of(value, leaves), leaves
 
@@ -100,7 +100,7 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
 
 
 def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
-    """The same with the next arguments in place of its scalars."""
+    """The same with the next arguments instead of its scalars."""
     shape, leaves = flatten(value)
     return rebuild(
         shape,
@@ -109,7 +109,7 @@ def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
 
 
 def contains_staged(value: object) -> bool:
-    """Whether a value, or something inside it, is only known at run time."""
+    """Whether a value, or something inside it, is known only at run time."""
     if type(value) in PLAIN:
         return isinstance(value, _STAGED)
     found = children(value)
@@ -118,14 +118,14 @@ def contains_staged(value: object) -> bool:
 
 
 def passed_on(value: Any) -> Iterable[Any]:
-    """What an iterator of Python's own, or a view of a dict, has items from."""
+    """The source of a Python iterator, or of a dict view."""
     if type(value) in _PASSING:
         return gc.get_referents(value)
     return cast("Iterable[Any]", value) if isinstance(value, _VIEWS) else ()
 
 
 def same_constant(left: object, right: object) -> bool:
-    """Whether two compile-time values are one: 1, 1.0 and True are three, NaN is itself."""
+    """Whether two compile-time values are the same: 1, 1.0 and True differ, NaN equals itself."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -134,5 +134,5 @@ def same_constant(left: object, right: object) -> bool:
         return repr(left) == repr(right)
     try:
         return bool(left == right)
-    except Exception:  # a user's __eq__ may raise; then they are not known to be equal
+    except Exception:  # a user's __eq__ may raise; then they count as different
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front end's entry: one module with the host function and the kernels that it launches.
 
-In: a source, a signature, a target's name. Out: `TracedModule`. What is not a `WeftError` here is a defect of
-weft and becomes an `InternalCompilerError` that says so.
+In: a source, a signature, a target's name. Out: `TracedModule`. Exceptions other than `WeftError` are defects of weft
+and become an `InternalCompilerError`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class TracedModule:
-    """What a trace yields.
+    """The result of a trace.
 
     Attributes:
         module: the kernels, then the host function, its only `func.func`.
         kernels: symbols of the kernels, in the order of their first launch.
-        captured: globals and closure constants that were read; a direct call asks each `is_current()`.
-        result: what the host function returns, as `weft.dialects.ffi` describes it; also its attribute
-            `weft.result`.
-        restored_result: what Python makes of it.
-        returns_objects: whether it returns a tensor that it was given.
+        captured: globals and closure constants read; direct calls check `is_current()` of each.
+        result: the host function's result, as described in `weft.dialects.ffi`; also its attribute `weft.result`.
+        restored_result: its conversion in Python.
+        returns_objects: whether it returns an argument tensor.
     """
 
     module: ModuleOp
@@ -68,11 +67,11 @@ def trace(source: FunctionSource, signature: Signature, on_host: bool = True) ->
 
     Args:
         source: of the host function.
-        signature: what its parameters are.
+        signature: of its parameters.
         on_host: whether kernels will run on the CPU that calls them.
     Raises:
-        CompileError: if the function cannot be compiled, with the place in its source.
-        InternalCompilerError: for a defect of weft, with the place that it was at.
+        CompileError: if the function cannot be compiled; with the place in its source.
+        InternalCompilerError: for a defect of weft, with the place reached.
     """
     session = Session(on_host, source.globals.get("__name__", ""), source.texts, inline)
     block = Block()

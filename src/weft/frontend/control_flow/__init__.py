@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where paths of control part and meet again: branches, what loops carry, joins."""
+"""Control flow: branches, loop-carried variables, joins."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two regions of which control flow takes one: `if`, ternary, short-circuit, and what follows an early exit.
+"""Two alternative regions: `if`, ternary, short-circuit, and the code after an early exit.
 
-In: a staged condition and what to trace in each region. Out: `scf.if`, or `arith.select` where both regions
-are empty, and the joined variables.
+In: a staged condition and the code of each region. Out: `scf.if`, or `arith.select` if both regions are empty, and the
+joined variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEAD: Final = Undefined("has no value after this branch")
 
 
 class _Side:
-    """One of the two regions: its operations, and the path as it leaves them."""
+    """One of the two regions: its operations, and the path at its end."""
 
     __slots__ = ("block", "path")
 
@@ -41,7 +41,7 @@ class _Side:
 
 
 class Fork:
-    """Control flow that takes the first region where a condition holds, else the second.
+    """Control flow that takes the first region if a condition holds, else the second.
 
     Args:
         frame: the call being traced; its path is forked and joined.
@@ -67,7 +67,7 @@ class Fork:
         return value
 
     def path(self, side: int) -> Path:
-        """The path as a region leaves it."""
+        """The path at the end of a region."""
         return self._sides[side].path
 
     def finish(
@@ -78,25 +78,25 @@ class Fork:
         live: bool = True,
         evaluated: int | None = None,
     ) -> Any:
-        """Emits the operation and makes one path of the two.
+        """Emits the operation and joins the two paths.
 
         Args:
             names: variables that may be read after the operation; the others are dead there.
-            pair: what the two regions evaluated to, for an expression.
-            live: whether anything after it asks if control goes on.
-            evaluated: for ``and`` and ``or``: the region with the part that may be skipped. What it is the first
-                to assign has a value where the result says that it was evaluated.
+            pair: the values of the two regions, for an expression.
+            live: whether later code checks if control continues.
+            evaluated: for ``and`` and ``or``: the region with the part that may be skipped. Variables first assigned
+                there have a value if the result implies its evaluation.
         Returns:
             One value for the pair.
         Raises:
-            Mismatch: if there is none for the pair. A variable that cannot be joined fails when it is used.
+            Mismatch: if the pair cannot be joined. A variable that cannot be joined fails when used.
         """
         path = self._frame.scope.path
         join = Join(self._frame.builder, self._frame.state)
         value = None if pair is None else join.add(*pair)
         path.broken = any(side.path.broken for side in self._sides)
         joined: dict[str, Binding] = {}
-        # An `and` may decide anew what a part of it had decided.
+        # An `and` may redecide what one of its parts had decided.
         for name in self._changed(path, anew=evaluated is not None):
             found = self._join(join, name, path.variables.get(name)) if name in names else _DEAD
             if pair is not None and evaluated is not None and isinstance(found, Undefined):
@@ -116,7 +116,7 @@ class Fork:
         return value
 
     def _changed(self, path: Path, *, anew: bool) -> list[str]:
-        """Variables that a region assigned or deleted, in the order of their assignment."""
+        """Variables that a region assigned or deleted, in order of assignment."""
         first, second = (side.path.variables for side in self._sides)
         before = path.variables
         return [
@@ -138,7 +138,7 @@ class Fork:
             return early
         for binding in (one, other):
             if isinstance(binding, LeftEarly | WhenDecided):
-                # The other region assigned it anew, so what it depended on decides nothing any more.
+                # The other region reassigned it, so its old condition no longer matters.
                 return binding.without_value()
             if isinstance(binding, Undefined | Conflict):
                 return binding
@@ -147,7 +147,7 @@ class Fork:
         return self._meet(join, one, other)
 
     def _meet(self, join: Join, one: Assigned | LeftEarly, other: Assigned | LeftEarly) -> Binding:
-        """One value for both, or what says that there is none."""
+        """One value for both, or a marker that there is none."""
         place = one.place or other.place
         try:
             return Assigned(join.add(one.value, other.value), place)
@@ -157,7 +157,7 @@ class Fork:
             return Conflict(text, mismatch.hint, place)
 
     def _join_result(self, join: Join) -> Binding:
-        """What the function returns: a path that has not returned yet brings any value."""
+        """Joins the function's result; a path that has not returned accepts any value."""
         one, other = (side.path.result for side in self._sides)
         for binding in (one, other):
             if isinstance(binding, Conflict):
@@ -171,7 +171,7 @@ class Fork:
         return one
 
     def _join_flags(self, join: Join, path: Path, *, live: bool) -> dict[str, Any]:
-        """Which of the path's flags both sides leave as they were, or what they become."""
+        """Joins the path's flags."""
         loop = self._frame.loop
         asked = {
             "live": live,
@@ -188,7 +188,7 @@ class Fork:
     def _when_decided(
         self, join: Join, undefined: Undefined, name: str, later: Any, side: int
     ) -> Undefined:
-        """A variable that a part of a condition assigns: it has a value where that part was evaluated."""
+        """A variable assigned in part of a condition: it has a value if that part was evaluated."""
         binding = self._sides[side].path.variables.get(name)
         if isinstance(binding, WhenDecided):
             is_same = isinstance(later, Scalar) and later.ssa is binding.condition
@@ -201,7 +201,7 @@ class Fork:
         return WhenDecided(undefined.reason, undefined.hint, place, value, holds=side == 0)
 
     def _left_early(self, join: Join, one: Binding | None, other: Binding | None) -> Binding | None:
-        """A variable that has a value where the innermost loop ends here by a break; None for any other."""
+        """A variable with a value if the innermost loop ends here by a break; else None."""
         loop = self._frame.loop
         if loop is None:
             return None
@@ -225,7 +225,7 @@ class Fork:
         if given is None:
             return None
         side = 0 if first is not None else 1
-        # Where the loop goes on, a value on one side only is none at all.
+        # If the loop continues, a value on only one side is no value.
         if isinstance(given, Assigned) and self._sides[side].path.looping is not False:
             return None
         return loop.left_early(join.add_beside_nothing(given.value, side), given.place)
@@ -251,7 +251,7 @@ class Fork:
         )
 
     def inline(self, side: int) -> bool:
-        """Moves a region's operations in front of the fork if they may run whatever the condition says."""
+        """Moves a region's operations before the fork if they may run unconditionally."""
         block = self._sides[side].block
         if not all(not op.regions and op.has_trait(Pure) for op in block.ops):
             return False
@@ -282,7 +282,7 @@ class Fork:
         return list(builder.emit(operation).results)
 
     def _exits(self, side: _Side) -> bool:
-        """Whether the thread is done at the end of a region: a kernel has returned there."""
+        """Whether the thread is done at the end of a region, as a kernel has returned."""
         return not self._frame.returns_value and side.path.active is False
 
     def _select(self, one: SSAValue, other: SSAValue) -> SSAValue:
@@ -291,7 +291,7 @@ class Fork:
 
 
 def _is_kept(after: Binding | None, before: Binding | None, *, anew: bool) -> bool:
-    """Whether a region leaves a variable as it was; one that a condition had decided may have been used in it."""
+    """Whether a region leaves a variable unchanged; one decided by a condition may have been used in it."""
     if after is before or not isinstance(after, Assigned):
         return after is before
     if isinstance(before, Assigned) or (isinstance(before, WhenDecided) and not anew):
@@ -300,7 +300,7 @@ def _is_kept(after: Binding | None, before: Binding | None, *, anew: bool) -> bo
 
 
 def _kept(join: Join, binding: Binding | None, before: Binding | None, side: int) -> Binding:
-    """What a region leaves after which control goes on, where the other one's does not matter."""
+    """The value from a region after which control continues, if the other's does not matter."""
     if binding is None:
         return _DEAD
     if not isinstance(binding, Assigned | LeftEarly) or _is_kept(binding, before, anew=True):
@@ -311,7 +311,7 @@ def _kept(join: Join, binding: Binding | None, before: Binding | None, side: int
 
 
 def _decided_by(value: Any, binding: Binding) -> Binding:
-    """What a condition decides, now that its value is known."""
+    """Settles what a condition decides, now that its value is known."""
     if not isinstance(binding, WhenDecided) or binding.condition is not None:
         return binding
     if not isinstance(value, Scalar) or not value.dtype.is_bool:
@@ -321,13 +321,13 @@ def _decided_by(value: Any, binding: Binding) -> Binding:
 
 
 def guard(frame: Frame, body: Callable[[], Any], names: Collection[str], *, live: bool) -> None:
-    """Traces `body` where control still flows, which a flag says that is only known at run time.
+    """Traces `body` under a flag, known only at run time, for whether control still flows.
 
     Args:
         frame: the call being traced.
-        body: what follows.
+        body: the following code.
         names: variables that may be read after it.
-        live: whether anything after it asks if control goes on.
+        live: whether later code checks if control continues.
     """
     flag = frame.scope.path.live
     assert isinstance(flag, Scalar)

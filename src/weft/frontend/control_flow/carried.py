@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The variables that a loop carries from one round to the next, and their types.
 
-In: names that the body assigns and that are live, and flags of the path. Out: what goes into block arguments and
-yields; the body is traced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
+In: names that the body assigns and that are live, and flags of the path. Out: values for block arguments and yields;
+the body is retraced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
 
 
 class _Variable:
-    """One thing that is carried: a variable, or what the path keeps of its own, a flag or the result.
+    """A carried value: a variable, or a path's own flag or result.
 
     Attributes:
         name: the variable, or the attribute of `Path`.
         is_own: whether it is an attribute of `Path`.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
-        dtypes: of the leaves; None for one that is the same compile-time value in each round.
+        dtypes: of the leaves; None for a leaf with the same compile-time value in each round.
         place: where it was assigned before the loop, or None.
-        is_early: whether it has a value only where the loop is left by a break.
+        is_early: whether it has a value only after a break.
     """
 
     __slots__ = ("dtypes", "first", "is_early", "is_own", "name", "place", "shape")
@@ -70,19 +70,19 @@ class _Variable:
         self.dtypes: list[DType | None] = []
 
     def begin(self, value: Any, place: SourceLocation | None) -> None:
-        """What it holds before the loop."""
+        """Its value before the loop."""
         self.place = place
         self.shape, self.first = flatten(value)
         self.dtypes = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
 
     def read(self, path: Path) -> Binding | None:
-        """What it holds on a path."""
+        """Its value on a path."""
         if not self.is_own:
             return path.variables.get(self.name)
         return path.result if self.name == "result" else Assigned(getattr(path, self.name))
 
     def bind(self, path: Path, loop: EnclosingLoop, arguments: Iterator[SSAValue]) -> None:
-        """Gives it the value of block arguments or results, which are named after it."""
+        """Binds it to block arguments or results, which are named after it."""
         leaves: list[Any] = []
         for index, (leaf, dtype) in enumerate(zip(self.first, self.dtypes, strict=True)):
             if dtype is not None:
@@ -101,15 +101,15 @@ class _Variable:
 
 
 class Carried:
-    """What one loop carries.
+    """The values carried by a loop.
 
     Args:
         frame: the call being traced.
         loop: the loop.
         node: its statement.
         names: variables that may be carried, in order.
-        own: what may be of the path's own: `looping`, `active`, `result`.
-        always_runs: whether the body surely runs, so that it may be the first to assign.
+        own: the path's own values that may be carried: `looping`, `active`, `result`.
+        always_runs: whether the body runs at least once, and so may be the first to assign.
     """
 
     __slots__ = ("_always_runs", "_frame", "_key", "_loop", "_unknown", "_variables")
@@ -129,7 +129,7 @@ class Carried:
         self._always_runs = always_runs
         self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
-        # What has no value before the loop; the first round shows what it will be.
+        # Variables without a value before the loop; the first round shows their type.
         self._unknown: list[_Variable] = []
         for name, is_own in [*((name, False) for name in names), *((name, True) for name in own)]:
             variable = _Variable(name, is_own=is_own)
@@ -145,10 +145,9 @@ class Carried:
         self._recall()
 
     def _recall(self) -> None:
-        """Begins with the types that this loop had before, where everything that it reads was the same.
+        """Begins with the loop's previous types if everything it reads was the same.
 
-        A loop in the body of another one is traced again with it; without this, each level would double
-        the number of rounds.
+        A nested loop is retraced with its outer loop; without this, each level would double the number of rounds.
         """
         known = self._frame.context.session.loop_types.get(self._key, {})
         for variable in self._variables:
@@ -157,7 +156,7 @@ class Carried:
                 variable.dtypes = list(dtypes)
 
     def remember(self) -> None:
-        """Notes the types, which turned out to be stable."""
+        """Records the types, which are stable."""
         if self._key is not None:
             found = {(v.name, v.is_own): tuple(v.dtypes) for v in self._variables}
             self._frame.context.session.loop_types[self._key] = found
@@ -172,7 +171,7 @@ class Carried:
         return [ir_type(dtype) for v in self._variables for dtype in v.dtypes if dtype is not None]
 
     def first_values(self, builder: Builder) -> list[SSAValue]:
-        """What the variables hold before the loop."""
+        """The variables' values before the loop."""
         return [
             typed_value(builder, leaf, dtype)
             for v in self._variables
@@ -181,13 +180,13 @@ class Carried:
         ]
 
     def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
-        """Gives a path the values of block arguments or results."""
+        """Binds a path's variables to block arguments or results."""
         remaining = iter(arguments)
         for variable in self._variables:
             variable.bind(path, self._loop, remaining)
 
     def last_values(self, builder: Builder, path: Path) -> list[SSAValue]:
-        """What a round leaves, in the variables' types; only once `update` found them stable."""
+        """The values at the end of a round, in the variables' types; only after `update` found them stable."""
         found: list[SSAValue] = []
         for variable in self._variables:
             binding = variable.read(path)
@@ -199,7 +198,7 @@ class Carried:
         return found
 
     def update(self, path: Path) -> bool:
-        """Learns from a traced round; returns whether it has to be traced again.
+        """Updates the types from a traced round; returns whether to retrace it.
 
         Raises:
             TypeMismatchError: for a variable that changes its type from round to round.
@@ -233,7 +232,7 @@ class Carried:
         return changed
 
     def _not_joined(self, variable: _Variable, binding: Undefined | Conflict) -> CompileError:
-        """The error for a variable that has no one value at the end of a round."""
+        """The error for a variable without a single value at the end of a round."""
         if variable.is_own and isinstance(binding, Conflict):
             return binding.result_error(self._frame.name)
         error = binding.error(variable.name)
@@ -280,18 +279,18 @@ class Carried:
 
 
 def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
-    """The loop, with what its types depend on; None where that cannot be told."""
+    """The loop with everything its types depend on; None if unknown."""
     variables = frame.scope.path.variables
     found: list[Hashable] = [node]
     analysis = frame.source.analysis
-    # What it assigns counts too: a variable may pass through the loop without being read in it.
+    # Assigned names count too: a variable may pass through the loop unread.
     for name in sorted((analysis.read(node) | analysis.assigned([node])) & variables.keys()):
         binding = variables[name]
         shape, leaves = flatten(getattr(binding, "value", None))
         found += [name, type(binding), shape]
         for leaf in leaves:
             if isinstance(leaf, LocalFunction | BoundMethod):
-                return None  # it reads variables of its own
+                return None  # it has variables of its own
             found.append(leaf.dtype if isinstance(leaf, Scalar) else _constant_key(leaf))
     return tuple(found)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two paths of control flow meet: the values that both leave behind become one.
+"""Joins: where two paths of control flow meet, their values become one.
 
-In: a variable's value at the end of each path. Out: one value, and what the two regions yield for it; or a
-marker whose use is an error that names both places.
+In: a variable's value at the end of each path. Out: one value, and the two regions' yields for it; or a marker whose
+use is an error that names both places.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Mismatch(Exception):
     """Two leaves that cannot become one.
 
     Attributes:
-        hint: what to do about it.
+        hint: what to do.
     """
 
     def __init__(self, hint: str) -> None:
@@ -45,14 +45,14 @@ class Mismatch(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Yielded:
-    """A leaf that the regions yield: the value is the operation's result of that index."""
+    """A leaf yielded by the regions: the operation's result of that index."""
 
     index: int
     dtype: DType
 
 
 class Join:
-    """Collects what two regions yield; two variables with equal values share one result.
+    """Collects the yields of two regions; variables with equal values share one result.
 
     Attributes:
         firsts, seconds: the values that the first and the second region yield, in order.
@@ -79,7 +79,7 @@ class Join:
         other_shape, second_leaves = flatten(second)
         if shape != other_shape:
             raise Mismatch("containers must have the same type and length on both paths")
-        # Which of them it is decides the kernel, so that neither may change any more.
+        # Which one it is, is decided in the kernel, so neither may change any more.
         self._state.forget(first)
         self._state.forget(second)
         joined = [self._leaf(*pair) for pair in zip(first_leaves, second_leaves, strict=True)]
@@ -112,7 +112,7 @@ class Join:
         return found
 
     def finish(self, value: Any, results: Sequence[SSAValue]) -> Any:
-        """What `add` returned, with the operation's results in it."""
+        """The value from `add`, with the operation's results."""
         shape, leaves = flatten(value)
         if not any(isinstance(leaf, _Yielded) for leaf in leaves):
             return value
@@ -132,7 +132,7 @@ def blank_like(builder: Builder, value: object) -> object:
 
 
 def typed_leaf(builder: Builder, value: Any) -> Any:
-    """A leaf as control flow joins it: a NumPy scalar has a type of its own and is a typed constant."""
+    """A leaf for joining: a NumPy scalar becomes a typed constant."""
     if isinstance(value, Scalar | Tensor | int | float | str) and not hasattr(value, "dtype"):
         return value
     is_numpy = getattr(value, "ndim", None) == 0 and not isinstance(value, Scalar | Tensor)
@@ -140,13 +140,13 @@ def typed_leaf(builder: Builder, value: Any) -> Any:
 
 
 def joined_leaves(builder: Builder, value: Any) -> tuple[Shape | None, list[Any]]:
-    """The shape of a value, and its leaves as control flow joins them."""
+    """The shape of a value, and its leaves for joining."""
     shape, leaves = flatten(value)
     return shape, [typed_leaf(builder, leaf) for leaf in leaves]
 
 
 def typed_value(builder: Builder, leaf: Any, dtype: DType) -> SSAValue:
-    """A leaf as a value of that type, which it has or, as a constant, can have."""
+    """A leaf as a value of its type, or a constant converted to that type."""
     return leaf.ssa if isinstance(leaf, Scalar) else constant(builder, leaf, dtype).ssa
 
 
@@ -156,12 +156,12 @@ def is_number(value: object) -> bool:
 
 
 def joined_dtype(first: object, second: object) -> DType | None:
-    """The type in which two leaves meet; None where they are one value.
+    """The type in which two leaves meet; None if they are the same value.
 
     Scalars must agree; a constant takes the scalar's type; two constants the type of both.
 
     Raises:
-        Mismatch: where there is none.
+        Mismatch: if there is none.
     """
     if isinstance(first, Scalar):
         if isinstance(second, Scalar):
@@ -174,7 +174,7 @@ def joined_dtype(first: object, second: object) -> DType | None:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         if first.ssa is second.ssa:
             return None
-        raise Mismatch("a variable stands for one tensor; access both, each in its own branch")
+        raise Mismatch("a variable can hold only one tensor; access each tensor in its own branch")
     if same_constant(first, second):
         return None
     if not is_number(first) or not is_number(second):
@@ -218,7 +218,7 @@ def weak_dtype(value: object, dtype: DType) -> DType:
 
 
 def describe_side(value: object) -> str:
-    """A path's value for a message; a container by what it holds."""
+    """A path's value for a message; a container by its items."""
     if value is None:
         return "None"
     if isinstance(value, Tensor):
@@ -230,7 +230,7 @@ def describe_side(value: object) -> str:
 
 
 def conflict(first: object, first_line: int, second: object, second_line: int) -> str:
-    """What is said of a variable whose values do not meet, with both places."""
+    """The sentence about a variable whose values cannot be joined, with both places."""
     return (
         f"is {describe_side(first)} (line {first_line}) on one path and "
         f"{describe_side(second)} (line {second_line}) on the other"

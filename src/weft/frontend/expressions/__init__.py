@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has a value: one file per kind of expression."""
+"""Expressions: one file per kind."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`value.name` and `value[index]`: of tensors, of containers, of modules and other Python objects.
+"""`value.name` and `value[index]` of tensors, containers, modules and other Python objects.
 
-In: a value and a name or an index. Out: a value; loads of elements where the value is a tensor.
+In: a value and a name or an index. Out: a value; loads of elements of tensors.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def attribute(visitor: Evaluator, node: ast.Attribute) -> Any:
 
 
 def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
-    """The attribute `name` of a value; what is emitted comes from `node`.
+    """The attribute `name` of a value; operations are located at `node`.
 
     Raises:
         NameResolutionError: if there is no such attribute.
     """
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
-    value = resolved(value)  # weft.thread_idx may come as a default, or out of a container
+    value = resolved(value)  # weft.thread_idx may come from a default or a container
     if isinstance(value, StagedNamespace):
         refuse_on_host(frame, value)
         return access.attribute(frame.mark(node), value, name)
@@ -73,7 +73,7 @@ def _is_computed(value: Any, name: str) -> bool:
 
 
 def _is_stored(value: Any, name: str) -> bool:
-    """Whether an attribute is only looked up, so that no code of a user's runs."""
+    """Whether an attribute is only looked up, without running user code."""
     kind = cast("type[Any]", type(value))
     if is_fixed(value) or isinstance(value, type):
         return True
@@ -107,7 +107,7 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
 
 
 def refuse_on_host(frame: Frame, value: Any) -> None:
-    """Raises if a host function uses what only a thread of a kernel has.
+    """Raises if a host function uses a feature of kernel threads.
 
     Raises:
         UnavailableError: naming the operation.
@@ -121,7 +121,7 @@ def refuse_on_host(frame: Frame, value: Any) -> None:
 
 
 def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
-    """Notes the read where a later call could find another value."""
+    """Records the read if a later call could find another value."""
     is_module = isinstance(value, ModuleType)
     if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
         return
@@ -132,7 +132,7 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> 
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:
-    """An attribute of a container with staged items: fields as they are, methods and properties inlined."""
+    """An attribute of a container with staged items: fields directly, methods and properties inlined."""
     described = inspect.getattr_static(cast("Any", type(value)), name, None)
     if isinstance(described, property) and isinstance(described.fget, FunctionType):
         return frame.inline(described.fget, (value,))
@@ -147,7 +147,7 @@ def _of_container(frame: Frame, value: Any, name: str) -> Any:
 
 
 def is_mover(value: Any, name: str) -> bool:
-    """Whether a method of a container only moves its items about, so that Python itself may run it."""
+    """Whether a method only rearranges a container's items, so that Python can run it."""
     return name in _MOVERS and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
 
 
@@ -196,7 +196,7 @@ def _tensor_fact(visitor: Evaluator, tensor: Tensor, node: ast.Subscript, name: 
     index = visitor.evaluate(node.slice)
     builder = visitor.frame.mark(node)
     if isinstance(index, int) and not isinstance(index, bool):
-        # One dimension alone, where the whole tuple would emit operations for all.
+        # A single dimension, since the whole tuple would emit operations for all.
         return _FACTS[name](builder, tensor, index)
     return item(visitor.frame, access.attribute(builder, tensor, name), index)
 
@@ -205,12 +205,12 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     """``value[index]`` of a compile-time container.
 
     Raises:
-        TypeMismatchError: for an index that is only known at run time.
+        TypeMismatchError: for an index known only at run time.
     """
     if contains_staged(index):
         raise TypeMismatchError(
             "INDEX_STAGED",
-            f"{constants.kind(value)} is indexed by {describe(index)}, which is only known at run time",
+            f"{constants.kind(value)} is indexed by {describe(index)}, known only at run time",
             hint="pass it to the kernel as a tensor, unroll with weft.static_range, or use a weft.local array",
         )
     if is_staged(value):

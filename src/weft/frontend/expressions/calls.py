@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call is: an operation of the language, a conversion, a builtin, a helper to inline, or Python itself.
+"""Calls: operations of the language, conversions, builtins, inlined helpers, Python itself.
 
-In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so it is handed
-in by the session.
+In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so the session provides it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Evaluator, Frame
 
-# Builtins that only move items about, so that items may be staged.
+# Builtins that only move items, which may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
     (tuple, list, dict, enumerate, zip, reversed, slice, callable, id, iter, next)
 )
-# Builtins that leave an iterator as it is, or take one item of it.
+# Builtins that leave an iterator unchanged, or take one item.
 _LEAVING: Final = frozenset(
     (iter, next, print, isinstance, issubclass, callable, id, hasattr, getattr, repr, hash, format)
 )
@@ -80,10 +79,10 @@ def call_value(
     """The value of calling a compile-time object.
 
     Raises:
-        TypeMismatchError: for what cannot be called with staged arguments.
+        TypeMismatchError: if it cannot be called with staged arguments.
     """
     frame = visitor.frame
-    callee = resolved(callee)  # an argument or an item may be a name of the language
+    callee = resolved(callee)  # an argument or item may be a name of the language
     if isinstance(callee, Operation):
         refuse_on_host(frame, callee)
         return callee.emit(frame.builder, *arguments, **keywords)
@@ -122,7 +121,7 @@ def call_value(
 
 
 def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """The function under `functools.cache` where it is inlined: nothing is run, so nothing is cached."""
+    """The function under `functools.cache`, for inlining, which runs and caches nothing."""
     function = callee.__wrapped__ if isinstance(callee, CACHED) else None
     if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
         return function
@@ -147,7 +146,7 @@ def _python_function(
     arguments: list[Any],
     keywords: dict[str, Any],
 ) -> Any:
-    """A function written in Python: inlined where it computes with what is the kernel's, else run."""
+    """A Python function: inlined if it computes with kernel values, else run."""
     function = callee
     if isinstance(callee, MethodType):
         function = callee.__func__
@@ -162,7 +161,7 @@ def _python_function(
         raise CompileError(
             "RECURSION",
             f"'{callee.__name__}' calls itself without end",
-            hint="this part runs in Python when the function is compiled",
+            hint="this part runs in Python at compile time",
         ) from error
     if isinstance(function, FunctionType):
         frame.context.session.captures.read_function(function)
@@ -177,7 +176,7 @@ def _other(
     keywords: dict[str, Any],
     staged: bool,
 ) -> Any:
-    """Builtins, classes, and everything else that Python can call."""
+    """Builtins, classes, and other callables."""
     frame = visitor.frame
     if is_staged(callee) or not callable(callee):
         raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
@@ -209,18 +208,18 @@ def _other(
         return frame.state.run(what, callee, *arguments, **keywords)
     ours = f"math.{name}"
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
-    hint = call_hint(callee) or "only functions written in Python are compiled; write one"
+    hint = call_hint(callee) or "only Python functions can be compiled; write one"
     if isinstance(callee, type) and not call_hint(callee):
-        hint = "make it a NamedTuple or a @dataclass(frozen=True), which may hold run-time values"
+        hint = "make it a NamedTuple or a @dataclass(frozen=True), which can hold run-time values"
     raise TypeMismatchError(
         "CALL_STAGED",
-        f"{name} cannot be called with values that are only known at run time",
+        f"{name} cannot be called with values known only at run time",
         hint=f"use weft.{ours}" if known else hint,
     )
 
 
 def _of_class(visitor: Evaluator, node: ast.AST, callee: Any, value: Any) -> Any:
-    """A builtin that asks a method of its argument's class, such as ``abs(x)`` `__abs__`."""
+    """A builtin that calls a method of its argument's class, such as ``abs(x)`` `__abs__`."""
     if callee is builtins.bool:
         return visitor.truth_of(value, node)
     names = _METHODS_OF_BUILTINS.get(callee) if _is_hashable(callee) else None
@@ -232,7 +231,7 @@ def _builtin(callee: Any) -> Operation[...] | None:
 
 
 def _takes_all_items(callee: Any) -> bool:
-    """Whether a function of Python's in C asks an iterator for all that it has."""
+    """Whether a C function exhausts an iterator."""
     if isinstance(callee, type):
         return callee in (tuple, list, set, frozenset, dict)
     if not isinstance(callee, BuiltinFunctionType) or callee in _LEAVING:
@@ -252,7 +251,7 @@ def _is_hashable(callee: Any) -> bool:
 
 
 def _moves(callee: FunctionType | MethodType) -> bool:
-    """Whether a function of Python's library only moves items from one container to another."""
+    """Whether a library function only moves items between containers."""
     if isinstance(callee, MethodType):
         owner = callee.__self__
         return is_mover(owner, callee.__name__)
@@ -260,7 +259,7 @@ def _moves(callee: FunctionType | MethodType) -> bool:
 
 
 def _takes_staged(callee: Any) -> bool:
-    """Whether a call only moves its arguments into a container, or about in one."""
+    """Whether a call only moves its arguments into or within a container."""
     if isinstance(callee, FunctionType | MethodType):
         return _moves(callee)
     if isinstance(callee, type):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of numbers, staged values, containers, and objects with methods of their own; `in`, and lookups.
+"""Comparisons of numbers, staged values, containers, and objects with comparison methods; `in`, and lookups.
 
 In: their nodes, or two values. Out: a bool, or a staged one; containers are compared item by item.
 """
@@ -49,7 +49,7 @@ _PYTHON: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 _VALUES: Final[type[Any]] = type(dict[str, str]().values())
-# Of a range, one comparison per item; a longer one is asked for its bounds.
+# Up to this length a range is compared item by item; longer ones by their bounds.
 _LONGEST_COMPARED: Final = 16
 
 
@@ -98,7 +98,7 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
         visitor.frame.mark(node)
         found = methods.compare(visitor.frame, sign, left, right)
         if found is methods.NONE and sign == "!=":
-            # Without a method of its own, it is the contrary of ==.
+            # Without its own method, it negates ==.
             found = methods.compare(visitor.frame, "==", left, right)
             if found is not methods.NONE:
                 return short_circuit.negated(visitor, node, visitor.truth_of(found, node))
@@ -114,10 +114,10 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
 def _compare_items(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
     """``left sign right``, item by item as Python does.
 
-    Tuples, lists, dicts and dataclasses are equal or not; tuples and lists are in an order too.
+    Tuples, lists, dicts and dataclasses can be equal; tuples and lists also have an order.
 
     Raises:
-        TypeMismatchError: for an order of what has none.
+        TypeMismatchError: for an order of unordered values.
     """
     if sign in ("==", "!="):
         value = _equal(visitor, node, left, right)
@@ -143,7 +143,7 @@ def _equal(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
 
 
 def _same(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
-    """Whether two items are equal; a number and what is none are not."""
+    """Whether two items are equal; a number never equals a non-number."""
     if is_staged(left) != is_staged(right):
         other = right if is_staged(left) else left
         if type(other) in PLAIN and not isinstance(other, int | float):
@@ -154,7 +154,7 @@ def _same(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
 
 
 def _pairs(left: object, right: object) -> list[tuple[Any, Any]] | None:
-    """The items that must be equal; None where the containers differ whatever their items are."""
+    """The items that must be equal; None if the containers differ regardless."""
     sequences = _sequences(left, right)
     if sequences is not None:
         ones, others = sequences
@@ -165,7 +165,7 @@ def _pairs(left: object, right: object) -> list[tuple[Any, Any]] | None:
 
 
 def _compared_fields(left: object, right: object) -> list[tuple[Any, Any]] | None:
-    """The fields by which two instances of one frozen dataclass are compared."""
+    """The fields compared between two instances of a frozen dataclass."""
     if type(left) is not type(right):
         return None
     kind: Any = type(left)
@@ -225,14 +225,14 @@ def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     if not isinstance(items, Items | tuple | list | range | Set) and type(items) is not _VALUES:
         raise TypeMismatchError(
             "CONTAINS",
-            f"'in' looks into a tuple, a list, a set, a dict or a range, received {constants.kind(right)}",
+            f"'in' searches a tuple, a list, a set, a dict or a range, received {constants.kind(right)}",
             hint="write the comparisons, or a loop over the elements",
         )
     value: Any = False
     for item in cast("Iterable[Any]", items):
         value = short_circuit.either(visitor, node, value, _same(visitor, node, left, item))
         if value is True:
-            break  # Python stops at the first that is equal
+            break  # Python stops at the first equal item
     if isinstance(items, Items) and isinstance(value, Scalar):
         items.leave()
     return value
@@ -267,7 +267,7 @@ def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> 
 
 
 def find_lookup(owner: object, name: str, count: int) -> Lookup | None:
-    """What a method means for staged values, if it means something with that many arguments."""
+    """The implementation of a method for staged values, if it takes that many arguments."""
     for kinds, rows in _LOOKUPS:
         if isinstance(owner, kinds) and name in rows:
             lookup, least, most = rows[name]
@@ -276,7 +276,7 @@ def find_lookup(owner: object, name: str, count: int) -> Lookup | None:
 
 
 def _get(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
-    """``table.get(key, default)``: the value under the key that is equal."""
+    """``table.get(key, default)``: the value under the equal key."""
     key, default = (*given, None)[:2]
     value: Any = default
     frame = visitor.frame
@@ -317,7 +317,7 @@ def _is_disjoint(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]
     return short_circuit.negated(visitor, node, value)
 
 
-# Classes → method → what it means, and how many arguments it may have.
+# Classes → method → its implementation, and its numbers of arguments.
 _LOOKUPS: Final[list[tuple[tuple[type, ...], dict[str, tuple[Lookup, int, int]]]]] = [
     ((dict,), {"get": (_get, 1, 2)}),
     ((tuple, list), {"count": (_count, 1, 1)}),

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions: one method per kind of `ast.expr`.
 
-In: a node and the frame that it is evaluated in. Out: a Python object where everything is known at compile
-time, else a staged value.
+In: a node and its frame. Out: a Python object if known at compile time, else a staged value.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Expressions:
     """Evaluates expressions of one frame.
 
     Args:
-        frame: whose variables and location are used.
+        frame: with variables and location.
     """
 
     __slots__ = ("_products", "frame")
@@ -78,7 +77,7 @@ class Expressions:
             raise
 
     def condition(self, node: ast.expr) -> bool | Scalar:
-        """What ``if node:`` asks: a Python bool where it is known, else a staged ``bool_``."""
+        """The truth of an expression: a Python bool if known, else a staged ``bool_``."""
         if isinstance(node, ast.BoolOp):
             return short_circuit.boolean_condition(self, node)
         return self.truth_of(self.evaluate(node), node)
@@ -115,7 +114,7 @@ class Expressions:
         return scope.lookup(name)
 
     def _binary(self, node: ast.BinOp) -> Any:
-        """A sum of a thousand terms leans to the left, so it is walked and not descended."""
+        """Iterative, since a sum of a thousand terms nests a thousand levels to the left."""
         spine = [node]
         while isinstance(spine[-1].left, ast.BinOp):
             spine.append(spine[-1].left)
@@ -137,7 +136,7 @@ class Expressions:
         *,
         in_place: bool = False,
     ) -> Any:
-        """``left operator right``; the operation comes from `node`."""
+        """``left operator right``; the operation is located at `node`."""
         sign, state = _BINARY[operator], self.frame.state
         if type(left) not in PLAIN or type(right) not in PLAIN:
             self.frame.mark(node)
@@ -164,7 +163,7 @@ class Expressions:
                 mark_product(value)
 
     def _container(self, result: Any, *sources: Any) -> Any:
-        """A list, dict or set that Python has just made is the program's own, and may be changed."""
+        """A newly made list, dict or set, which the program may change."""
         is_new = type(result) in (list, dict, set) and all(result is not part for part in sources)
         return self.frame.state.note(result) if is_new else result
 
@@ -230,7 +229,7 @@ class Expressions:
         return self.frame.state.note(found)
 
     def local_function(self, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
-        """What a nested `def` or a lambda evaluates to."""
+        """The value of a nested `def` or a lambda."""
         arguments = node.args
         defaults = tuple(self.evaluate(default) for default in arguments.defaults)
         keyword_defaults = {
@@ -264,7 +263,9 @@ class Expressions:
         return self.frame.state.ask("the f-string", format, value, specification)
 
     def _starred(self, node: ast.Starred) -> Any:
-        raise CompileError("SYNTAX", "a starred expression stands in a tuple, a list or a call")
+        raise CompileError(
+            "SYNTAX", "a starred expression is only allowed in a tuple, a list or a call"
+        )
 
 
 # pyright: reportPrivateUsage=false

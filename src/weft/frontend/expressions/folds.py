@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of Python's own that run over the items of a compile-time sequence: sum, any, map, reduce and so on.
+"""Python functions over the items of a compile-time sequence: sum, any, map, reduce and so on.
 
-In: their arguments, of which some are staged or are functions to inline. Out: the value.
+In: their arguments, some of them staged or functions to inline. Out: the value.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Fold(NamedTuple):
     """One of these functions.
 
     Attributes:
-        emit: what a call gives.
-        always: also where no argument is staged, since a function among them may be one to inline.
+        emit: computes a call's value.
+        always: even without staged arguments, since a function among them may need inlining.
     """
 
     emit: Emit
@@ -57,7 +57,7 @@ def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str
 
 
 def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
-    """The items of one sequence, or the arguments; Python's own keywords are for constants."""
+    """The items of one sequence, or the arguments; keywords only for constants."""
     name = operation.name
 
     def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -112,7 +112,7 @@ def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> 
 
 
 def _map(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-    """An iterator that calls the function when a value is asked for."""
+    """An iterator that calls the function on demand."""
     if len(given) < 2 or keywords:
         raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
     function, *sequences = given
@@ -128,7 +128,7 @@ def _map(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str
 
 
 def _filter(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-    """An iterator over the items that a function holds for; which ones is decided at compile time."""
+    """An iterator over the items for which a function holds, decided at compile time."""
     _only("filter", given, keywords, 2)
     function = given[0]
     frame = visitor.frame
@@ -162,7 +162,7 @@ def _reduce(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[
 def _isinstance(
     visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """A staged number counts as Python's number of its kind."""
+    """A staged number counts as the Python number of its kind."""
     _only("isinstance", given, keywords, 2)
     return visitor.frame.state.ask("isinstance()", is_instance, *given)
 
@@ -193,7 +193,7 @@ def _hasattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict
 
 
 def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
-    """Whether a value has an attribute as kernels see it, which is not what the compiler's object has."""
+    """Whether a value has an attribute in kernels, rather than on the compiler's object."""
     if not is_staged(value) and not isinstance(value, StagedNamespace):
         return bool(visitor.frame.state.ask("hasattr()", hasattr, value, name))
     if isinstance(value, Tensor):
@@ -223,7 +223,7 @@ def _comparison(sign: str) -> Emit:
 
 # pyright: reportUnknownMemberType=false
 # The operator module's functions have no types.
-# Callee → what it means here.
+# Callee → its implementation.
 FOLDS: Final[dict[Any, Fold]] = {
     builtins.sum: Fold(_sum),
     builtins.min: Fold(_extreme(min_, builtins.min), always=True),

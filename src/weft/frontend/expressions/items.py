@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The items of a compile-time iterable, each taken when it is asked for, as Python does; comprehensions, unpacking.
+"""The items of a compile-time iterable, taken on demand as in Python; comprehensions, unpacking.
 
-In: a compile-time object. Out: `Items`, which may be staged; `Lazy`, what generator expressions and `map` make.
+In: a compile-time object. Out: `Items`, which may be staged; `Lazy`, for generator expressions and `map`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from weft.frontend.paths import Binding
 
 _MOST_ITEMS: Final = 1 << 16
-"""Of what says how many items it has."""
+"""For iterables with a length."""
 _MOST_OF_AN_ITERATOR: Final = 1 << 12
-"""Of what may never end: each round has been compiled by the time that the next item is asked for."""
+"""For iterables that may never end: each round is compiled before the next item is taken."""
 
 
 _END: Final = object()
@@ -36,12 +36,12 @@ class Items:
     """The items of a compile-time iterable, one after the other.
 
     Args:
-        frame: where they are asked for.
+        frame: where they are taken.
         value: the iterable.
-        node: where it stands.
+        node: its place.
 
     Attributes:
-        iterator: what the items come from.
+        iterator: the source of the items.
 
     Raises:
         TypeMismatchError: for what is only known at run time, or has no items.
@@ -90,11 +90,11 @@ class Items:
             )
 
     def leave(self) -> None:
-        """From now on it is not known at compile time how many items Python would have taken."""
+        """Marks that the number of items taken is no longer known at compile time."""
         self._frame.state.lose(self.iterator)
 
     def adopt(self) -> None:
-        """From now on the items are taken in the region that is being traced, and nowhere else any more."""
+        """From now on items are taken only in the region being traced."""
         state = self._frame.state
         state.adopt(self.iterator)
         self._is_plain = state.may_advance(self.iterator)
@@ -113,12 +113,12 @@ def _no_items(frame: Frame, value: Any, node: ast.AST) -> TypeMismatchError:
 
 
 class Lazy(Deferred):
-    """An iterator whose items the front end computes when they are asked for.
+    """An iterator whose items the front end computes on demand.
 
     Args:
         frame: where it is made.
-        kind: what it is, for messages.
-        sources: the iterators that it pulls from.
+        kind: its name in messages.
+        sources: the iterators it pulls from.
         steps: computes the items.
     """
 
@@ -147,7 +147,7 @@ class Lazy(Deferred):
 def comprehension(
     visitor: Evaluator, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Any:
-    """A comprehension, unrolled at compile time; a generator expression computes an item when it is asked for."""
+    """A comprehension, unrolled at compile time; a generator expression computes items on demand."""
 
     def element() -> Any:
         if isinstance(node, ast.DictComp):
@@ -156,7 +156,7 @@ def comprehension(
 
     frame = visitor.frame
     first = node.generators[0].iter
-    items = Items(frame, visitor.evaluate(first), first)  # outside of the comprehension
+    items = Items(frame, visitor.evaluate(first), first)  # outside the comprehension
     inside = _Inside(frame, _own_variables(frame, node.generators))
     rounds = _rounds(visitor, node.generators, items, inside.own, element)
     if isinstance(node, ast.GeneratorExp):
@@ -174,14 +174,14 @@ def comprehension(
 
 
 def _own_variables(frame: Frame, generators: list[ast.comprehension]) -> Scope:
-    """What functions that the comprehension makes see of it, also after it: the last values, as in Python."""
+    """The comprehension's variables as seen by functions made in it, even later: the last values, as in Python."""
     names = frame.source.analysis.assigned([generator.target for generator in generators])
     around = frame.comprehension or frame.scope
     return Scope(frame.source, names, frame.context.session.captures, around)
 
 
 class _Inside:
-    """While it is entered, a comprehension's variables stand in place of those that they hide.
+    """A context in which a comprehension's variables hide others.
 
     Attributes:
         own: the comprehension's variables.
@@ -217,7 +217,7 @@ class _Inside:
 
 
 def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
-    """The items of a generator expression; between them its variables are not in sight."""
+    """The items of a generator expression; between them its variables are hidden."""
     while True:
         with inside:
             try:

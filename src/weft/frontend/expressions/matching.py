@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns of `match`: what Python knows is decided at compile time, equality of run-time values at run time.
+"""Patterns of `match`: decided at compile time if known, equality of run-time values at run time.
 
 In: a pattern and a subject. Out: whether it matches, a bool or a staged one, and the names that it binds.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Truth = bool | Scalar
 
-# Classes whose one positional pattern is matched against the subject itself.
+# Classes whose single positional pattern is matched against the subject itself.
 _WHOLE: Final = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
@@ -31,10 +31,10 @@ class Matcher:
     """Matches patterns of one `case`.
 
     Args:
-        visitor: evaluates what patterns name.
+        visitor: evaluates names in patterns.
 
     Attributes:
-        bound: name → what the pattern binds it to, for the statement to assign where the pattern fits.
+        bound: name → value bound by the pattern, for the statement to assign if it matches.
     """
 
     __slots__ = ("_visitor", "bound")
@@ -44,10 +44,10 @@ class Matcher:
         self.bound: dict[str, tuple[ast.pattern, Any]] = {}
 
     def matches(self, pattern: ast.pattern, subject: Any) -> Truth:
-        """Whether a pattern fits.
+        """Whether a pattern matches.
 
         Raises:
-            TypeMismatchError: where a staged value would have to be taken apart.
+            TypeMismatchError: if a staged value would have to be destructured.
         """
         if isinstance(pattern, ast.MatchValue):
             return self._equals(pattern, subject, self._visitor.evaluate(pattern.value))
@@ -144,7 +144,7 @@ class Matcher:
         if not isinstance(kind, type):
             raise TypeMismatchError(
                 "MATCH_CLASS",
-                f"a pattern with parentheses names a class, received {constants.kind(kind)}",
+                f"a pattern with parentheses must name a class, received {constants.kind(kind)}",
                 hint="compare with a dotted name, such as Mode.FAST, or in a guard",
                 location=self._visitor.frame.locate(pattern),
             )
@@ -183,7 +183,7 @@ class Matcher:
         if is_staged(subject) and not isinstance(subject, Scalar):
             raise TypeMismatchError(
                 "MATCH_STAGED",
-                f"match compares numbers and takes containers apart, and {describe(subject)} is neither",
+                f"match compares numbers and unpacks containers, and {describe(subject)} is neither",
                 hint="match an element, or a dimension such as a.shape[0]",
                 location=self._visitor.frame.locate(pattern),
             )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluator that evaluate only a part of themselves: `and`, `or`, the conditional; truths put together.
+"""Short-circuit expressions: `and`, `or`, the conditional; combining truths.
 
-In: their nodes. Out: values; a region only where the part that may be skipped does more than compute.
+In: their nodes. Out: values; a region only if the skippable part does more than compute.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def boolean(visitor: Evaluator, node: ast.BoolOp) -> Any:
-    """``a and b``, ``a or b``: the value that decides, as in Python; later operands are evaluated if needed."""
+    """``a and b``, ``a or b``: the deciding value, as in Python; later operands are evaluated if needed."""
     is_and = isinstance(node.op, ast.And)
     thunks = [lambda operand=operand: visitor.evaluate(operand) for operand in node.values]
     return _chain(visitor, node, thunks, list(node.values), is_and)
 
 
 def boolean_condition(visitor: Evaluator, node: ast.BoolOp) -> bool | Scalar:
-    """The same where only the truth of it is asked, so that operands may have different types."""
+    """The same for its truth only, so that operands may have different types."""
     is_and = isinstance(node.op, ast.And)
     thunks = [lambda operand=operand: visitor.condition(operand) for operand in node.values]
     return visitor.truth_of(_chain(visitor, node, thunks, list(node.values), is_and), node)
@@ -51,7 +51,7 @@ def _chain(
         return value
     decides = visitor.truth_of(value, nodes[0])
     if not isinstance(decides, Scalar):
-        # A constant that decides is the value; any other is passed over.
+        # A deciding constant is the value; any other is skipped.
         return _chain(visitor, node, thunks[1:], nodes[1:], is_and) if decides is is_and else value
 
     def rest() -> Any:
@@ -68,7 +68,7 @@ def _both(
     rest: Callable[[], Any],
     is_and: bool,
 ) -> Any:
-    """One step: `value`, or the rest where it does not decide."""
+    """One step: `value`, or the rest if it does not decide."""
     frame = visitor.frame
     builder = frame.mark(node)
     fork = Fork(frame, decides)
@@ -78,7 +78,7 @@ def _both(
     if not names and isinstance(value, Scalar) and value.dtype is bool_:
         operand = _as_bool(visitor, later)
         if operand is not None and fork.inline(taken):
-            # What may be skipped has no effect, so that computing it always costs no branch.
+            # The skippable part has no effect, so it is computed always, without a branch.
             builder = frame.mark(node)
             kind = arith.AndIOp if is_and else arith.OrIOp
             return Scalar(builder.emit(kind(value.ssa, operand.ssa)).result, bool_)
@@ -121,7 +121,7 @@ def conditional(visitor: Evaluator, node: ast.IfExp) -> Any:
 
 
 def both(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
-    """``left and right`` of two truths that are both known already."""
+    """``left and right`` of two evaluated truths."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.AndIOp(left.ssa, right.ssa))
         return Scalar(found.result, bool_)
@@ -131,7 +131,7 @@ def both(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
 
 
 def either(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
-    """``left or right`` of two truths that are both known already."""
+    """``left or right`` of two evaluated truths."""
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = visitor.frame.mark(node).emit(arith.OrIOp(left.ssa, right.ssa))
         return Scalar(found.result, bool_)

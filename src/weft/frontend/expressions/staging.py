@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Python functions belong to the kernel language although no argument of theirs is staged.
+"""Which Python functions need tracing although none of their arguments is staged.
 
-In: a Python function, and what it is given. Out: whether it, or a function that it calls, names something of
-weft's; whether what it is given means something in a kernel only.
+In: a Python function and its arguments. Out: whether it, or a function it calls, names something of weft's; whether an
+argument is meaningful only in a kernel.
 """
 
 from __future__ import annotations
@@ -42,16 +42,15 @@ _LEAVES: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, Enum)
 
 
 def holds_kernel_object(value: object) -> bool:
-    """Whether a value, or something inside it, is staged or emits code when it is used, such as a profiler.
+    """Whether a value, or something inside it, is staged or emits code when used, such as a profiler.
 
-    Looks into containers and into the attributes of objects, at every depth: Python itself cannot run a
-    function that uses such a value.
+    Searches containers and attributes of objects, at every depth: Python cannot run a function that uses such a value.
     """
     return _reaches(value, _is_of_kernel, set())
 
 
 def needs_tracing(function: FunctionType, *given: object) -> bool:
-    """Whether a function must be inlined: for what its code names, or for what it is given."""
+    """Whether a function must be inlined, because of names in its code or its arguments."""
     return uses_language(function) or _reaches(given, _is_used_in_kernel, set())
 
 
@@ -60,7 +59,7 @@ def _is_of_kernel(value: object) -> bool:
 
 
 def _is_used_in_kernel(value: object) -> bool:
-    """The same, or a name or function of the language, which a function is given in order to call it."""
+    """The same, or a name or function of the language passed in order to be called."""
     if isinstance(value, FunctionType):
         return uses_language(value)
     return _is_of_kernel(value) or isinstance(value, LanguageName)
@@ -76,7 +75,7 @@ def _reaches(value: object, is_found: Callable[[object], bool], seen: set[int]) 
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What is inside a container or an object."""
+    """The contents of a container or an object."""
     if isinstance(value, dict):
         yield from cast("dict[Any, Any]", value).values()
     elif isinstance(value, tuple | list | set | frozenset):
@@ -91,9 +90,9 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def uses_language(function: FunctionType) -> bool:
-    """Whether a function must be inlined even for compile-time arguments, as its code is not plain Python.
+    """Whether a function must be inlined even for compile-time arguments, since its code is not plain Python.
 
-    Plain Python runs as it is, with all that Python can do; a helper such as
+    Plain Python runs in Python, without restrictions; a helper such as
     ``def thread(): return weft.thread_idx.x`` cannot.
     """
     return _uses(function, set())
@@ -116,7 +115,7 @@ def _is_language(value: object) -> bool:
 
 
 def _named_values(function: FunctionType) -> Iterator[Any]:
-    """What the names in a function's code currently stand for: globals, free variables, names in modules."""
+    """The current values of the names in a function's code: globals, free variables, names in modules."""
     names = list(code_names(function.__code__))
     for name in names:
         if name not in function.__globals__:

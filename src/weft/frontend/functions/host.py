@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only host functions do: launch kernels.
+"""Launches of kernels in host functions.
 
-In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `simt.launch_ex`, checked as
-far as sizes are known.
+In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `simt.launch_ex`, checked as far as
+possible.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def configure(frame: Frame, kernel: KernelFunction, configuration: Any) -> Confi
     """``kernel[grid, block]``.
 
     Raises:
-        TypeMismatchError: if the brackets do not hold two things.
+        TypeMismatchError: if the brackets do not hold two values.
     """
     if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise TypeMismatchError(
@@ -97,10 +97,10 @@ class Configured(FrontendCallable):
 
 @dataclass(slots=True, eq=False)
 class PendingLaunch(FrontendCallable):
-    """``kernel(args)``, of which ``.launch(...)`` makes a launch.
+    """``kernel(args)``, launched by ``.launch(...)``.
 
     Attributes:
-        kernel: what is launched.
+        kernel: to launch.
         values: its arguments.
     """
 
@@ -109,11 +109,11 @@ class PendingLaunch(FrontendCallable):
 
     @property
     def launch(self) -> LaunchMethod:
-        """``kernel(args).launch``, to be called with grid and block."""
+        """``kernel(args).launch``, called with grid and block."""
         return LaunchMethod(self)
 
     def check_used(self) -> None:
-        """Raises, since the call of a kernel alone launches nothing."""
+        """Raises, since calling a kernel alone launches nothing."""
         raise launch_missing(self.kernel.function)
 
 
@@ -131,13 +131,13 @@ class LaunchMethod(FrontendCallable):
         """
         names = list(_PARAMETERS)
         if len(arguments) > 2:
-            raise _usage("grid and block may be given by position, the others by name")
+            raise _usage("only grid and block are positional; pass the other arguments by name")
         given = dict(zip(names, arguments, strict=False))
         for name, value in keywords.items():
             if name not in _PARAMETERS:
-                raise _usage(f"launch has no argument '{name}'")
+                raise _usage(f"launch() has no argument '{name}'")
             if name in given:
-                raise _usage(f"launch got '{name}' twice")
+                raise _usage(f"launch() received '{name}' twice")
             given[name] = value
         for name in ("grid", "block"):
             if name not in given:
@@ -156,11 +156,11 @@ def _usage(text: str) -> TypeMismatchError:
 
 
 def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) -> None:
-    """Checks a launch's configuration as far as it is known, and emits it.
+    """Checks a launch's configuration as far as possible, and emits it.
 
     Raises:
-        ValueRangeError: for a size that no device takes.
-        TypeMismatchError: for a size that is not an integer, and other wrong types.
+        ValueRangeError: for a size that no device supports.
+        TypeMismatchError: for a size that is not an integer, and for other wrong types.
     """
     options: dict[str, Any] = {**_PARAMETERS, **given}
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
@@ -206,13 +206,13 @@ def _plain(value: Any) -> Any:
 def _sizes(
     what: str, limits: tuple[int, tuple[int, ...], int], value: Any
 ) -> tuple[int | Scalar, ...]:
-    """One to three sizes, padded with 1; what is known of them is checked."""
+    """One to three sizes, padded with 1; known ones are checked."""
     parts = padded(value)
     if parts is None:
         raise ValueRangeError(
             "LAUNCH_DIMENSIONS",
             f"{what} has {len(value)} dimensions; expected 1 to 3",
-            hint=f"{what}=(x, y, z), where y and z may be left out",
+            hint=f"{what}=(x, y, z), where y and z may be omitted",
         )
     for axis, part, most in zip("xyz", parts, limits[1], strict=True):
         _check_size(f"{what}.{axis}", part, limits[0], most)
@@ -232,7 +232,7 @@ def _check_size(name: str, size: Any, least: int, limit: int) -> None:
         raise TypeMismatchError(
             "LAUNCH_SIZE",
             f"{name} is {describe(size)}; expected an integer",
-            hint="use weft.ceil_div or // where / gave a float",
+            hint="use weft.ceil_div or // instead of /",
         )
     if not least <= size <= limit:
         raise ValueRangeError("LAUNCH_SIZE", f"{name} is {size}; expected {least} to {limit}")
@@ -242,7 +242,7 @@ def _check_block(kernel: TracedKernel, block: Sequence[int | Scalar]) -> None:
     """Checks a constant block.
 
     Raises:
-        ValueRangeError: if it has more threads than a block may have, or than the kernel allows.
+        ValueRangeError: if it has more threads than a block or the kernel allows.
     """
     sizes = [size for size in block if isinstance(size, int)]
     if len(sizes) < 3:
@@ -267,10 +267,10 @@ def _check_block(kernel: TracedKernel, block: Sequence[int | Scalar]) -> None:
 def _check_grid(
     kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: tuple[int, ...] | None
 ) -> None:
-    """What is constant of a grid must be whole clusters, and no more blocks than the kernel is made for.
+    """Checks that a grid's constant sizes are whole clusters, and within the kernel's limit.
 
     Raises:
-        ValueRangeError: with both.
+        ValueRangeError: with both numbers.
     """
     known = [blocks for blocks in grid if isinstance(blocks, int)]
     if len(known) == len(grid):
@@ -281,7 +281,7 @@ def _check_grid(
             raise ValueRangeError(
                 "LAUNCH_CLUSTER",
                 f"grid.{axis} is {blocks}; expected a multiple of {size}, the blocks of a cluster along {axis}",
-                hint="grid counts blocks, not clusters: round it up, and let the blocks beyond the end do nothing",
+                hint="grid counts blocks, not clusters: round it up, and let extra blocks do nothing",
             )
 
 
@@ -302,7 +302,7 @@ def _properties(
         name = kernel.function.function.__name__
         raise CompileError(
             "LAUNCH_NOT_COOPERATIVE",
-            f"'{name}' calls weft.sync_grid, and this launch is not cooperative",
+            f"'{name}' calls weft.sync_grid, but this launch is not cooperative",
             hint=f"write {name}(...).launch(grid=..., block=..., cooperative=True)",
         )
     if cluster is not None:

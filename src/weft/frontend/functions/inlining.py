@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of Python functions from compiled code: the callee's statements are traced in place.
 
-In: a function and its arguments. Out: what it returns, and its operations, each with the chain of calls.
+In: a function and its arguments. Out: its result, and its operations, each with the chain of calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def inline(
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> Any:
-    """The value of ``function(*arguments, **keywords)``; its operations are emitted where the caller is.
+    """The value of ``function(*arguments, **keywords)``; its operations are emitted at the call.
 
     Raises:
         TypeMismatchError: for arguments that do not fit the parameters.
@@ -60,12 +60,12 @@ def inline(
 def _declared(source: FunctionSource) -> Sequence[Any]:
     arguments = source.tree.args
     if arguments.vararg is not None or arguments.kwarg is not None:
-        return ()  # a helper may take any number; only its annotations are not looked at then
+        return ()  # a helper may take any number; its annotations are then ignored
     return source.parameters
 
 
 def _typed(frame: Frame, value: Any, annotation: object) -> Any:
-    """An argument as its parameter's annotation asks: ``x: weft.f32`` takes an f32, or what becomes one."""
+    """An argument converted by its annotation: ``x: weft.f32`` takes an f32, or a value convertible to it."""
     if isinstance(annotation, DType) and not (
         contains_staged(value) and not isinstance(value, Scalar)
     ):

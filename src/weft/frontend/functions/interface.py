@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host function's parameters and results: what each argument is inside, and what may be returned.
+"""A host function's parameters and results.
 
 In: a signature; the value of the function's body. Out: the function's block arguments and the value of each parameter;
-the results of `func.func`, the tree that the wrapper builds from them (`dialects.ffi`), and what Python makes of its
-tuples.
+the results of `func.func`, their tree for the wrapper (`dialects.ffi`), and the conversions of its tuples in Python.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
 _UNPRINTABLE: Final = re.compile(r"\W+")  # of a path such as `t[1].x`
 
-# What the tuple that a function returns is to Python: a function of its items that makes a list or a record of them, or
-# None where it stays a tuple; and the same for each item. None where there is nothing to make at any depth.
+# The conversion of a returned tuple in Python: a function from its items to a list or record, or None to keep the
+# tuple; and the same for each item. None if nothing is converted at any depth.
 RestoredResult = tuple[
     "Callable[[tuple[Any, ...]], Any] | None", tuple["RestoredResult | None", ...]
 ]
@@ -77,7 +76,7 @@ def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
 
 
 def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, ...]:
-    """Ints where the signature demands them, else scalars."""
+    """Ints where the signature requires them, else scalars."""
     sizes = {
         leaf.path: Scalar(_argument(builder, leaf.kind, leaf.path), leaf.kind.dtype)
         for leaf in kind.host_arguments(path)
@@ -92,7 +91,7 @@ def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, 
 def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:
     entry = builder.entry
     argument_type = ir_type_of(kind)
-    assert argument_type is not None  # only kinds with run-time values come here
+    assert argument_type is not None  # only kinds with run-time values get here
     argument = entry.insert_arg(argument_type, len(entry.args))
     name_value(argument, _UNPRINTABLE.sub("_", path).strip("_"))
     return argument
@@ -102,8 +101,8 @@ class Results:
     """The results of a host function.
 
     Attributes:
-        values: what `func.return` returns, scalars only.
-        has_tensors: whether a tensor is returned, which must then have arrived as an object.
+        values: of `func.return`, scalars only.
+        has_tensors: whether a tensor is returned, which must then be passed as an object.
     """
 
     __slots__ = ("_builder", "has_tensors", "values")
@@ -114,10 +113,10 @@ class Results:
         self.has_tensors = False
 
     def describe(self, value: Any) -> tuple[Attribute, RestoredResult | None]:
-        """The description of a returned value, whose scalars are added to `values`, and what Python makes of it.
+        """The description of a returned value, whose scalars are added to `values`, and its conversion in Python.
 
         Raises:
-            TypeMismatchError: for what a host function cannot return.
+            TypeMismatchError: if a host function cannot return it.
         """
         kind = cast("type[Any]", type(value))
         if is_record(kind):
@@ -156,5 +155,5 @@ class Results:
         raise TypeMismatchError(
             "RETURN_KIND",
             f"a host function cannot return {describe(value)}",
-            hint="return numbers, tensors that it was given, and tuples, named tuples or frozen dataclasses of these",
+            hint="return numbers, argument tensors, and tuples, named tuples or frozen dataclasses of these",
         )

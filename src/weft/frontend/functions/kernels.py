@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of one trace: each is traced once per kinds of its arguments and values of its constants.
+"""The kernels of a trace: each is traced once per argument kinds and constant values.
 
-In: a kernel function and the values that a launch passes. Out: a `simt.kernel`, its symbol, and what it takes
-at run time.
+In: a kernel function and a launch's values. Out: a `simt.kernel`, its symbol, and its run-time arguments.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(slots=True, eq=False)
 class _Argument:
-    """One leaf of a parameter: a tensor or scalar that is passed, or a value built in.
+    """One leaf of a parameter: a passed tensor or scalar, or a built-in value.
 
     Attributes:
-        name: the parameter, with the path to the leaf inside a container.
-        value: what the host function passes.
+        name: the parameter, with the leaf's path inside a container.
+        value: passed by the host function.
     """
 
     name: str
@@ -85,7 +84,7 @@ class _Argument:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the kernel's code depends on."""
+        """The part that the kernel's code depends on."""
         value = self.value
         if isinstance(value, Tensor):
             return ("tensor", value.type, value.dtype)
@@ -98,14 +97,14 @@ class _Argument:
 
 @dataclass(slots=True, eq=False)
 class _Constant:
-    """A constant for a parameter that is annotated with an element type: it keeps that type inside."""
+    """A constant for a parameter annotated with an element type, which it keeps."""
 
     value: Any
     dtype: DType
 
 
 def _dynamic_bytes(operation: Operation) -> int:
-    """Where an array of `dynamic_shared` ends, in bytes of the launch's own; 0 where unknown or unused."""
+    """The end of a `dynamic_shared` array, in bytes of the launch's own; 0 if unknown or unused."""
     if not isinstance(operation, DynamicSharedOp) or operation.dims:
         return 0
     if operation.result.first_use is None:
@@ -123,13 +122,13 @@ class TracedKernel:
 
     Attributes:
         symbol: its name there.
-        function: what it was traced from.
+        function: its source.
         operation: the `simt.kernel`.
-        place: where the host function first calls it.
-        launch_checks: called with the blocks of each launch whose grid is constant; raise for too many.
-        waits_for_grid: whether it holds a grid barrier, so that its launches must be cooperative.
-        dynamic_bytes: what its `dynamic_shared` arrays need at least, as far as shapes and offsets are constant.
-        is_launched: whether a launch of it has been traced, even one that was discarded.
+        place: of its first call in the host function.
+        launch_checks: called with the number of blocks of each launch with a constant grid; raise for too many.
+        waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
+        dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
+        is_launched: whether a launch was traced, even if discarded.
     """
 
     symbol: str
@@ -143,7 +142,7 @@ class TracedKernel:
 
 
 def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
-    """The error for a kernel that is called and not launched."""
+    """The error for a kernel that is called but not launched."""
     name = kernel.function.__name__
     return CompileError(
         "LAUNCH_MISSING",
@@ -173,10 +172,10 @@ class KernelTable:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
     ) -> tuple[TracedKernel, list[SSAValue]]:
-        """The kernel for these values, and what a launch passes to it.
+        """The kernel for these values, and its launch arguments.
 
         Raises:
-            CompileError: if the values do not fit the parameters, or the kernel cannot be compiled for them.
+            CompileError: if the values do not fit the parameters, or the kernel cannot be compiled.
         """
         source = self._session.source(kernel)
         function = kernel.function
@@ -205,13 +204,13 @@ class KernelTable:
         return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
 
     def finish(self, host: Block) -> None:
-        """Once the host function is whole: drops kernels that it does not launch, and names the rest anew.
+        """After the host function: drops unlaunched kernels, and renames the rest.
 
-        A loop of the host function is traced again when the types that it carries are known; what it launched
-        at first may be a kernel for a constant, and nobody launches that in the end.
+        A loop of the host function is retraced once its types are known; its first trace may have launched a kernel for
+        a constant that is finally unused.
 
         Raises:
-            CompileError: if a kernel is called and not launched.
+            CompileError: if a kernel is called but not launched.
         """
         launches = [op for op in walk(host) if isinstance(op, LaunchExOp)]
         launched = {op.kernel.string_value() for op in launches}
@@ -229,7 +228,7 @@ class KernelTable:
             op.kernel = SymbolRefAttr(symbols[op.kernel.string_value()])
 
     def host_symbol(self, name: str) -> str:
-        """The host function's symbol: its name, unless a kernel has that, whose name profilers show."""
+        """The host function's symbol: its name, unless a kernel has it, since profilers show kernels."""
         return self._symbol(f"{name}_host" if name in self._symbols else name)
 
     def _trace(
@@ -276,7 +275,7 @@ class KernelTable:
         )
 
     def _symbol(self, name: str) -> str:
-        """A readable symbol that the module does not have yet."""
+        """A readable, unused symbol."""
         stem = _UNPRINTABLE.sub("_", name)
         symbol, number = stem, 0
         while symbol in self._symbols:
@@ -287,7 +286,7 @@ class KernelTable:
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
-    """What a leaf is inside the kernel."""
+    """A leaf's value inside the kernel."""
     value = leaf.value
     if isinstance(value, _Constant):
         return constant(builder, value.value, value.dtype)
@@ -307,7 +306,7 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
         if isinstance(leaf, Stream):
             raise TypeMismatchError(
                 "KERNEL_ARGUMENT",
-                f"kernel '{source.name}' takes no stream as '{path}'",
+                f"kernel '{source.name}' cannot take a stream as '{path}'",
                 hint="give the stream to launch(stream=...)",
             )
         if not isinstance(leaf, Scalar | Tensor):
@@ -326,10 +325,10 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
 def _checked(
     caller: Frame, source: FunctionSource, parameter: DeclaredParameter, value: Any
 ) -> Any:
-    """The value as the parameter's annotation asks.
+    """The value checked against the parameter's annotation.
 
     Raises:
-        TypeMismatchError: if it is something else.
+        TypeMismatchError: if it does not fit.
     """
     annotation = parameter.annotation
     if annotation is MISSING:
@@ -374,7 +373,7 @@ def _misfit(where: str, expected: str, value: Any) -> TypeMismatchError:
 
 
 def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
-    """Checks what can be known now of a tensor: type, rank, static dims, layout class."""
+    """Checks a tensor's static properties: type, rank, static dims, layout class."""
     dims = tensor.type.dims
     layout = tensor.type.layout.data
     fits = expected.dtype in (None, tensor.dtype)

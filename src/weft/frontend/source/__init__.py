@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the front end knows of a function before it traces it: its text, its names, what it read of Python."""
+"""Source analysis before tracing: a function's text and names."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which names statements assign, read, and need later; how they can be left.
+"""The names that statements assign, read and need later; their exits.
 
-In: statements of one function. Out: sets of names, over-approximated where Python is dynamic, so that control
-flow carries what is assigned and live and nothing else.
+In: statements of one function. Out: sets of names, over-approximated where Python is dynamic, so that control flow
+carries only what is assigned and live.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
 
 
 class Exits(NamedTuple):
-    """How a statement can leave the block that it stands in.
+    """How a statement can leave its block.
 
     Attributes:
         breaks, continues: whether a `break` or `continue` of an enclosing loop is inside.
@@ -41,7 +41,7 @@ class Exits(NamedTuple):
 
     @property
     def leave_loop(self) -> bool:
-        """Whether an iteration may be the last one although the loop's own condition still holds."""
+        """Whether an iteration may be the last although the loop's condition still holds."""
         return self.breaks or self.returns
 
 
@@ -49,10 +49,10 @@ _NO_EXITS: Final = Exits()
 
 
 class NameAnalysis:
-    """The analyses of one function's statements; each node is looked at once.
+    """The analyses of one function's statements; each node is analyzed once.
 
     Args:
-        has_walrus: whether an assignment expression may be inside; without one, only targets bind.
+        has_walrus: whether assignment expressions may occur; without them, only targets bind.
 
     Attributes:
         always_live: names read by nested functions, which may be called anywhere.
@@ -63,12 +63,12 @@ class NameAnalysis:
         self._assigned: dict[ast.AST, Names] = {}
         self._read: dict[ast.AST, Names] = {}
         self._exits: dict[ast.AST, Exits] = {}
-        # By the first and the last of some statements of a block, and what is live after them.
+        # Keyed by the first and last of some statements, and what is live after them.
         self._live: dict[tuple[ast.stmt, ast.stmt, Names], Names] = {}
         self.always_live: Names = NONE
 
     def assigned(self, nodes: Sequence[ast.AST]) -> Names:
-        """Names that the nodes bind, without those of nested functions and comprehensions."""
+        """Names that the nodes bind, except in nested functions and comprehensions."""
         return _union(self._assigned_by(node) for node in nodes)
 
     def _assigned_by(self, node: ast.AST) -> Names:
@@ -92,7 +92,7 @@ class NameAnalysis:
         if isinstance(node, ast.AnnAssign) and node.value is None:
             return NONE
         if isinstance(node, _COMPREHENSIONS):
-            # A comprehension's variables are its own; a walrus inside binds in the function.
+            # A comprehension's variables are local to it; a walrus inside binds in the function.
             walruses = [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
             return frozenset(walruses)
         if isinstance(node, ast.alias):
@@ -102,7 +102,7 @@ class NameAnalysis:
         return self.assigned(list(ast.iter_child_nodes(node)))
 
     def read(self, node: ast.AST) -> Names:
-        """Names that the node may read, also in nested functions."""
+        """Names that the node may read, including in nested functions."""
         found = self._read.get(node)
         if found is None:
             found = self._read[node] = self._find_read(node)
@@ -115,7 +115,7 @@ class NameAnalysis:
         if isinstance(node, _FUNCTIONS):
             self.always_live |= found
         if not isinstance(node, _TAKING):
-            # A generator expression that is kept reads when its items are asked for.
+            # A stored generator expression reads when its items are taken.
             kept = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.GeneratorExp))
             self.always_live |= _union(self.read(child) for child in kept)
         return found
@@ -144,10 +144,10 @@ class NameAnalysis:
         return self.exits(list(ast.iter_child_nodes(node)))
 
     def live_before(self, statements: Sequence[ast.stmt], live_out: Names) -> Names:
-        """Names whose values may be read from here on, where `live_out` may be read after the statements."""
+        """Names that may be read from here on, given that `live_out` may be read after the statements."""
         if not statements:
             return live_out | self.always_live
-        # Every suffix of a block is asked for, one after the other.
+        # Every suffix of a block is requested in turn.
         key = (statements[0], statements[-1], live_out)
         if key not in self._live:
             live = live_out

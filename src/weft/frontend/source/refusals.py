@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python that compiled functions cannot contain, and what to write instead.
+"""Python features not allowed in compiled functions, and what to write instead.
 
-In: a syntax node, or a function that is called. Out: the error.
+In: a syntax node, or a called function. Out: the error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ REFUSED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
 
 
 def refusal(node: ast.AST) -> UnsupportedSyntaxError:
-    """The error for a node that no visitor knows."""
+    """The error for an unsupported node."""
     code, message, hint = REFUSED.get(
         type(node),
         ("SYNTAX", f"Python's {type(node).__name__} cannot be compiled", "write it another way"),
@@ -67,11 +67,11 @@ def refusal(node: ast.AST) -> UnsupportedSyntaxError:
     return UnsupportedSyntaxError(code, message, hint=hint)
 
 
-# Functions that look at the frame of their caller or at the interpreter, where compiled code has neither.
-_FRAMES: Final = ("compiled code has no frame of Python's", "name the variables one by one")
-_TEXTS: Final = ("compiled code runs no text", "write the code itself, or a helper function")
+# Functions that inspect their caller's frame or the interpreter, which compiled code does not have.
+_FRAMES: Final = ("compiled code has no Python frame", "name the variables one by one")
+_TEXTS: Final = ("compiled code cannot run text", "write the code itself, or a helper function")
 _ENDS: Final = (
-    "it would end the interpreter while it compiles",
+    "it would end the interpreter during compilation",
     'end the thread with return, or the launch with assert False, "text"',
 )
 _STOPS: Final = ("it would stop the compiler", 'print values with weft.printf("%d\\n", x)')
@@ -86,7 +86,7 @@ _CALLS: Final[dict[object, tuple[str, str]]] = {
     builtins.eval: _TEXTS,
     builtins.exec: _TEXTS,
     builtins.super: (
-        "compiled code has no frame of Python's",
+        "compiled code has no Python frame",
         "name the class: Base.method(self, ...)",
     ),
     sys.exit: _ENDS,
@@ -99,12 +99,12 @@ _WITH_AN_OBJECT: Final = (builtins.vars, builtins.dir, builtins.super)
 
 
 def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | None:
-    """The error for a function of Python's that means nothing in compiled code; None for any other."""
+    """The error for a Python function without meaning in compiled code; None for any other."""
     if type(callee).__name__ == "Quitter" and type(callee).__module__ == "_sitebuiltins":
         found, name = _ENDS, callee.name  # exit and quit
     elif isinstance(callee, BuiltinFunctionType | FunctionType | type) and callee in _CALLS:
         if callee in _WITH_AN_OBJECT and arguments:
-            return None  # of an object that is known at compile time
+            return None  # of a compile-time object
         found, name = _CALLS[callee], callee.__name__
     else:
         return None
@@ -116,7 +116,7 @@ def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | 
 
 _TEXT_HINT: Final = "compiled code has no strings; weft.printf prints values"
 _NUMBER_HINT: Final = "compute with weft's own numbers, such as weft.f64(x)"
-# Functions of Python's that users reach for → what to write instead for values of run time.
+# Common Python functions → what to write instead for run-time values.
 _HINTS: Final[dict[object, str]] = {
     **dict.fromkeys((str, repr, format, ascii, hex, oct, bin, chr, bytes), _TEXT_HINT),
     builtins.sorted: "order two with low, high = min(x, y), max(x, y), more with a loop over an array",
@@ -125,7 +125,7 @@ _HINTS: Final[dict[object, str]] = {
 
 
 def call_hint(callee: Any) -> str:
-    """What to write instead of a call of Python's with values that are known only at run time; "" for most."""
+    """What to write instead of calling a Python function with run-time values; "" for most."""
     if isinstance(getattr(callee, "__self__", None), str):
         return _TEXT_HINT  # a method such as str.format
     if isinstance(callee, type) and issubclass(callee, Number):
@@ -138,5 +138,5 @@ def outer_assignment() -> UnsupportedSyntaxError:
     return UnsupportedSyntaxError(
         "OUTER_ASSIGNMENT",
         "variables of an outer function or a module cannot be changed",
-        hint="return the value and assign it there; to read one needs no declaration",
+        hint="return the value and assign it there; reading needs no declaration",
     )

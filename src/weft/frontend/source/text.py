@@ -38,22 +38,22 @@ _NO_SOURCE_HINT: Final = (
 
 
 class FunctionSource:
-    """A Python function as the front end sees it.
+    """A Python function for the front end.
 
     Attributes:
         name: of the function; ``lambda`` for a lambda.
         function: the Python function itself.
         file: as Python knows it (``co_filename``).
-        first_line: where the function begins, from 1; the first decorator's line.
-        texts: of the function's file and of those that it has reached.
-        lines: of the file, as they were when the function was decorated.
+        first_line: of the function, from 1; the first decorator's line.
+        texts: of the function's file and of those it has reached.
+        lines: of the file when the function was decorated.
         text: the lines of the function.
         tree: the `def` or `lambda` node. Its lines count from `line_offset`.
-        line_offset: what to add to a node's line to get the file's.
-        globals: the function's module's namespace.
+        line_offset: to add to a node's line to get the file's.
+        globals: the namespace of the function's module.
         closure: name → cell of each free variable.
-        analysis: what the function's statements assign and read.
-        private_class: name of the class around it, which Python puts into names such as ``__x``; else "".
+        analysis: the names that the function's statements assign and read.
+        private_class: name of the enclosing class, which Python adds to names such as ``__x``; else "".
     """
 
     def __init__(self, found: _Found, text: str, tree: FunctionNode, line_offset: int) -> None:
@@ -76,13 +76,13 @@ class FunctionSource:
         self._parameters: tuple[DeclaredParameter, ...] | None = None
 
     def mangled(self, name: str) -> str:
-        """A name as Python knows it: one that begins with two underscores is private to its class."""
+        """A name after Python's mangling of private names."""
         if not self.private_class or not name.startswith("__") or name.endswith("__"):
             return name
         return f"_{self.private_class}{name}"
 
     def local_names(self, node: FunctionNode) -> Names:
-        """Every name that the function, or one inside it, binds somewhere: its parameters and what it assigns."""
+        """Every name bound in the function or a nested one: parameters and assigned names."""
         arguments = node.args
         declared = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         declared += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
@@ -94,7 +94,7 @@ class FunctionSource:
 
     @property
     def parameters(self) -> tuple[DeclaredParameter, ...]:
-        """The declared parameters, with annotations as objects, also under ``from __future__ import annotations``.
+        """The declared parameters, with annotations as objects, even under ``from __future__ import annotations``.
 
         Raises:
             UnsupportedSyntaxError: for ``*args`` and ``**kwargs``.
@@ -142,13 +142,13 @@ class FunctionSource:
         except Exception as error:
             if is_of_a_handler(error):
                 raise
-            # An annotation that somebody has set does not stand in the source.
+            # An annotation set later is not in the source.
             written = ast.unparse(argument.annotation) if argument.annotation else None
             text = annotation if isinstance(annotation, str) else written or "which was set later"
             raise NameResolutionError(
                 "ANNOTATION_UNRESOLVED",
                 f"the annotation of '{argument.arg}', {text}, cannot be evaluated: {error}",
-                hint="annotations are evaluated when the function is compiled, in the function's module",
+                hint="annotations are evaluated in the function's module, at compile time",
                 location=self.locate(argument),
             ) from error
 
@@ -164,7 +164,7 @@ class FunctionSource:
     def locate(
         self, node: ast.AST, function: str | None = None, caller: SourceLocation | None = None
     ) -> SourceLocation:
-        """Where a node of this function stands."""
+        """The location of a node of this function."""
         line: int = getattr(node, "lineno", 1)
         column: int = getattr(node, "col_offset", 0)
         end_line: int = getattr(node, "end_lineno", None) or line
@@ -184,17 +184,17 @@ class FunctionSource:
         )
 
     def _characters(self, line: int, column: int) -> int:
-        """A column that counts bytes of UTF-8, as ast does, in characters."""
+        """A column in characters, from ast's column in UTF-8 bytes."""
         text = self.lines[line + self.line_offset - 1]
         return len(text.encode()[:column].decode(errors="replace"))
 
 
 class _Found(NamedTuple):
-    """A function with the text that it was compiled from.
+    """A function with its source text.
 
     Attributes:
-        function: the Python function, as it runs.
-        code: its code as that text gives it; its lines are the text's.
+        function: the Python function.
+        code: compiled from the text, with its lines.
         lines: the text.
         texts: where texts are remembered.
     """
@@ -209,18 +209,18 @@ def read_source(function: object, texts: SourceTexts | None = None) -> FunctionS
     """Finds and parses the text of a function.
 
     Args:
-        function: a plain Python function, a method, or what a decorator of weft made of one, which has its text.
-        texts: where to look for another function's text first, and to remember it.
+        function: a plain Python function, a method, or one decorated by weft, which has its text.
+        texts: cache of other functions' texts.
     Raises:
-        UnsupportedSyntaxError: for a generator, a coroutine, or a lambda that cannot be told from another.
-        CompileError: if there is no text, or it no longer belongs to the function.
+        UnsupportedSyntaxError: for a generator, a coroutine, or an ambiguous lambda.
+        CompileError: if there is no text, or it no longer matches the function.
     """
     plain = plain_function(function)
     if plain is None:
         raise CompileError(
             "SOURCE_NOT_A_FUNCTION",
             f"expected a Python function, received {type(function).__name__} {function!r}",
-            hint="functions written in C, and classes, have no source to compile",
+            hint="C functions and classes have no source to compile",
         )
     own = _texts_of(function)
     found = _find(plain, own or texts or SourceTexts(None))
@@ -240,7 +240,7 @@ def read_source(function: object, texts: SourceTexts | None = None) -> FunctionS
 
 
 def _find(function: FunctionType, texts: SourceTexts) -> _Found:
-    """The text that a function was compiled from: as it is remembered, as it is now, or moved to other lines."""
+    """A function's source text: cached, current, or moved to other lines."""
     code, module_globals = function.__code__, function.__globals__
     file = code.co_filename
     known = texts.of(file, module_globals)
@@ -263,7 +263,7 @@ def _texts_of(function: object) -> SourceTexts | None:
 
 
 def _class_around(qualified_name: str) -> str:
-    """The innermost class that a function is defined in, without leading underscores."""
+    """The innermost enclosing class of a function, without leading underscores."""
     for part in reversed(qualified_name.split(".<locals>.")):
         names = part.split(".")
         if len(names) > 1:
@@ -291,8 +291,8 @@ def _find_def(found: _Found) -> FunctionSource:
         try:
             module = ast.parse("if 1:\n" + text if indented else text)
         except SyntaxError:
-            continue  # the end was inside a string or a bracket
-        # The extra line keeps columns as they are in the file, where dedenting would break strings.
+            continue  # the end was inside a string or bracket
+        # The extra line keeps the file's columns; dedenting would break strings.
         body = cast("ast.If", module.body[0]).body if indented else module.body
         node = body[0] if body else None
         offset = start - 1 if indented else start
@@ -314,7 +314,7 @@ def _changed(function: FunctionType) -> CompileError:
 
 
 def _block_ends(lines: Sequence[str], start: int) -> Iterator[int]:
-    """Lines where the definition that begins at `start` may end: the first ones that are not deeper."""
+    """Lines where the definition starting at `start` may end: the first ones not indented deeper."""
     margin = _indentation(lines[start])
     in_body = False
     for index in range(start, len(lines)):
@@ -338,14 +338,14 @@ def _indentation(line: str) -> int:
 def _matches(
     node: ast.FunctionDef | ast.AsyncFunctionDef, code: CodeType, line_offset: int
 ) -> bool:
-    """Whether a definition is the one that the code was made from: its place, name and parameters."""
+    """Whether a definition matches the code's place, name and parameters."""
     first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
     if first + line_offset != code.co_firstlineno:
         return False
     arguments = node.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount
-    # Inside a class Python mangles names that begin with two underscores.
+    # Inside a class Python mangles names with two leading underscores.
     declared = [name.rpartition("__")[2] for name in names]
     compiled = [name.rpartition("__")[2] for name in code.co_varnames[:count]]
     return node.name == code.co_name and declared == compiled
@@ -370,15 +370,15 @@ def _find_lambda(found: _Found) -> FunctionSource:
         return FunctionSource(found, text, nodes[0], 0)
     raise UnsupportedSyntaxError(
         "LAMBDA_AMBIGUOUS",
-        f"{len(nodes) or 'no'} lambdas on line {code.co_firstlineno} fit this one",
+        f"{len(nodes) or 'no'} lambdas on line {code.co_firstlineno} match this one",
         hint="give it a name with def, or a line of its own",
         location=SourceLocation(code.co_filename, code.co_firstlineno),
     )
 
 
 def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]:
-    """Those lambdas in whose body all of the code's instructions stand."""
-    # Instructions that belong to no place, such as the first one, have no columns.
+    """The lambdas whose body contains all of the code's instructions."""
+    # Instructions without a place, such as the first, have no columns.
     places = {(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[1] and p[3]}
     found: list[ast.Lambda] = []
     for node in nodes:
@@ -395,7 +395,7 @@ def _generator_error(source: FunctionSource) -> UnsupportedSyntaxError:
     node = next((n for n in ast.walk(source.tree) if isinstance(n, kinds)), source.tree)
     return UnsupportedSyntaxError(
         "GENERATOR",
-        f"'{source.name}' is a generator or a coroutine; kernels and host functions run to their end",
+        f"'{source.name}' is a generator or a coroutine, which cannot be compiled",
         hint="return a tuple, or store the values in a tensor",
         location=source.locate(node),
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that Python does not keep: what was typed at the prompt, given with ``-c``, or read from standard input.
+"""Text that Python does not keep: typed at the prompt, given with ``-c``, or read from standard input.
 
-In: the code of a function without a file. Out: the lines that it was compiled from, known by compiling them again.
+In: the code of a function without a file. Out: its source lines, verified by compiling them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMMAND_LINE: Final = "<string>"
 _STANDARD_INPUT: Final = "<stdin>"
-_LONGEST_STATEMENT: Final = 1000  # lines that are tried as one statement of the prompt
+_LONGEST_STATEMENT: Final = 1000  # lines tried as one statement of the prompt
 _LONGEST_HISTORY: Final = 5000
 _MOST_BYTES: Final = 1 << 24
 _GOES_ON: Final = (
@@ -30,11 +30,11 @@ _GOES_ON: Final = (
     "elif ",
     "except",
     "finally:",
-)  # a line that begins no statement
+)  # a line that cannot begin a statement
 
 
 def find_unsaved(code: CodeType) -> Sequence[str]:
-    """The lines of the text that defines this code, which has no file; none where they are gone."""
+    """The lines of the text that defines this code, which has no file; empty if they are gone."""
     name = code.co_filename
     if name == _COMMAND_LINE:
         candidates = _given_with_c()
@@ -61,7 +61,7 @@ def _is_prompt() -> bool:
 
 
 def _standard_input() -> list[str]:
-    """The whole of standard input, where it is a file that can be read once more."""
+    """All of standard input, if it is a file that can be read again."""
     try:
         if not stat.S_ISREG(os.fstat(0).st_mode):
             return []
@@ -71,10 +71,9 @@ def _standard_input() -> list[str]:
 
 
 def _typed(code: CodeType) -> Iterator[str]:
-    """Statements of the prompt's history that may have defined this code, newest first.
+    """Statements in the prompt's history that may define this code, newest first.
 
-    The prompt counts the lines of each statement from 1. A statement ends where the next line would begin
-    another one; which lines belong together is found by parsing them.
+    The prompt counts the lines of each statement from 1. Parsing shows which lines form a statement.
     """
     history = _history()
     first = code.co_firstlineno - 1
@@ -88,7 +87,7 @@ def _typed(code: CodeType) -> Iterator[str]:
 
 
 def _statement(history: list[str], start: int, least: int) -> str | None:
-    """The statement that begins at a line of the history and has a line before `least` in it."""
+    """The statement that begins at a line of the history and contains a line before `least`."""
     for end in range(least, min(len(history), start + _LONGEST_STATEMENT) + 1):
         if end < len(history) and history[end].startswith(_GOES_ON):
             continue

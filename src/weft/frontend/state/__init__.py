@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing reads and changes of Python: captured values, and compile-time objects that can change."""
+"""Python state read and changed by tracing: captured values, and mutable compile-time objects."""

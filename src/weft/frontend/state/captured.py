@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace read of Python's state: globals, closure constants, attributes of modules and objects.
+"""Python state read by a trace: globals, closure constants, attributes of modules and objects.
 
-In: each read. Out: `CapturedValue`s, of which a direct call asks whether they are current.
+In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from types import CellType
 
 _GONE: Final = object()
-# What these names stand for does not depend on the program's state.
+# These names do not depend on the program's state.
 _FIXED: Final = (ModuleType, LanguageName, DType)
 _MUTABLE: Final = (list, dict, set)
-# Objects of these types never change, and compare by their value.
+# Objects of these types are immutable and compare by value.
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 
 class CapturedValue:
-    """One value that compiled code has built in, and how to read it again.
+    """One compiled-in value, and how to read it again.
 
     Attributes:
-        name: as the program writes it, such as ``"BLOCK"`` or ``"settings.BLOCK"``.
-        value: what it was; of a list, dict or set, a copy.
+        name: as written, such as ``"BLOCK"`` or ``"settings.BLOCK"``.
+        value: when read; a copy of a list, dict or set.
     """
 
     __slots__ = ("_content", "_read", "name", "value")
@@ -42,7 +42,7 @@ class CapturedValue:
         self.name = name
         self.value: Any = copy.copy(value) if type(value) in _MUTABLE else value
         self._read = read
-        # Of what can change in place, a copy to the ground; numbers, texts and objects are themselves.
+        # A deep copy of mutable containers; numbers, strings and other objects themselves.
         content = None if _is_constant(value) else snapshot(value)
         self._content = None if content and isinstance(content[-1], _Itself) else content
 
@@ -50,7 +50,7 @@ class CapturedValue:
         return f"CapturedValue({self.name}={self.value!r})"
 
     def is_current(self) -> bool:
-        """Whether the name still means what it meant when the function was compiled."""
+        """Whether the name still has the value it was compiled with."""
         current = self._read()
         if self._content is not None:
             return bool(snapshot(current) == self._content)
@@ -60,7 +60,7 @@ class CapturedValue:
 
 
 class Captures:
-    """Everything that one trace read, each place once."""
+    """Everything read by a trace, each place once."""
 
     __slots__ = ("_found",)
 
@@ -68,29 +68,28 @@ class Captures:
         self._found: dict[tuple[int, str], CapturedValue] = {}
 
     def values(self) -> tuple[CapturedValue, ...]:
-        """What was read, in the order in which it was met."""
+        """The values read, in order."""
         return tuple(self._found.values())
 
     def read_global(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
-        """Notes that `name` was read from a module's namespace."""
+        """Records that `name` was read from a module's namespace."""
         if not isinstance(value, _FIXED):
             self._note(namespace, name, name, value, lambda: namespace.get(name, _GONE))
 
     def read_cell(self, cell: CellType, name: str, value: object) -> None:
-        """Notes that the free variable `name` was read."""
+        """Records that the free variable `name` was read."""
         if not isinstance(value, _FIXED):
             self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), _GONE))
 
     def read_attribute(self, owner: object, name: str, value: object, text: str) -> None:
-        """Notes that an attribute of an object that can change was read."""
+        """Records that an attribute of a mutable object was read."""
         if not isinstance(value, _FIXED):
             self._note(owner, name, text, value, lambda: getattr(owner, name, _GONE))
 
     def read_function(self, function: FunctionType) -> None:
-        """Notes what a function that Python runs while tracing can read by name, as do those it calls.
+        """Records the names that a function run by Python while tracing can read, and those of its callees.
 
-        Functions of other modules than its own are taken as they are. What it reads of objects' attributes is
-        not known.
+        Functions of other modules are assumed constant. Reads of objects' attributes are unknown.
         """
         pending, seen = [function], set[int]()
         while pending:
@@ -125,7 +124,7 @@ class Captures:
 
 
 def _is_constant(value: object) -> bool:
-    """Whether an object can never change in place, nor anything in it."""
+    """Whether an object is deeply immutable."""
     if isinstance(value, (*_SCALARS, FunctionType, type)):
         return True
     return isinstance(value, tuple | frozenset) and all(
@@ -136,8 +135,8 @@ def _is_constant(value: object) -> bool:
 def snapshot(value: object) -> tuple[Any, ...]:
     """A copy that equals another only if both compile to the same code: types, zeros and order differ.
 
-    Containers are copied to the ground, arrays with their bytes. Other objects are themselves, and compare as
-    their class says; the attributes of theirs that were read are noted on their own.
+    Containers are copied deeply, arrays with their bytes. Other objects are kept and compare by their class; reads of
+    their attributes are recorded separately.
 
     Example:
         >>> snapshot([1, 2]) == snapshot([1, 2]), snapshot((1, 2)) == snapshot((1.0, 2.0))
@@ -172,10 +171,10 @@ def _of_object(value: Any, kind: type) -> tuple[Any, ...]:
         view = memoryview(value)
     except TypeError:
         return (kind, _Itself(value))
-    except (ValueError, BufferError):  # an element type that the buffer protocol does not know
+    except (ValueError, BufferError):  # an element type unknown to the buffer protocol
         try:
             contents = value.tobytes()
-        except (AttributeError, ValueError):  # there is no such method, or the memory is a GPU's
+        except (AttributeError, ValueError):  # no such method, or GPU memory
             return (kind, _Itself(value))
         return (kind, str(getattr(value, "dtype", "")), getattr(value, "shape", ()), contents)
     with view:
@@ -183,7 +182,7 @@ def _of_object(value: Any, kind: type) -> tuple[Any, ...]:
 
 
 class _Itself:
-    """An object that is compared as its class says; where that gives no answer, it is another."""
+    """An object compared by its class; different if that fails."""
 
     __slots__ = ("value",)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile-time state: what of it traced code may change where, and every change that Python makes for it.
+"""Compile-time state: which changes traced code may make where, including those made by Python.
 
-A change happens while the function is compiled: once, whatever a run-time condition says and however often a
-run-time loop runs. So what was made outside of the staged region that is being traced may not change in it; nor
-may, anywhere, a container or an iterator that the traced code did not make itself.
+A change happens at compile time: once, regardless of run-time conditions and loops. So objects made outside the staged
+region being traced must not change in it; nor, anywhere, may containers or iterators that the traced code did not make
+itself.
 
-In: what is to be run by Python, and the objects that it gets. Out: its value, or the refusal.
+In: a function to be run by Python, and its arguments. Out: its value, or the refusal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONTAINERS: Final = (list, dict, set, deque)
 
 @dataclass(slots=True, eq=False)
 class _Made:
-    """An object that traced code made, in which region, and before or after which others."""
+    """An object made by traced code: its region, and its order among others."""
 
     item: object  # alive, so that its id stays its own
     region: object
@@ -45,7 +45,7 @@ class _Made:
 
 
 class _Trial:
-    """Rounds that are traced and may have to be taken back: what they changed that was there before."""
+    """Traced rounds that may be undone: the earlier objects they changed."""
 
     def __init__(self, started: int) -> None:
         self.started = started
@@ -53,13 +53,13 @@ class _Trial:
 
 
 class State:
-    """The compile-time state of one function of the IR.
+    """The compile-time state of one IR function.
 
     Args:
-        program: name of the module that is compiled, whose package's globals are looked at.
+        program: name of the compiled module, whose package's globals are examined.
 
     Attributes:
-        regions: the regions of staged control flow that are being traced, outermost first.
+        regions: the regions of staged control flow being traced, outermost first.
     """
 
     def __init__(self, program: str) -> None:
@@ -70,37 +70,37 @@ class State:
 
     @property
     def region(self) -> object:
-        """The innermost region; None outside of run-time control flow."""
+        """The innermost region; None outside run-time control flow."""
         return self.regions[-1] if self.regions else None
 
     def note(self, item: Any) -> Any:
-        """Remembers that an object was made here, so that it may be changed here, and returns it."""
+        """Records that an object was made here and may be changed here; returns it."""
         self._made[id(item)] = _Made(item, self.region, len(self._made))
         return item
 
     def forget(self, value: Any) -> None:
-        """From now on containers may not be changed, as only the running kernel knows who else has them."""
+        """From now on containers must not change, since only the running kernel knows which one it is."""
         self._made.pop(id(value), None)
         _, items = children(value) or ((), ())
         for item in items:
             self.forget(item)
 
     def lose(self, iterator: object) -> None:
-        """From now on only the running kernel knows how far an iterator has come, so that nobody may go on with it."""
+        """Marks an iterator as unusable: only the running kernel knows its position."""
         nowhere = object()
         for part in iterators(iterator):
             self._made[id(part)] = _Made(part, nowhere, len(self._made))
 
     def _is_lost(self, iterator: object) -> bool:
-        """Whether an iterator, or one that it pulls from, was advanced under a condition that holds no more."""
+        """Whether an iterator, or one of its sources, was advanced under a condition no longer in force."""
         found = (self._made.get(id(part)) for part in iterators(iterator))
         regions = (None, *self.regions)
         return any(made is not None and made.region not in regions for made in found)
 
     def adopt(self, iterator: object) -> None:
-        """Moves an iterator of the region around this one into this one: whoever goes on with it is in here.
+        """Moves an iterator of the enclosing region into this one, where it is used from now on.
 
-        A loop whose rounds depend on a run-time condition has used up nobody knows how much of it.
+        A loop whose rounds depend on a run-time condition consumes an unknown part of it.
         """
         around = self.regions[-2] if len(self.regions) > 1 else None
         for part in iterators(iterator):
@@ -109,18 +109,18 @@ class State:
                 made.region = self.region
 
     def may_advance(self, iterator: object) -> bool:
-        """Whether an iterator, and those that it pulls from, may be advanced here, which changes nothing else."""
+        """Whether an iterator and its sources may be advanced here, changing nothing else."""
         return all(
             is_plain_iterator(part) and self.may_change(part) for part in iterators(iterator)
         )
 
     def may_change(self, item: object) -> bool:
-        """Whether an object was made by traced code under the very conditions that hold now."""
+        """Whether an object was made by traced code under exactly the current conditions."""
         made = self._made.get(id(item))
         return made is not None and made.region is self.region
 
     def change(self, item: object, how: str) -> None:
-        """Before traced code itself changes a container: raises if it may not be changed here.
+        """Called before traced code changes a container: raises if it must not be changed here.
 
         Raises:
             UnsupportedSyntaxError: since the change would happen once, at compile time.
@@ -134,7 +134,7 @@ class State:
         """``function(*arguments, **keywords)``, run by Python.
 
         Raises:
-            UnsupportedSyntaxError: if it changed what may not be changed here.
+            UnsupportedSyntaxError: if it changed something that must not change here.
             CompileError: if it raises.
         """
         roots = (function, *arguments, *keywords.values())
@@ -152,22 +152,22 @@ class State:
         return made if is_fixed(made) else self._note_new(made, roots)
 
     def ask(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As `run`, for an operator, an index or the like: nothing is looked at where no code of a user's runs."""
+        """Like `run`, for operators, indices and the like, with fewer checks if no user code runs."""
         if all(map(is_inert, arguments)):
             return constants.python(what, function, *arguments)
         return self.run(what, function, *arguments)
 
     def begin_trial(self) -> None:
-        """From now on changes are remembered, until `end_trial`."""
+        """Records changes until `end_trial`."""
         self._trials.append(_Trial(len(self._made)))
 
     def end_trial(self, *, keep: bool) -> None:
         """The end of a trial.
 
         Args:
-            keep: whether what was traced stays; else all changes are taken back.
+            keep: whether the trace stays; else all changes are undone.
         Raises:
-            UnsupportedSyntaxError: for a change that cannot be taken back.
+            UnsupportedSyntaxError: for a change that cannot be undone.
         """
         trial = self._trials.pop()
         if keep:
@@ -179,11 +179,11 @@ class State:
                 raise _refusal(held.item, how)
 
     def _looked_at(self, function: Any, roots: tuple[Any, ...]) -> Reach:
-        """What may change in a call, as it is now."""
+        """A snapshot of what may change in a call."""
         reach = Reach(self._program)
         receiver = _receiver(function)
         if isinstance(function, BuiltinFunctionType) and type(receiver) in _CONTAINERS:
-            # A method of a container changes that, and runs what it is given.
+            # A container's method may change it, and runs its arguments.
             roots = roots[1:]
             if self._trials or not self.may_change(receiver):
                 reach.add_alone(receiver)
@@ -205,13 +205,13 @@ class State:
                 held.restore()
             item = refused[0].item
             if is_iterator(item):
-                # The one that the program names pulls from that.
+                # The iterator named by the program pulls from it.
                 item = next((value for value in roots if is_iterator(value)), item)
             raise _refusal(item, how, is_hidden=id(item) not in direct)
         for held in changed:
             self._record(held, how)
             if self.may_change(held.item) and (self.regions or self._trials):
-                # What an object made for itself is as much the program's own as that object is.
+                # Objects made by an object belong to the program like that object.
                 self._note_unknown(held.item, before)
 
     def _allows(self, item: Any, direct: set[int]) -> bool:
@@ -225,13 +225,13 @@ class State:
                 trial.changed.append((held, how))
 
     def _note_new(self, made: Any, roots: tuple[Any, ...]) -> Any:
-        """Notes what a call made, and not what it only handed on; returns it."""
+        """Records objects that a call made, not those passed through; returns its result."""
         if not isinstance(roots[0], CACHED):
             self._note_unknown(made, lambda: Reach(self._program).add(*roots))
         return made
 
     def _note_unknown(self, item: Any, known: Reach | Callable[[], Reach]) -> None:
-        """Notes what an object holds that nobody knew of yet."""
+        """Records an object's contents not known yet."""
         held = Reach(self._program, data_only=True).add(item).held
         unknown = [
             found.item
@@ -251,12 +251,12 @@ def _receiver(function: Any) -> Any:
 
 
 def _is_direct(value: Any) -> bool:
-    """Whether an object is itself what a program changes, and not one that may keep something for later."""
+    """Whether a program changes the object itself, rather than something it keeps."""
     return isinstance(value, _CONTAINERS) or is_iterator(value)
 
 
 def _refusal(item: Any, how: str, *, is_hidden: bool = False) -> UnsupportedSyntaxError:
-    """The error for a change; `is_hidden` where the program does not name what is changed."""
+    """The error for a change; `is_hidden` if the program does not name the changed object."""
     kind = cast("type[Any]", type(item))
     what = f"this {kind.__name__} cannot be changed by {how}"
     hint = "make the container where it is changed, or keep the values in a weft.local array"

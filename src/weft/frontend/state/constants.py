@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known at compile time is computed by Python itself; its exceptions become errors with a place.
+"""Compile-time values are computed by Python; its exceptions become errors with a place.
 
 In: Python objects. Out: Python objects.
 """
@@ -67,7 +67,7 @@ def _check_staged(sign: str, left: Any, right: Any) -> None:
         if not (_is_sequence(left) or _is_sequence(right)) or sign not in "+*":
             raise TypeMismatchError(
                 "OPERATOR_UNKNOWN",
-                f"{kind(left)} and {kind(right)} have no operator {sign!r} here",
+                f"{kind(left)} and {kind(right)} do not support operator {sign!r} here",
                 hint="compute with their items",
             )
 
@@ -101,7 +101,7 @@ def refuse_staged(value: object, what: str) -> None:
 
 
 def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Runs Python at compile time; what it raises is reported as the program's own error.
+    """Runs Python at compile time; exceptions are reported as the program's errors.
 
     Raises:
         CompileError: if it raises.
@@ -116,5 +116,5 @@ def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords:
         raise CompileError(
             "PYTHON_RAISED",
             f"{what} raised {type(error).__name__} at compile time: {error}",
-            hint="this part runs in Python when the function is compiled",
+            hint="this part runs in Python at compile time",
         ) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compile-time objects that can change and that something reaches, each with what it holds now.
+"""The mutable compile-time objects reachable from others, each with its current contents.
 
-In: Python objects, such as a function and its arguments. Out: `Reach`: what they reach, and later what has changed
-of it. State in another module than the program's own, and in C, is taken as it is.
+In: Python objects, such as a function and its arguments. Out: `Reach`: what they reach, and what has changed since.
+State of other packages, and in C, is ignored.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from weft.ffi.tensor import Tensor
 from weft.frontend.structure import PLAIN, same_constant
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# What is looked at here is any object of Python's.
+# Arbitrary Python objects are examined here.
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _FIXED: Final = PLAIN | {complex, range, slice, type(Ellipsis), type(NotImplemented), ModuleType}
 CACHED: Final = type(functools.lru_cache(print))
-"""The class of what `functools.cache` makes."""
+"""The class of `functools.cache`'s results."""
 _LEAVES: Final = (enum.Enum, enum.EnumMeta, CodeType, FrameType, CACHED)
 _UNCHANGING: Final = (
     tuple,
@@ -52,17 +52,17 @@ _UNCHANGING: Final = (
     *_LEAVES,
 )
 _INERT: Final = frozenset((list, tuple, dict, set, frozenset))
-# Iterators that hold nothing of their own: what they pull from tells whether they were advanced.
+# Iterators without own state: their sources show whether they were advanced.
 _FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.starmap)
 _PRINTED: Final = (itertools.count, itertools.repeat)
 _BUFFERS: Final = (bytearray, array.array, memoryview, Tensor)
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
-_HEAP_TYPE: Final = 1 << 9  # of a class's flags: it is not built into the interpreter
+_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _RESTORED: Final = (list, dict, set, collections.deque)
 
 
 def is_fixed(value: object) -> bool:
-    """Whether an object surely never changes, nor anything that it reaches."""
+    """Whether an object and everything it reaches is surely immutable."""
     kind = type(value)
     if kind in _FIXED:
         return True
@@ -79,18 +79,18 @@ def is_fixed(value: object) -> bool:
 
 
 def is_inert(value: object) -> bool:
-    """Whether asking an object, by an operator or an index, runs nothing that could change anything."""
+    """Whether operators and indices of an object run no code that could change anything."""
     kind = type(value)
     return kind in _INERT or is_fixed(value) or kind.__module__ == "numpy"
 
 
 def is_iterator(value: object) -> bool:
-    """Whether an object is used up by looking at its items."""
+    """Whether iterating over an object consumes it."""
     return hasattr(type(value), "__next__")
 
 
 def iterators(value: object) -> list[Any]:
-    """An iterator, and those that it pulls from."""
+    """An iterator and its sources."""
     found: dict[int, Any] = {}
     pending = [value]
     while pending:
@@ -106,7 +106,7 @@ def iterators(value: object) -> list[Any]:
 
 
 def _pulled(value: Any) -> list[Any]:
-    """What an iterator refers to."""
+    """The objects that an iterator refers to."""
     return value.sources if _is_lazy(value) else gc.get_referents(value)
 
 
@@ -116,7 +116,7 @@ def _is_lazy(value: Any) -> bool:
 
 
 def is_plain_iterator(value: object) -> bool:
-    """Whether advancing an iterator changes nothing but that and those that it pulls from."""
+    """Whether advancing an iterator changes only it and its sources."""
     kind = type(value)
     if not is_iterator(value):
         return False
@@ -126,7 +126,7 @@ def is_plain_iterator(value: object) -> bool:
 
 
 def cell_contents(cell: CellType) -> list[Any]:
-    """What a cell holds: one object, or none where the variable is not assigned yet."""
+    """A cell's contents: one object, or none if not assigned yet."""
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -134,7 +134,7 @@ def cell_contents(cell: CellType) -> list[Any]:
 
 
 def code_names(code: CodeType) -> Iterator[str]:
-    """The names that a function and those within it may look up among the globals, or as attributes."""
+    """The names that a function and nested ones may look up among globals or as attributes."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -142,7 +142,7 @@ def code_names(code: CodeType) -> Iterator[str]:
 
 
 def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes that an instance has itself, in its dict and its slots."""
+    """An instance's own attributes, in its dict and slots."""
     own = getattr(value, "__dict__", None)
     if type(own) is dict:
         yield from cast("dict[str, Any]", own).items()
@@ -156,11 +156,11 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 class Held:
-    """One object that can change, and what it held when it was looked at.
+    """A mutable object, and its contents when examined.
 
     Attributes:
         item: the object.
-        content: what it held.
+        content: when examined.
     """
 
     __slots__ = ("_attributes", "content", "item")
@@ -172,12 +172,12 @@ class Held:
         self._attributes = dict(cast("dict[str, Any]", own)) if type(own) is dict else None
 
     def has_changed(self, reach: Reach) -> bool:
-        """Whether it holds something else now."""
+        """Whether its contents have changed."""
         now, before = reach.content(self.item) or [], self.content
         return len(now) != len(before) or not all(map(_is_same, now, before))
 
     def restore(self) -> bool:
-        """Gives it back what it held; whether that is possible."""
+        """Restores its contents; returns whether that is possible."""
         item, content = self.item, self.content
         if type(item) is dict:
             count = len(content) // 2
@@ -195,12 +195,12 @@ class Held:
 
 
 def _has_more(item: Any) -> bool:
-    """Whether an object has state beside its attributes."""
+    """Whether an object has state besides its attributes."""
     return isinstance(item, FunctionType | type) or type(item).__basicsize__ > _Plain.__basicsize__
 
 
 class _Plain:
-    """An object that has attributes and nothing else."""
+    """An object with attributes and nothing else."""
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -208,14 +208,14 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 class Reach:
-    """What some objects reach, by items, attributes, cells, and names in the code of the program's own functions.
+    """The objects reachable through items, attributes, cells, and names in the code of the program's functions.
 
     Args:
-        program: name of the module that is compiled; its package is the program's own.
-        data_only: whether to look at what objects hold only, and not at the code of their classes and functions.
+        program: name of the compiled module; its package is the program.
+        data_only: whether to follow only data, not the code of classes and functions.
 
     Attributes:
-        held: identity → each object that can change.
+        held: identity → mutable object.
     """
 
     __slots__ = ("_data_only", "_methods", "_names", "_pending", "_program", "_seen", "held")
@@ -225,13 +225,13 @@ class Reach:
         self._data_only = data_only
         self.held: dict[int, Held] = {}
         self._seen: dict[int, Any] = {}
-        # Methods are looked into where code that was met names them.
+        # Methods are followed if code names them.
         self._names: set[str] = set()
         self._methods: dict[str, list[Any]] = {}
         self._pending: list[Any] = []
 
     def add(self, *roots: Any) -> Reach:
-        """Looks at these objects and at all that they reach; returns itself."""
+        """Adds these objects and everything they reach; returns itself."""
         self._pending += roots
         while self._pending:
             value = self._pending.pop()
@@ -243,7 +243,7 @@ class Reach:
         return self
 
     def add_alone(self, value: Any) -> None:
-        """Looks at this object, and not at what it reaches."""
+        """Adds this object, but not what it reaches."""
         content = self.content(value)
         self._seen[id(value)] = value
         if content is not None:
@@ -253,11 +253,11 @@ class Reach:
         return id(value) in self._seen
 
     def changed(self) -> list[Held]:
-        """The objects that hold something else now."""
+        """The objects whose contents have changed."""
         return [held for held in self.held.values() if held.has_changed(self)]
 
     def content(self, value: Any) -> list[Any] | None:
-        """What an object holds itself; None for one that cannot change."""
+        """An object's own contents; None for an immutable one."""
         if isinstance(value, _UNCHANGING):
             return None
         if isinstance(value, CellType):
@@ -276,7 +276,7 @@ class Reach:
         if isinstance(value, _BUFFERS) or type(value).__module__ == "numpy":
             return _bytes(value)
         if _is_lazy(value):
-            return None  # an iterator of the front end's own, which asks itself
+            return None  # an iterator of the front end's own, which checks itself
         return self._attributes(value)
 
     def _children(self, value: Any, content: list[Any] | None) -> Iterable[Any]:
@@ -301,7 +301,7 @@ class Reach:
         return (content or ()) if self._data_only else (type(value), *(content or ()))
 
     def _attributes(self, value: Any) -> list[Any]:
-        """The attributes of an instance; what is computed once and kept is not one that changes."""
+        """The attributes of an instance, without cached properties."""
         found: list[Any] = []
         kind = cast("type[Any]", type(value))
         for name, item in attributes_of(value):
@@ -311,7 +311,7 @@ class Reach:
         return found
 
     def _function(self, function: FunctionType) -> list[Any]:
-        """What a function can see and change: cells, defaults, attributes, globals that its code names."""
+        """What a function can see and change: cells, defaults, attributes, named globals."""
         found: list[Any] = [*(function.__closure__ or ())]
         for part in (function.__defaults__, function.__kwdefaults__, function.__dict__):
             found += (part.values() if isinstance(part, dict) else part) or ()
@@ -325,7 +325,7 @@ class Reach:
         return found
 
     def _met(self, code: CodeType) -> Iterator[Any]:
-        """Notes the names in a function's code; the methods of these names that it may call."""
+        """Records the names in a function's code, and the methods it may call by them."""
         for name in code_names(code):
             self._names.add(name)
             yield from self._methods.pop(name, ())
@@ -339,7 +339,7 @@ class Reach:
         ]
 
     def _members(self, kind: type) -> Iterator[Any]:
-        """What a class holds, and the methods that code which was met names."""
+        """A class's contents, and its methods named by known code."""
         yield from kind.__bases__
         for name, item in vars(kind).items():
             functions = _functions_of(item)
@@ -359,7 +359,7 @@ class Reach:
         return kind.__module__ == "builtins" or self._is_own(kind.__module__)
 
     def _is_own(self, module: str | None) -> bool:
-        """Whether a module is the program's own, and not of Python's library or installed."""
+        """Whether a module is the program's own, neither in Python's library nor installed."""
         top = (module or "").partition(".")[0]
         if not top or top == self._program.partition(".")[0]:
             return True
@@ -378,7 +378,7 @@ def _functions_of(member: Any) -> list[Any]:
 
 
 def _position(iterator: Any) -> list[Any]:
-    """How far an iterator has come; one of which nothing is known counts as advanced."""
+    """An iterator's position; unknown ones count as advanced."""
     if isinstance(iterator, _FORWARDING):
         return []
     if isinstance(iterator, _PRINTED):

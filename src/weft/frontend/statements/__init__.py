@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done: statements, and the loops among them."""
+"""Statements, including loops."""

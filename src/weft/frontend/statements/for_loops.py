@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`for`: over a `range` at run time, as `scf.for` or, with exits, `scf.while`; over anything else unrolled.
 
-In: the statement. Out: operations, and the variables as the loop leaves them.
+In: the statement. Out: operations, and the variables after the loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
-    """The rounds of a `for`: over a `range` at run time, over any other compile-time sequence unrolled."""
+    """Traces a `for`: over a `range` at run time, over other compile-time sequences unrolled."""
     found = _range_of(statements, node.iter)
     loop = Loop(statements, node, live_after)
     if isinstance(found, StagedRange):
@@ -60,7 +60,7 @@ def _course(loop: Loop, found: StagedRange) -> Course:
 
 
 def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:
-    """The range that a loop runs over, if it is written as one; a variable may hold a staged one too."""
+    """The range of a loop, if it has one; a variable may also hold a staged range."""
     expressions = statements.expressions
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if expressions.evaluate(node.func) is builtins.range:
@@ -73,7 +73,7 @@ def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:
 
 
 def _unroll(loop: Loop, items: Items) -> bool:
-    """One round after the other; after a round that may have been the last, the others are guarded.
+    """Unrolls the rounds; those after a possibly last round are guarded.
 
     Returns:
         Whether there was a round.
@@ -103,7 +103,7 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
     def going() -> bool:
         frame.scope.path.resume(None)
         items.adopt()
-        # Asking for an item may have emitted something although there was none.
+        # Requesting an item may have emitted operations even if there was none.
         return _unroll(loop, items) or frame.builder.block.last_op is not None
 
     def ended() -> None:
@@ -134,7 +134,7 @@ def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> Non
 
 
 def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
-    """The loop as `scf.for`; None if the variables' types were not yet the right ones."""
+    """The loop as `scf.for`; None if the variables' types were not yet right."""
     builder = loop.frame.mark(loop.node)
     block = Block(arg_types=[course.type, *carried.types()])
     counter, *arguments = block.args

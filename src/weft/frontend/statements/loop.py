@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all loops have in common: which variables they carry, how control leaves them, their `else`.
+"""Common to all loops: carried variables, exits, `else`.
 
-In: a loop's node and the names that are read after it. Out: `Loop`.
+In: a loop's node and the names read after it. Out: `Loop`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Rest:
-    """What follows a statement in its block.
+    """The code after a statement in its block.
 
     Attributes:
         statements: in order.
         live_out: names that may be read after the block.
-        is_body: whether the block is all that a function or a loop's round does, after which nothing asks whether
-            control goes on.
+        is_body: whether the block is the whole body of a function or loop, after which nothing checks whether control
+            continues.
     """
 
     statements: Sequence[ast.stmt]
@@ -42,7 +42,7 @@ class Rest:
 
 
 class Tracer(Protocol):
-    """What a loop asks for its parts: the visitor of statements."""
+    """The statement visitor, as used by loops."""
 
     @property
     def frame(self) -> Frame:
@@ -67,7 +67,7 @@ class Tracer(Protocol):
         rest: Rest,
         live: Names,
     ) -> bool:
-        """Two branches of which one is taken; whether the rest of the block has been traced with them."""
+        """Two alternative branches; returns whether they include the rest of the block."""
         ...
 
     def store(self, target: ast.expr, value: Any) -> None:
@@ -76,7 +76,7 @@ class Tracer(Protocol):
 
 
 class Loop(EnclosingLoop):
-    """What all kinds of loops have in common: who needs which variables, and how control leaves.
+    """Base of all kinds of loops: needed variables and exits.
 
     Args:
         statements: the visitor of the frame.
@@ -84,8 +84,8 @@ class Loop(EnclosingLoop):
         live_after: names that may be read after it.
 
     Attributes:
-        assigned: names that it assigns.
-        endless: whether its condition always holds, so that only a break or a return ends it.
+        assigned: the names it assigns.
+        endless: whether its condition always holds, so that only a break or return ends it.
     """
 
     __slots__ = ("_outer", "assigned", "endless", "frame", "live_after", "node", "statements")
@@ -111,27 +111,27 @@ class Loop(EnclosingLoop):
         self._outer: EnclosingLoop | None = None
 
     def carried(self, *, always_runs: bool = False) -> Carried:
-        """What may change from round to round and is read again, in a fixed order."""
+        """The variables that may change between rounds and are read again, in a fixed order."""
         wanted = self.assigned & self.head
         names = [name for name in self.frame.scope.path.variables if name in wanted]
         names += sorted(wanted - set(names))
         own = ["looping"] if self.exits.leave_loop else []
         if self.exits.returns:
-            # Without a break, the loop ends early only where the function returns.
+            # Without a break, only a return ends the loop early.
             own += ["active"] if self.exits.breaks else []
             own += ["result"] if self.frame.returns_value else []
         return Carried(self.frame, self, self.node, names, own, always_runs=always_runs)
 
     def enter(self) -> None:
-        """Before the first round: breaks and continues are this loop's from now on."""
+        """Before the first round: breaks and continues now belong to this loop."""
         self._outer, self.frame.loop = self.frame.loop, self
         self.frame.scope.path.looping = True
 
     def leave(self, rest: Rest) -> bool:
-        """Behind the last round: runs the loop's `else`, and gives the flags back to the outer loop.
+        """After the last round: traces the loop's `else`, and restores the outer loop's flags.
 
         Returns:
-            Whether the rest has been traced too, where the `else` or a break decides whether it is reached.
+            Whether the rest has been traced too, if the `else` or a break decides whether it is reached.
         """
         path = self.frame.scope.path
         self.frame.loop = self._outer
@@ -170,26 +170,26 @@ class Loop(EnclosingLoop):
         self.statements.block(self.node.body, self.head, is_body=True)
 
     def finish(self, carried: Carried, results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values after a staged loop."""
+        """Binds the variables after a staged loop."""
         path = self.frame.scope.path
         reason = f"is assigned only inside the loop in line {self.line}, which may not run"
         for name in sorted(self.assigned):
-            # A variable whose values did not go together before the loop still has that reason.
+            # A variable with incompatible values before the loop keeps that reason.
             if not isinstance(path.variables.get(name), Conflict):
                 place = path.place(name)
                 path.variables[name] = Undefined(reason, "assign it before the loop", place)
         carried.bind(path, results)
 
     def bind(self, carried: Carried, arguments: Sequence[SSAValue]) -> None:
-        """Gives what is carried its values at the start of a round."""
+        """Binds the carried variables at the start of a round."""
         path = self.frame.scope.path
         carried.bind(path, arguments)
-        # A round runs only while the loop goes on, so inside it the flags are known.
+        # A round runs only while the loop continues, so inside it the flags are known.
         path.resume(None)
 
 
 def flags_of(carried: Carried, arguments: Sequence[SSAValue]) -> Path:
-    """The flags as a loop carries them; true where no round can end it early."""
+    """The loop-carried flags; true if no round can end it early."""
     path = Path()
     carried.bind(path, arguments)
     return path

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The course of a loop over a `range`: any step becomes a counter that goes up.
+"""Loops over a `range`: any step becomes a counter that increases.
 
-In: a `StagedRange`. Out: `Course`: bounds and a positive step, and the variable's value for a counter. Flipping all
-bits reverses the order, and flipping the sign's makes unsigned order signed; neither can overflow.
+In: a `StagedRange`. Out: `Course`: bounds, a positive step, and the variable's value for a counter. Flipping all bits
+reverses the order, and flipping the sign bit makes unsigned order signed; neither can overflow.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Course:
-    """How a loop counts.
+    """The counter of a loop.
 
     Attributes:
         dtype: of counter and variable, i32, i64 or u64.
-        lower, upper: of the counter, which goes up in signed order.
+        lower, upper: of the counter, which increases in signed order.
         step: of the counter; positive as an unsigned number.
-        flipped: the bits in which variable and counter differ; None for none.
-        may_pass_the_limit: whether the last round's counter plus the step may be more than the type's largest integer.
+        flipped: the bits in which variable and counter differ, or None.
+        may_pass_the_limit: whether the last round's counter plus the step may overflow.
     """
 
     dtype: DType
@@ -55,16 +55,16 @@ class Course:
         return ir_type(self.dtype)
 
     def variable(self, builder: Builder, counter: SSAValue) -> Scalar:
-        """The loop's variable where the counter has this value."""
+        """The loop's variable for this value of the counter."""
         return Scalar(_flip(builder, counter, self.flipped), self.dtype)
 
     @property
     def state_types(self) -> list[Attribute]:
-        """What a loop that may be left early carries: the counter, and where it may pass the limit whether it runs."""
+        """The state carried by a loop with exits: the counter, and whether it runs if it may overflow."""
         return [self.type, i1] if self.may_pass_the_limit else [self.type]
 
     def first(self, builder: Builder) -> list[SSAValue]:
-        """What the first round begins with."""
+        """The state of the first round."""
         if not self.may_pass_the_limit:
             return [self.lower]
         return [self.lower, builder.emit(arith.CmpiOp(self.lower, self.upper, "slt")).result]
@@ -76,23 +76,22 @@ class Course:
         return builder.emit(arith.CmpiOp(state[0], self.upper, "slt")).result
 
     def following(self, builder: Builder, state: Sequence[SSAValue]) -> list[SSAValue]:
-        """What the next round begins with."""
+        """The state of the next round."""
         counter = state[0]
         if not self.may_pass_the_limit:
             flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
             return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result]
-        # A round ran, so what is left is positive, as an unsigned number.
+        # A round ran, so the rest is positive, as an unsigned number.
         left = builder.emit(arith.SubiOp(self.upper, counter)).result
         more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
         return [builder.emit(arith.AddiOp(counter, self.step)).result, more]
 
 
 def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> Course:
-    """The course of a range; a signed step that is only known at run time may have either sign.
+    """The counter of a range; a signed run-time step may have either sign.
 
     Raises:
-        TypeMismatchError: for a step in a host function that is only known at run time and may be 0, since nothing
-            can assert there that it is not.
+        TypeMismatchError: for a run-time step in a host function that may be 0, which cannot be asserted there.
     """
     if isinstance(staged.step, int):
         return _constant_course(builder, staged, staged.step)
@@ -120,7 +119,7 @@ def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> C
         ones = builder.constant(ir_type(dtype), -1)
         flipped = builder.emit(arith.SelectOp(goes_down, ones, zero)).result
     lower, upper = (_flip(builder, end, flipped) for end in (start, stop))
-    # A step of 0, where assertions are off, makes the loop empty rather than endless.
+    # Without assertions, a step of 0 makes the loop empty rather than endless.
     is_zero = builder.emit(arith.CmpiOp(typed, zero, "eq")).result
     upper = builder.emit(arith.SelectOp(is_zero, lower, upper)).result
     return Course(dtype, lower, upper, step_up, flipped)
@@ -158,7 +157,7 @@ def _constant(value: SSAValue) -> int | None:
 
 
 def _is_positive(value: SSAValue) -> bool:
-    """Whether a step is surely above 0: a size of the grid, or a product of such sizes."""
+    """Whether a step is surely positive: a size of the grid, or a product of such sizes."""
     known, owner = _constant(value), value.owner
     if known is not None:
         return known > 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements: one method per kind of `ast.stmt`.
 
-In: a block of statements and the names that are read after it. Out: operations, and the variables in the
-frame's scope. An `if` whose branch ends the block puts the rest into the other branch.
+In: a block of statements and the names read after it. Out: operations, and the variables in the frame's scope. If a
+branch of an `if` ends the block, the rest goes into the other branch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from weft.frontend.source.text import FunctionNode
 
 
-# What an array is called until it is assigned to a variable.
+# The name of an array not assigned to a variable yet.
 _NAMES_OF_NEW_ARRAYS: Final = ("shared", "local", "dynamic_shared", "global_scratch")
 
 
@@ -51,7 +51,7 @@ class Statements:
     """Traces statements of one frame.
 
     Args:
-        frame: whose variables and location are used.
+        frame: with variables and location.
     """
 
     __slots__ = ("expressions", "frame")
@@ -63,13 +63,13 @@ class Statements:
     # ---- blocks
 
     def function_body(self, node: FunctionNode) -> Any:
-        """Traces a function's body and returns what it returns."""
+        """Traces a function's body; returns its result."""
         if isinstance(node, ast.Lambda):
             return self.expressions.evaluate(node.body)
         if not self.frame.returns_value:
             self.block(node.body, NONE, is_body=True)
             return None
-        # Where control reaches the end, a function returns None.
+        # If control reaches the end, a function returns None.
         end = ast.copy_location(ast.Return(value=None), node.body[-1])
         self.block([*node.body, end], NONE, is_body=True)
         result = self.frame.scope.path.result
@@ -109,7 +109,7 @@ class Statements:
         """Traces one statement.
 
         Returns:
-            Whether it has traced the rest of its block too.
+            Whether the rest of its block was traced too.
         """
         try:
             compound = _COMPOUND.get(type(node))
@@ -125,7 +125,7 @@ class Statements:
         return False
 
     def live_after(self, node: ast.stmt, rest: Rest) -> Names:
-        """Names that may be read after a statement, whichever way control leaves it."""
+        """Names that may be read after a statement, however control leaves it."""
         analysis = self.frame.source.analysis
         live = analysis.live_before(rest.statements, rest.live_out)
         return live | rest.live_out if analysis.exits([node]) else live
@@ -170,7 +170,7 @@ class Statements:
     def _cases(
         self, subject: Any, cases: Sequence[ast.match_case], rest: Rest, live: Names
     ) -> bool:
-        """Tries cases in order, as a chain of ifs where that is only known at run time."""
+        """Tries cases in order, as a chain of ifs if decided at run time."""
         frame = self.frame
         for index, case in enumerate(cases):
             matcher = matching.Matcher(self.expressions)
@@ -199,7 +199,7 @@ class Statements:
     def _guarded(
         self, matcher: matching.Matcher, found: bool | Scalar, condition: ast.expr
     ) -> bool | Scalar:
-        """Whether a case's condition holds too; it sees the names that the pattern binds."""
+        """Whether a case's guard holds; it sees the names bound by the pattern."""
 
         def guard() -> bool | Scalar:
             self._bind(matcher)
@@ -224,7 +224,7 @@ class Statements:
         entered: list[StagedContext] = []
         for entry in node.items:
             expression = entry.context_expr
-            # Anything else must not even be called: opening a file at compile time would be a surprise.
+            # Nothing else may be called: opening a file at compile time would be surprising.
             is_ours = not isinstance(expression, ast.Call) or isinstance(
                 self.expressions.evaluate(expression.func), Operation
             )
@@ -236,7 +236,7 @@ class Statements:
             if entry.optional_vars is not None:
                 self.store(entry.optional_vars, value)
         self.block(node.body, live)
-        # Control flow is structured: every path through the body, also one that returns, comes by here.
+        # Control flow is structured: every path through the body, even a returning one, comes through here.
         for context in reversed(entered):
             context.leave(self.frame.mark(node))
         return False
@@ -257,7 +257,7 @@ class Statements:
         if not frame.returns_value and value is not None:
             raise CompileError(
                 "KERNEL_RETURNS",
-                f"kernel '{frame.name}' returns a value; a kernel returns nothing",
+                f"kernel '{frame.name}' returns a value; kernels cannot return values",
                 hint="store the value in a tensor",
             )
         path = frame.scope.path
@@ -307,7 +307,7 @@ class Statements:
                 raise UnsupportedSyntaxError(
                     "TARGET",
                     "attributes cannot be assigned in compiled code",
-                    hint="make a new object, such as with dataclasses.replace, or use variables",
+                    hint="make a new object, for example with dataclasses.replace, or use variables",
                 )
         except WeftError as error:
             frame.note(error, target)
@@ -383,7 +383,7 @@ class Statements:
         if isinstance(value, Operation):
             raise TypeMismatchError(
                 "NOT_CALLED",
-                f"{value!r} alone does nothing; an operation is called",
+                f"{value!r} alone does nothing; operations must be called",
                 hint=f"write {value!r}(...)",
             )
 
@@ -413,14 +413,14 @@ class Statements:
         if node.decorator_list:
             raise UnsupportedSyntaxError(
                 "DECORATOR",
-                f"'{node.name}' has a decorator; functions inside compiled code have none",
+                f"'{node.name}' has a decorator; functions inside compiled code cannot have decorators",
                 hint="decorate it outside",
             )
         value = self.expressions.local_function(node)
         self.frame.scope.assign(node.name, value, self.frame.locate(node))
 
     def _outer(self, node: ast.Global | ast.Nonlocal) -> None:
-        """A declaration; where the function only reads the variable, it says nothing that Python does not know."""
+        """A declaration, which is redundant if the function only reads the variable."""
         scope: Scope | None = self.frame.scope
         while scope is not None:
             if not scope.local_names.isdisjoint(node.names):
@@ -428,7 +428,7 @@ class Statements:
             scope = scope.parent if isinstance(node, ast.Global) else None
 
     def _pass(self, node: ast.Pass) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 # pyright: reportPrivateUsage=false

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`while`: traced round by round as long as Python knows the condition, else `scf.while` with one live flag.
+"""`while`: unrolled while the condition is known, else `scf.while` with one live flag.
 
-In: the statement. Out: operations, and the variables as the loop leaves them.
+In: the statement. Out: operations, and the variables after the loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
 
 
 def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
-    """The rounds of a `while`: they are traced one by one as long as Python knows the condition, else at run time."""
+    """Traces a `while`: unrolled while the condition is known, else at run time."""
     loop = Loop(statements, node, live_after)
     loop.enter()
     if not _run_at_compile_time(loop):
@@ -46,7 +46,7 @@ def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
 
 
 def _run_at_compile_time(loop: Loop) -> bool:
-    """Unrolls the loop; where that turns out impossible, or long, leaves everything as it was."""
+    """Unrolls the loop; undoes everything if that proves impossible or too long."""
     frame = loop.frame
     scope, state, block = frame.scope, frame.state, frame.builder.block
     path, last = scope.path.copy(), block.last_op
@@ -60,7 +60,7 @@ def _run_at_compile_time(loop: Loop) -> bool:
 
 
 def _unroll(loop: Loop) -> bool:
-    """Traces the rounds as long as Python knows whether there is one; whether that was so until the last."""
+    """Traces rounds while the condition is known; returns whether it was known to the end."""
     frame, node = loop.frame, loop.node
     assert isinstance(node, ast.While)
     scope, block = frame.scope, frame.builder.block
@@ -96,7 +96,7 @@ def _staged_while(loop: Loop) -> None:
 
 
 class _Forwarded:
-    """Variables that the condition assigns anew in each round, such as by a walrus."""
+    """Variables that the condition assigns in each round, for example by a walrus."""
 
     __slots__ = ("_found", "_only_in_body", "operands")
 
@@ -106,7 +106,7 @@ class _Forwarded:
         self.operands: list[SSAValue] = []
         for name in names:
             binding = path.variables.get(name)
-            # What only a part of the condition assigns has a value in the body, and none after the loop.
+            # A variable assigned in only part of the condition has a value in the body, but not after the loop.
             if isinstance(binding, WhenDecided) and binding.holds:
                 if binding.condition is not condition:
                     continue
@@ -118,7 +118,7 @@ class _Forwarded:
             self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar)]
 
     def bind_after(self, path: Path, results: Sequence[SSAValue]) -> None:
-        """Gives the variables their values after the loop."""
+        """Binds the variables after the loop."""
         self.bind(path, results)
         for name in self._only_in_body:
             path.variables[name] = Undefined(
@@ -128,7 +128,7 @@ class _Forwarded:
             )
 
     def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
-        """Gives the variables the values of block arguments or results."""
+        """Binds the variables to block arguments or results."""
         remaining = iter(arguments)
         for name, binding in self._found:
             value = with_values(binding.value, remaining)
@@ -172,7 +172,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
 
 
 def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
-    """Evaluates the condition at the start of a round; after a break it is not looked at."""
+    """Evaluates the condition at the start of a round; after a break it is ignored."""
     node = loop.node
     assert isinstance(node, ast.While)
     expressions = loop.statements.expressions
@@ -188,7 +188,7 @@ def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
         found = short_circuit.guarded(expressions, node.test, flags.looping, condition)
     else:
         found = condition()
-    # What goes on to the body, or after the loop, are the flags as they came.
+    # The body, or the code after the loop, receives the flags unchanged.
     path = loop.frame.scope.path
     path.looping, path.active = flags.looping, flags.active
     typed = found if isinstance(found, Scalar) else constant(loop.frame.builder, bool(found), bool_)
