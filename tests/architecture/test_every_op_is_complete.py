@@ -19,6 +19,7 @@ from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import GlobalScratchOp
+from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
 from weft.language.operation import Operation
 
 OPERATIONS = [*SIMT.operations, *NVGPU.operations, *FFI.operations]
@@ -28,7 +29,7 @@ BACKENDS = ("cpu", "cuda")
 BY_CALL = {"cpu": {KernelOp, ReturnOp}, "cuda": {KernelOp}}
 
 # What passes put other operations in the place of, so that no backend sees it.
-EXPANDED = {GlobalScratchOp}
+EXPANDED = {GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
 
 operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 

@@ -46,7 +46,7 @@ def test_what_cannot_be_assembled_is_told_with_its_test_and_architecture():
     assembling = Assembling()
     source = read_source(host)
     signature = infer_signature(source.name, source.parameters)
-    assembling.take(trace(source, signature, on_host=False).module, "this test")
+    assembling.take(trace(source, signature).module, "this test")
     complaints = assembling.assembled()
     assert [complaint.partition(":")[0] for complaint in complaints] == list(ARCHITECTURES)
     for complaint in complaints:

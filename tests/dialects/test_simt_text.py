@@ -22,8 +22,7 @@ ARGUMENTS = f"{', '.join(f'%{n}' for n in TYPES)} : {', '.join(TYPES.values())}"
 PROPERTIES = (
     "max_threads = 256 : i32, min_blocks = 2 : i32, max_registers = 64 : i32, "
     "cluster = array<i32: 2, 1, 1>, block_size = array<i32: 64, 2, 1>, shared_memory_bytes = 128 : i64, "
-    "scratch_arguments = array<i32: 0, 1>, profile_argument = 1 : i32, "
-    "profile_words = array<i64: 1, 2, 3, 4, 5>"
+    "scratch_arguments = array<i32: 0, 1>, profile_argument = 1 : i32"
 )
 LAUNCH = (
     "cluster = array<i32: 4, 1, 1>, cooperative, programmatic, "
@@ -54,10 +53,11 @@ TEXT = f"""builtin.module {{
     simt.printf "%d\\0A"(%i : i32)
     simt.printf "done"
     simt.assert %c, "c holds"
+    simt.exit
     simt.return
   }}
   func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !simt.stream) {{
-    simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}
+    simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n records %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}
     func.return
   }}
 }}"""
@@ -121,8 +121,6 @@ WRONG = [
     ("bytes = 128", "bytes = 120", "shared_memory_bytes is 120; expected a multiple of 16"),
     ("array<i32: 0, 1>", "array<i32: 0, 5>", "scratch_arguments names argument 5 of 5"),
     ("profile_argument = 1", "profile_argument = 2", "names argument 2, which is not a tensor"),
-    ("i64: 1, 2, 3, 4, 5>", "i64: 1, 2, 3, 4>", "profile_words has 4 words; expected 5"),
-    ("i64: 1, 2, 3, 4, 5>", "i32: 1, 2, 3, 4, 5>", None),
     ("i32: 4, 1, 1>", "i32: 4, 1, -1>", r"cluster is \[4, 1, -1\]; expected three sizes"),
     ("programmatic", "programmatic = true", None),
     ("ff00", "fg00", "expected hexadecimal digits, received 'fg00'"),

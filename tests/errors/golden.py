@@ -15,9 +15,12 @@ from pathlib import Path
 import weft
 from weft.arguments.base import MISSING
 from weft.arguments.signature import infer_signature
+from weft.backends.registry import find_backend
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.options import CompileOptions
+from weft.compiler.pipeline import lower
 from weft.errors import WeftError
 from weft.frontend.source.text import read_source
-from weft.frontend.trace import trace
 from weft.types.dtype import DType
 
 FILE = "program.py"
@@ -66,7 +69,7 @@ def message_of(program: str) -> str:
     namespace = {"weft": weft, "__name__": "program"}
     try:
         exec(compile(program, FILE, "exec"), namespace)
-        _trace(namespace)
+        _lower(namespace)
     except WeftError as error:
         return str(error)
     finally:
@@ -74,14 +77,16 @@ def message_of(program: str) -> str:
     return "no error"
 
 
-def _trace(namespace: dict) -> None:
+def _lower(namespace: dict) -> None:
     host = namespace.get("host")
     if host is None:
         host = _host_of(namespace["kernel"])
     source = read_source(host)
     parameters = source.parameters
     examples = [_example(p.annotation) for p in parameters if not p.keyword_only]
-    trace(source, infer_signature(source.name, parameters, examples))
+    backend = find_backend(namespace.get("TARGET", "cpu"))
+    signature = infer_signature(source.name, parameters, examples).for_device(backend.device_type)
+    lower(source, signature, backend, Artifacts(source.name, CompileOptions()))
 
 
 def _host_of(kernel):

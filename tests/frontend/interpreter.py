@@ -167,6 +167,9 @@ class Interpreter:
             return [a]
         return [a % b]
 
+    def ExitOp(self, op):
+        return []
+
     def DimOp(self, op, tensor):
         for _ in range(op.dimension.value.data):
             tensor = tensor[0]

@@ -54,11 +54,7 @@ def test_a_barrier_behind_a_loop_with_a_return_is_reached_by_those_that_did_not_
 def exits(function) -> list[str]:
     """The regions at whose end a thread has returned."""
     kernel = kernel_of(trace_kernel(function))
-    return [
-        " ".join(_around(op, kernel))
-        for op in kernel.walk()
-        if op.name == "scf.yield" and "weft.exit" in op.attributes
-    ]
+    return [" ".join(_around(op, kernel)) for op in kernel.walk() if op.name == "simt.exit"]
 
 
 def return_alone(a):

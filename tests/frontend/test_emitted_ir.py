@@ -7,6 +7,7 @@ import re
 
 import weft
 from tests.frontend.tracing import kernel_of, kernel_text, ops, trace_kernel, vector
+from weft.dialects.builder import source_location
 from weft.dialects.context import make_context
 
 F32 = vector(weft.f32)
@@ -300,12 +301,12 @@ def test_operations_keep_their_place_and_the_call_that_inlined_them():
     (load,) = [op for op in kernel.walk() if op.name == "simt.load"]
     first = calls_square.__code__.co_firstlineno
     line = square.__code__.co_firstlineno + 1
-    assert load.location.line.data == first + 1
-    assert load.location.column.data == len("    a[0] = square(") + 1
-    assert load.location.filename.data == __file__
-    callee, caller = multiply.location.callee, multiply.location.caller
-    assert callee.desc.data == "square"
-    assert (callee.location.line.data, caller.line.data) == (line, first + 1)
+    place = source_location(load.location)
+    assert (place.file, place.line, place.function) == (__file__, first + 1, "calls_square")
+    begin = len("    a[0] = square(")
+    assert (place.column, place.end_line, place.end_column) == (begin, first + 1, begin + 4)
+    inner = source_location(multiply.location)
+    assert (inner.function, inner.line, inner.caller.line) == ("square", line, first + 1)
 
 
 def test_every_operation_but_shared_constants_has_a_place():

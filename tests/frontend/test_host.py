@@ -118,7 +118,7 @@ def with_everything(a, stream: weft.Stream, extra: weft.u32):
 
 
 def test_everything_that_a_launch_can_say():
-    traced = trace_host(with_everything, F32, weft.Stream(0), 1, on_host=False)
+    traced = trace_host(with_everything, F32, weft.Stream(0), 1)
     first, second = launches(traced)
     assert (first.is_cooperative, first.is_programmatic, first.cluster) == (True, True, (2, 1, 1))
     assert first.stream is not None
@@ -305,7 +305,7 @@ def environment_stream(a, stream):
 
 
 def test_the_environments_stream_is_an_argument_of_the_host_function():
-    traced = trace_host(environment_stream, F32, weft.environment_stream(), on_host=False)
+    traced = trace_host(environment_stream, F32, weft.environment_stream())
     assert "!simt.stream" in str(traced.module)
 
 

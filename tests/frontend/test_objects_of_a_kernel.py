@@ -218,7 +218,7 @@ def recorded(work: Callable[[Any], object], make: Callable[[Any], Any]) -> dict[
         work(p)
         out[0] = 1.0
 
-    return ops(kernel_text(kernel, WORDS, F32), "simt.timer", "simt.record", "simt.store")
+    return ops(kernel_text(kernel, WORDS, F32), "simt.mark", "simt.store")
 
 
 @pytest.mark.parametrize("make", [track, tirx])

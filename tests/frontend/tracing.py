@@ -21,11 +21,11 @@ from weft.types.dtype import DType
 _TENSOR = re.compile(r"!simt\.tensor<[^>]*>")
 
 
-def trace_host(host, *examples, on_host=True, **keywords):
+def trace_host(host, *examples, **keywords):
     """The traced module of a host function, verified."""
     source = read_source(host)
     signature = infer_signature(source.name, source.parameters, examples, keywords)
-    traced = trace(source, signature, on_host)
+    traced = trace(source, signature)
     remove_unused_operations(traced.module)
     find_block_sizes(traced.module)
     traced.module.verify()
@@ -68,12 +68,12 @@ def vector(dtype=weft.i32, *dims):
     return weft.fake_tensor(dtype, dims or (None,))
 
 
-def trace_kernel(function, *examples, on_host=True):
+def trace_kernel(function, *examples):
     """The traced module of a plain function as a kernel; by default with one vector of i32 per parameter."""
     kernel = weft.kernel(function)
     count = function.__code__.co_argcount
     examples = (*examples, *(vector() for _ in range(count - len(examples))))
-    return trace_host(launch_of(kernel), *examples, on_host=on_host)
+    return trace_host(launch_of(kernel), *examples)
 
 
 def kernel_of(traced):

@@ -427,6 +427,6 @@ def test_a_buffer_that_ends_behind_the_first_records_is_said_to_be_too_small():
 
 def test_outside_a_kernel_the_name_says_so():
     with pytest.raises(
-        weft.UnavailableError, match=r"weft\.profiler\.CudaProfiler\(\.\.\.\) has a"
+        weft.UnavailableError, match=r"weft\.profiler\.CudaProfiler\(\.\.\.\) works only"
     ):
         weft.profiler.CudaProfiler(None, 1, 1)

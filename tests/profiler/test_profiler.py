@@ -259,6 +259,28 @@ def test_a_track_ends_with_the_kernel_whichever_way_threads_leave():
     assert kinds(found) == [wire.START, wire.END, wire.START, wire.INSTANT, wire.END]
 
 
+@pytest.mark.parametrize("leaving", ["break", "continue", "return"])
+def test_a_region_ends_where_control_leaves_it(leaving: str):
+    body = f"""
+    p = Profiler(("loop", "part"), buffer=rec)
+    p.init(0)
+    for i in range(3):
+        with p.range("loop"):
+            with p.range("part"):
+                if i == 1:
+                    {leaving}
+                p.mark("part", payload=i)
+    """
+    found = run(body)
+    assert found.problems == []
+    rounds = {"break": [True, False], "continue": [True, False, True], "return": [True, False]}
+    one = [wire.START, wire.START, wire.INSTANT, wire.END, wire.END]
+    expected = [
+        kind for marked in rounds[leaving] for kind in one if marked or kind != wire.INSTANT
+    ]
+    assert kinds(found) == expected
+
+
 def test_finalize_ends_a_track_early():
     found = run("p = Profiler(buffer=rec)\np.init(0)\np.mark('x')\np.finalize()\np.mark('y')")
     assert found.problems == []

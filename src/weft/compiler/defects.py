@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from weft.frontend.source.text import FunctionSource
+    from weft.location import SourceLocation
 
 # Not defects: a missing library, an environment variable's value, lack of memory.
 _NOT_OURS: Final = (WeftError, EnvironmentVariableError, ImportError, MemoryError)
@@ -43,7 +44,9 @@ def reported(stage: str, source: FunctionSource) -> Generator[None]:
     """
     try:
         yield
-    except _NOT_OURS:
+    except _NOT_OURS as error:
+        if isinstance(error, WeftError):
+            _show_text(error.location, source)
         raise
     except RecursionError as error:
         raise CompileError(
@@ -68,3 +71,11 @@ def reported(stage: str, source: FunctionSource) -> Generator[None]:
             hint=REPORT_HINT,
             location=source.locate(source.tree),
         ) from error
+
+
+def _show_text(place: SourceLocation | None, source: FunctionSource) -> None:
+    """Gives places that were found in the IR the text as it was when the function was decorated."""
+    while place is not None:
+        if place.lines is None:
+            place.lines = source.texts.of(place.file, source.globals).lines
+        place = place.caller

@@ -29,8 +29,9 @@ from weft.config import config
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
-from weft.frontend.trace import trace
+from weft.frontend.trace import trace, trace_into
 from weft.passes.add_scratch_arguments import add_scratch_arguments
+from weft.passes.expand_marks import expand_marks
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.fuse_multiply_adds import fuse_multiply_adds
@@ -145,10 +146,10 @@ def lower(
     """
     hooked = hooks is not None and bool(hooks.functions)
     verified = hooked or artifacts.options.verify
-    passes = passes_for(signature, artifacts.options.fp_contract == "on")
+    passes = passes_for(signature, backend.runs_on_host, artifacts.options.fp_contract == "on")
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
-        traced = trace(source, signature, backend.runs_on_host)
+        traced = trace(source, signature)
     module = traced.module
     with artifacts.stage("keep IR"):
         artifacts.record("trace", module_text(module))
@@ -165,18 +166,21 @@ def lower(
         hooks.run(module)
     if hooked or artifacts.writes("ir"):
         artifacts.record("ir", module_text(module))
-    artifacts.offer((*passes, "ir"), functools.partial(_lower_again, signature))
+    made_again = functools.partial(_lower_again, signature, backend.runs_on_host)
+    artifacts.offer((*passes, "ir"), made_again)
     return traced
 
 
 def passes_for(
-    signature: Signature, fp_contract: bool = True
+    signature: Signature, on_host: bool = True, fp_contract: bool = True
 ) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
-    A row binds a pass's other arguments. The first removes a trace's leftovers, so that no other counts them.
+    A row binds a pass's other arguments. The first traces recorders, and the second removes what traces leave over,
+    so that no other counts it.
     """
     rows: tuple[Any, ...] = (
+        functools.partial(expand_marks, on_host=on_host, inline=trace_into),
         remove_unused_operations,
         find_block_sizes,
         add_scratch_arguments,
@@ -192,11 +196,11 @@ def passes_for(
 
 
 @deep_recursion()
-def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
+def _lower_again(signature: Signature, on_host: bool, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
-    passes = passes_for(signature, artifacts.options.fp_contract == "on")
+    passes = passes_for(signature, on_host, artifacts.options.fp_contract == "on")
     for name, change in passes.items():
         change(module)
         texts[name] = texts["ir"] = module_text(module)

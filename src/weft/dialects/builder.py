@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FloatAttr,
+    FusedLoc,
     IntAttr,
     IntegerAttr,
     IntegerType,
     NameLoc,
+    NoneAttr,
     StringAttr,
     UnknownLoc,
 )
@@ -27,7 +30,7 @@ from weft.dialects.printed_names import name_value
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable
+    from collections.abc import Generator, Hashable
 
     from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import Attribute
@@ -46,42 +49,26 @@ class Builder:
     Attributes:
         block: where the next operation goes.
         location: the user's source span that the next operation comes from.
-        on_host: whether kernels will run on the CPU that calls them, whose clocks count nanoseconds.
-        hidden_arguments: name → argument of the function that its source does not show.
-        launch_checks: called with the blocks of each launch of this kernel whose grid is constant; raise where
-            the kernel is not made for so many.
-        profile_words: what sizes the memory that launches record into, as `KernelOp.profile_words`; empty where only
-            the run can tell.
     """
 
     __slots__ = (
         "_attributes",
         "_constants",
-        "_endings",
         "_entry",
         "_last_in_entry",
         "_shared",
         "block",
-        "hidden_arguments",
-        "launch_checks",
         "location",
-        "on_host",
-        "profile_words",
     )
 
-    def __init__(self, entry: Block, on_host: bool = True) -> None:
+    def __init__(self, entry: Block) -> None:
         self.block = entry
-        self.on_host = on_host
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
         self._shared: dict[Hashable, Operation] = {}
         self._last_in_entry: Operation | None = None
         self._attributes: dict[SourceLocation, Attribute] = {}
-        self._endings: list[Callable[[str], None]] = []
-        self.hidden_arguments: dict[str, SSAValue] = {}
-        self.launch_checks: list[Callable[[int], None]] = []
-        self.profile_words: tuple[int, ...] = ()
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
@@ -150,25 +137,6 @@ class Builder:
             self.block.detach_op(operation)
             operation.drop_all_references()
 
-    def hidden_argument(self, name: str, argument_type: Attribute | None) -> SSAValue:
-        """An argument after all others, absent from the function's source; one per name."""
-        found = self.hidden_arguments.get(name)
-        if found is None:
-            assert argument_type is not None
-            found = self._entry.insert_arg(argument_type, len(self._entry.args))
-            found.name_hint = name
-            self.hidden_arguments[name] = found
-        return found
-
-    def at_end(self, ending: Callable[[str], None]) -> None:
-        """Calls `ending` with the function's name after tracing; its operations come last."""
-        self._endings.append(ending)
-
-    def run_endings(self, name: str) -> None:
-        """Calls the endings of `at_end`, in order, at the end of the entry block."""
-        for ending in self._endings:
-            ending(name)
-
     @property
     def entry(self) -> Block:
         """The function's first block."""
@@ -204,36 +172,45 @@ class Builder:
 def _location_attribute(location: SourceLocation) -> Attribute:
     if location is UNKNOWN_LOCATION:
         return _NO_LOCATION
-    position = FileLineColLoc(
-        StringAttr(location.file), IntAttr(location.line), IntAttr(location.column + 1)
-    )
+    place: Attribute = _position(location.file, location.line, location.column)
+    if (location.end_line, location.end_column) != (location.line, location.column + 1):
+        end = _position(location.file, location.end_line, location.end_column)
+        place = FusedLoc((place, end), NoneAttr())
+    if location.function:
+        place = NameLoc(StringAttr(location.function), place)
     if location.caller is None:
-        return position
-    inlined = NameLoc(StringAttr(location.function), position) if location.function else position
-    return CallSiteLoc(inlined, _location_attribute(location.caller))
+        return place
+    return CallSiteLoc(place, _location_attribute(location.caller))
+
+
+def _position(file: str, line: int, column: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column + 1))
 
 
 def source_location(attribute: Attribute) -> SourceLocation | None:
     """The place in a user's file named by an operation's location, for errors found in the IR.
-
-    The IR lacks the span's end, and has a function's name only if it was inlined.
 
     Example:
         >>> source_location(FileLineColLoc(StringAttr("saxpy.py"), IntAttr(9), IntAttr(5)))
         SourceLocation(saxpy.py:9:4)
     """
     if isinstance(attribute, CallSiteLoc):
-        inner, caller = source_location(attribute.callee), source_location(attribute.caller)
-        if inner is None:
+        found, caller = source_location(attribute.callee), source_location(attribute.caller)
+        if found is None:
             return caller
-        return SourceLocation(
-            inner.file, inner.line, inner.column, function=inner.function, caller=caller
-        )
+        found.caller = caller
+        return found
     if isinstance(attribute, NameLoc):
         found = source_location(attribute.location)
-        if found is None:
-            return None
-        return SourceLocation(found.file, found.line, found.column, function=attribute.desc.data)
+        if found is not None:
+            found.function = attribute.desc.data
+        return found
+    if isinstance(attribute, FusedLoc):
+        ends = [source_location(part) for part in cast("ArrayAttr[Attribute]", attribute.locations)]
+        found, end = ends[0], ends[-1]
+        if found is not None and end is not None:
+            found.end_line, found.end_column = end.line, end.column
+        return found
     if isinstance(attribute, FileLineColLoc):
         return SourceLocation(
             attribute.filename.data, attribute.line.data, attribute.column.data - 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.frontend.source.text import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
-    from weft.language.values import Scalar
+    from weft.language.values import Scalar, StagedContext
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
@@ -104,7 +104,6 @@ class Session:
     """One trace, shared by its functions.
 
     Attributes:
-        on_host: whether kernels will run on the CPU that calls them.
         program: name of the compiled function's module.
         texts: of the compiled functions' files; the host function's.
         inline: inlines a Python function into a frame; passed in, since it needs the statement visitor.
@@ -113,10 +112,7 @@ class Session:
         loop_types: the types that loops carried, with which a retraced loop begins.
     """
 
-    def __init__(
-        self, on_host: bool, program: str, texts: SourceTexts, inline: Callable[..., Any]
-    ) -> None:
-        self.on_host = on_host
+    def __init__(self, program: str, texts: SourceTexts, inline: Callable[..., Any]) -> None:
         self.program = program
         self.texts = texts
         self.inline = inline
@@ -181,6 +177,7 @@ class Frame:
         builder, state: the context's.
         source: the text of its nodes.
         scope: its variables.
+        contexts: of the `with`s being traced, each with its innermost loop.
         comprehension: the variables of the comprehension being evaluated, or None.
         name: of the function, for messages.
         caller: the place of the call being inlined, or None.
@@ -206,6 +203,7 @@ class Frame:
         captures = context.session.captures
         self.scope = Scope(source, source.local_names(node), captures, parent, is_foreign)
         self.comprehension: Scope | None = None
+        self.contexts: list[tuple[StagedContext, EnclosingLoop | None]] = []
         self.name: str = getattr(node, "name", "lambda")
         self.caller = caller
         self.returns_value = returns_value

@@ -8,7 +8,8 @@ and become an `InternalCompilerError`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -30,15 +31,20 @@ from weft.frontend.functions.host import call_kernel, configure
 from weft.frontend.functions.inlining import inline
 from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
+from weft.frontend.source.text import read_source
 from weft.frontend.statements.statement import Statements
+from weft.language.source_text import SourceTexts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xdsl.ir import Attribute
 
     from weft.arguments.signature import Signature
     from weft.frontend.functions.interface import RestoredResult
     from weft.frontend.source.text import FunctionSource
     from weft.frontend.state.captured import CapturedValue
+    from weft.language.functions import KernelFunction
 
 
 @dataclass(slots=True, eq=False)
@@ -62,20 +68,19 @@ class TracedModule:
     returns_objects: bool
 
 
-def trace(source: FunctionSource, signature: Signature, on_host: bool = True) -> TracedModule:
+def trace(source: FunctionSource, signature: Signature) -> TracedModule:
     """Traces a host function and the kernels that it launches.
 
     Args:
         source: of the host function.
         signature: of its parameters.
-        on_host: whether kernels will run on the CPU that calls them.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         InternalCompilerError: for a defect of weft, with the place reached.
     """
-    session = Session(on_host, source.globals.get("__name__", ""), source.texts, inline)
+    session = Session(source.globals.get("__name__", ""), source.texts, inline)
     block = Block()
-    builder = Builder(block, on_host)
+    builder = Builder(block)
     table = KernelTable(session)
     try:
         return _trace(session, builder, table, source, signature)
@@ -103,6 +108,38 @@ def trace(source: FunctionSource, signature: Signature, on_host: bool = True) ->
             hint=REPORT_HINT,
             location=session.failed_at or builder.location,
         ) from error
+
+
+def trace_into(builder: Builder, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Traces a function of weft's own where a builder stands: passes write what they expand to in the language.
+
+    Returns:
+        The value of ``function(*arguments)``.
+    """
+    if isinstance(function, MethodType):
+        function, arguments = function.__func__, (function.__self__, *arguments)
+    assert isinstance(function, FunctionType)
+    session = _OwnSession(__name__, _own_texts(), inline)
+    source = session.source(function)
+    return inline(Frame(Context(session, builder), source, source.tree), function, arguments, {})
+
+
+class _OwnSession(Session):
+    """Reads the text of weft's own functions once per process, since nobody changes it."""
+
+    def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
+        """The source of a function of weft's."""
+        return _own_source(function)
+
+
+@cache
+def _own_texts() -> SourceTexts:
+    return SourceTexts(None)
+
+
+@cache
+def _own_source(function: FunctionType | KernelFunction) -> FunctionSource:
+    return read_source(function, _own_texts())
 
 
 def _trace(

@@ -197,7 +197,7 @@ class CompiledDetails:
 
         Example:
             >>> list(fn.stages)[:2], list(fn.stages)[-1]
-            (['trace', 'remove_unused_operations'], 'attach_ffi_wrapper')
+            (['trace', 'expand_marks'], 'attach_ffi_wrapper')
             >>> fn.stages['attach_ffi_wrapper'] == fn.ir_module
             True
         """

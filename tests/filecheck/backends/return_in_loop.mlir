@@ -39,7 +39,8 @@ simt.kernel @returns(%a: !simt.tensor<i32, [?], contiguous, global, dims 32, off
     %v = simt.load %a[%i : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
     %c = arith.cmpi eq, %v, %k : i32
     %on = scf.if %c -> (i1) {
-      scf.yield {weft.exit} %false : i1
+      simt.exit
+      scf.yield %false : i1
     } else {
       simt.barrier
       scf.yield %true : i1

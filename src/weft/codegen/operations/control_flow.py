@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.simt.kernel import EXIT
+from weft.dialects.simt.kernel import ExitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ def _leaves(printer: FunctionPrinter, region: Region) -> bool:
     if printer.exit_label is None or not region.blocks:
         return False
     last = region.block.last_op
-    return isinstance(last, scf.YieldOp) and EXIT in last.attributes
+    return last is not None and isinstance(last.prev_op, ExitOp)
 
 
 def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:
@@ -360,7 +360,7 @@ def print_while(
 
 
 def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
-    """A terminator handled by the enclosing operation."""
+    """An operation that the enclosing one handles."""
 
 
 CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
@@ -369,4 +369,5 @@ CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]
     scf.WhileOp: print_while,
     scf.YieldOp: print_nothing,
     scf.ConditionOp: print_nothing,
+    ExitOp: print_nothing,
 }

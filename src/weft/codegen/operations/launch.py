@@ -111,9 +111,7 @@ def print_parameter_buffer(
         zip(kernel.scratch_arguments, scratch, strict=True)
     )
     if kernel.profile_argument is not None:
-        own[kernel.profile_argument] = _print_profile_memory(
-            printer, op, kernel.profile_argument, _print_words_needed(printer, op, kernel)
-        )
+        own[kernel.profile_argument] = _print_profile_memory(printer, op, kernel.profile_argument)
     given = iter(op.args)
     arguments = [own.get(one) or next(given) for one in kernel.body.block.args]
     for parameter in parameters:
@@ -140,9 +138,10 @@ def _argument_text(
 
 
 def _print_profile_memory(
-    printer: FunctionPrinter, op: LaunchExOp, argument: BlockArgument, needed: str
+    printer: FunctionPrinter, op: LaunchExOp, argument: BlockArgument
 ) -> TensorValue:
     """Requests from the runtime, at every launch, memory for its records."""
+    needed = "0" if op.record_words is None else printer.values[op.record_words]
     kind = argument.type
     assert isinstance(kind, TensorType)
     slots = printer.alloca("[2 x i64]", 8, "profile")
@@ -163,28 +162,6 @@ def _print_profile_memory(
     pointer = printer.let(f"load ptr, ptr {slots}, align 8", "records")
     words = printer.let(f"load i64, ptr {words_slot}, align 8", "words")
     return TensorValue(kind, pointer, [widened(printer, words, 64, kind.dim_bits.data)])
-
-
-def _print_words_needed(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp) -> str:
-    """The number of words for all records of a launch; "0" if only the run can tell.
-
-    For an impossible grid the number is wrong, but the launch itself is refused.
-    """
-    if not kernel.profile_words:
-        return "0"
-    before, block, start, stop, step = kernel.profile_words
-    blocks = "1"
-    for size in op.grid:
-        blocks = printer.let(f"mul i64 {blocks}, {printer.values[size]}")
-    is_inside = printer.let(f"icmp ult i64 {blocks}, {stop}")
-    end = printer.let(f"select i1 {is_inside}, i64 {blocks}, i64 {stop}")
-    span = printer.let(f"sub i64 {end}, {start}")
-    none = printer.let(f"icmp slt i64 {span}, 0")
-    span = printer.let(f"select i1 {none}, i64 0, i64 {span}")
-    count = printer.let(f"add i64 {span}, {step - 1}")
-    count = printer.let(f"udiv i64 {count}, {step}")
-    records = printer.let(f"mul i64 {count}, {block}")
-    return printer.let(f"add i64 {records}, {before}", "needed")
 
 
 def _host_name(op: LaunchExOp) -> str:

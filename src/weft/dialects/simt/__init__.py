@@ -19,7 +19,7 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
-from weft.dialects.simt.kernel import KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
+from weft.dialects.simt.kernel import ExitOp, KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
     AtomicCasOp,
@@ -32,6 +32,7 @@ from weft.dialects.simt.memory import (
     StoreOp,
     StrideOp,
 )
+from weft.dialects.simt.profiling import MarkOp, ProfilerType, TirxProfilerOp, TrackProfilerOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
@@ -51,6 +52,7 @@ SIMT: Final = Dialect(
     [
         KernelOp,
         ReturnOp,
+        ExitOp,
         LaunchExOp,
         ThreadIdxOp,
         BlockIdxOp,
@@ -85,10 +87,13 @@ SIMT: Final = Dialect(
         TimerOp,
         SmIdOp,
         RecordOp,
+        TrackProfilerOp,
+        TirxProfilerOp,
+        MarkOp,
         FloorDivOp,
         FloorModOp,
         PrintfOp,
         AssertOp,
     ],
-    [TensorType, StreamType, LaunchAttributeAttr],
+    [TensorType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
 
-EXIT: Final = "weft.exit"
-"""Unit attribute of an `scf.yield` in a kernel: the thread has returned. What follows does not affect it, and a target
-may let it exit at once; it must if its barriers wait for every thread that has not exited."""
 
 PROFILE_NAME: Final = "profile"
 """The name of the argument for a launch's records."""
@@ -137,8 +134,6 @@ class KernelOp(IRDLOperation):
             layout.
         scratch_arguments: the numbers of the arguments that are scratch arrays, which launches allocate.
         profile_argument: the number of the argument for a launch's records.
-        profile_words: the most words that a launch records, if known at compile time: words before all records and
-            headers of tracks, words per block, and first, end and step of the recording blocks.
     """
 
     name = "simt.kernel"
@@ -155,7 +150,6 @@ class KernelOp(IRDLOperation):
     shared_memory_bytes_attr = opt_prop_def(IntegerAttr[I64], prop_name="shared_memory_bytes")
     scratch_arguments_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="scratch_arguments")
     profile_argument_attr = opt_prop_def(IntegerAttr[I32], prop_name="profile_argument")
-    profile_words_attr = opt_prop_def(DenseArrayBase.constr(i64), prop_name="profile_words")
     body = region_def()
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
@@ -252,11 +246,6 @@ class KernelOp(IRDLOperation):
         index = _integer(self.profile_argument_attr)
         return None if index is None else self.body.block.args[index]
 
-    @property
-    def profile_words(self) -> tuple[int, ...]:
-        """The five numbers that size a launch's records; empty if only the run can tell."""
-        return _integers(self.profile_words_attr) or ()
-
     def add_argument(self, name: str, argument_type: Attribute) -> BlockArgument:
         """An argument after all others."""
         block = self.body.block
@@ -326,13 +315,11 @@ class KernelOp(IRDLOperation):
                     raise VerifyException(f"{name} names argument {index} of {len(arguments)}")
                 if not isinstance(arguments[index].type, TensorType):
                     raise VerifyException(f"{name} names argument {index}, which is not a tensor")
-        if self.profile_words_attr is not None and len(self.profile_words) != 5:
-            raise VerifyException(f"profile_words has {len(self.profile_words)} words; expected 5")
 
 
 @operation_definition
 class ReturnOp(IRDLOperation):
-    """The end of a kernel's body: the thread exits. See `EXIT` for earlier returns."""
+    """The end of a kernel's body: the thread exits. See `ExitOp` for earlier returns."""
 
     name = "simt.return"
     assembly_format = "attr-dict"
@@ -340,13 +327,24 @@ class ReturnOp(IRDLOperation):
 
 
 @operation_definition
+class ExitOp(IRDLOperation):
+    """Before the end of a region: the thread has returned. What follows the region does not affect it.
+
+    A target may let it exit at once; it must if its barriers wait for every thread that has not exited.
+    """
+
+    name = "simt.exit"
+    assembly_format = "attr-dict"
+
+
+@operation_definition
 class LaunchExOp(IRDLOperation):
     """Launches a kernel, in a host function.
 
     `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes` is the
-    launch's request beyond the kernel's own arrays. Without `stream` the call's stream is used. Constants are
-    properties: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`, and `launch_attributes`, which are
-    passed to the driver unchanged.
+    launch's request beyond the kernel's own arrays, `record_words` the size of its profiler's memory, if known before
+    the run. Without `stream` the call's stream is used. Constants are properties: `cluster` (blocks along x, y and z),
+    `cooperative`, `programmatic`, and `launch_attributes`, which are passed to the driver unchanged.
     """
 
     name = "simt.launch_ex"
@@ -361,13 +359,14 @@ class LaunchExOp(IRDLOperation):
     grid = var_operand_def(i64)
     block = var_operand_def(i64)
     shared_memory_bytes = opt_operand_def(i64)
+    record_words = opt_operand_def(i64)
     stream = opt_operand_def(StreamType)
     args = var_operand_def()
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$kernel `grid` `(` $grid `)` `block` `(` $block `)` "
-        "(`shared` $shared_memory_bytes^)? (`stream` $stream^)? "
+        "(`shared` $shared_memory_bytes^)? (`records` $record_words^)? (`stream` $stream^)? "
         "(`args` `(` $args^ `:` type($args) `)`)? attr-dict"
     )
 
@@ -380,9 +379,10 @@ class LaunchExOp(IRDLOperation):
         shared_memory_bytes: SSAValue | None = None,
         stream: SSAValue | None = None,
         properties: Mapping[str, Attribute] | None = None,
+        record_words: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[grid, block, shared_memory_bytes, stream, args],
+            operands=[grid, block, shared_memory_bytes, record_words, stream, args],
             properties={"kernel": SymbolRefAttr(kernel), **(properties or {})},
         )
 

@@ -14,7 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
-from weft.dialects.simt.kernel import EXIT, UNIT
+from weft.dialects.simt.kernel import ExitOp
 from weft.frontend.control_flow.joins import Join, Mismatch, conflict
 from weft.frontend.paths import Assigned, Conflict, LeftEarly, Undefined, WhenDecided
 from weft.language.values import Scalar
@@ -271,11 +271,10 @@ class Fork:
             (first, join.firsts, exits[0]),
             (second, join.seconds, exits[1]),
         ):
-            if join.firsts or block is first or block.ops or is_exit:
-                end = scf.YieldOp(*yields)
-                block.add_op(end)
-                if is_exit:
-                    end.attributes[EXIT] = UNIT
+            if is_exit:
+                block.add_op(ExitOp())
+            if join.firsts or block is first or block.ops:
+                block.add_op(scf.YieldOp(*yields))
         types = [value.type for value in join.firsts]
         otherwise = Region(second) if second.ops else None
         operation = scf.IfOp(self._condition.ssa, types, Region(first), otherwise)

@@ -179,7 +179,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
         )
     cluster = _cluster(kernel, options["cluster"])
     properties = _properties(kernel, options, cluster)
-    _check_grid(kernel, grid, cluster)
+    _check_grid(grid, cluster)
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
     builder.emit(
@@ -264,18 +264,12 @@ def _check_block(kernel: TracedKernel, block: Sequence[int | Scalar]) -> None:
         )
 
 
-def _check_grid(
-    kernel: TracedKernel, grid: Sequence[int | Scalar], cluster: tuple[int, ...] | None
-) -> None:
-    """Checks that a grid's constant sizes are whole clusters, and within the kernel's limit.
+def _check_grid(grid: Sequence[int | Scalar], cluster: tuple[int, ...] | None) -> None:
+    """Checks that a grid's constant sizes are whole clusters.
 
     Raises:
         ValueRangeError: with both numbers.
     """
-    known = [blocks for blocks in grid if isinstance(blocks, int)]
-    if len(known) == len(grid):
-        for check in kernel.launch_checks:
-            check(math.prod(known))
     for axis, blocks, size in zip("xyz", grid, cluster or (), strict=False):
         if isinstance(blocks, int) and blocks % size:
             raise ValueRangeError(

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
     i1,
     i32,
-    i64,
 )
 from xdsl.ir import Block, Region
 
@@ -32,7 +30,6 @@ from weft.dialects.builder import Builder
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
-    PROFILE_NAME,
     KernelOp,
     LaunchExOp,
     ReturnOp,
@@ -51,7 +48,7 @@ from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -125,7 +122,6 @@ class TracedKernel:
         function: its source.
         operation: the `simt.kernel`.
         place: of its first call in the host function.
-        launch_checks: called with the number of blocks of each launch with a constant grid; raise for too many.
         waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
         is_launched: whether a launch was traced, even if discarded.
@@ -135,7 +131,6 @@ class TracedKernel:
     function: KernelFunction
     operation: KernelOp
     place: SourceLocation
-    launch_checks: list[Callable[[int], None]]
     waits_for_grid: bool
     dynamic_bytes: int
     is_launched: bool = False
@@ -241,7 +236,7 @@ class KernelTable:
     ) -> TracedKernel:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
-        builder = Builder(block, self._session.on_host)
+        builder = Builder(block)
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)
@@ -251,25 +246,19 @@ class KernelTable:
             frame.scope.assign(name, rebuild(shape, inside), builder.location)
         Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
-        builder.run_endings(source.name)
         builder.emit(ReturnOp())
         operation = KernelOp(
             self._symbol(source.name),
             Region(block),
-            [*(leaf.name for leaf in passed), *builder.hidden_arguments],
+            [leaf.name for leaf in passed],
             _properties(kernel),
         )
-        if PROFILE_NAME in builder.hidden_arguments:
-            operation.profile_argument_attr = IntegerAttr(len(passed), i32)
-        if builder.profile_words:
-            operation.profile_words_attr = DenseArrayBase.from_list(i64, builder.profile_words)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         return TracedKernel(
             operation.sym_name.data,
             kernel,
             operation,
             place,
-            builder.launch_checks,
             waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
             dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
         )

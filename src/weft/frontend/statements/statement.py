@@ -38,9 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weft.frontend.context import Frame
+    from weft.frontend.paths import EnclosingLoop
     from weft.frontend.scope import Scope
     from weft.frontend.source.names import Names
     from weft.frontend.source.text import FunctionNode
+
+
+class _Leave(ast.stmt):
+    """The end of a `with`'s body, as a statement: reached unless control has left the body before."""
+
+    contexts: list[tuple[StagedContext, EnclosingLoop | None]]
 
 
 # The name of an array not assigned to a variable yet.
@@ -221,7 +228,8 @@ class Statements:
 
     def _with(self, node: ast.With, rest: Rest) -> bool:
         live = self.live_after(node, rest)
-        entered: list[StagedContext] = []
+        frame = self.frame
+        outer = len(frame.contexts)
         for entry in node.items:
             expression = entry.context_expr
             # Nothing else may be called: opening a file at compile time would be surprising.
@@ -231,24 +239,39 @@ class Statements:
             context = self.expressions.evaluate(expression) if is_ours else None
             if not isinstance(context, StagedContext):
                 raise refusal(node)
-            value = context.enter(self.frame.mark(entry.context_expr))
-            entered.append(context)
+            value = context.enter(frame.mark(entry.context_expr))
+            frame.contexts.append((context, frame.loop))
             if entry.optional_vars is not None:
                 self.store(entry.optional_vars, value)
-        self.block(node.body, live)
-        # Control flow is structured: every path through the body, even a returning one, comes through here.
-        for context in reversed(entered):
-            context.leave(self.frame.mark(node))
+        end = ast.copy_location(_Leave(), node)
+        end.contexts = frame.contexts[outer:]
+        try:
+            self.block([*node.body, end], live)
+        finally:
+            del frame.contexts[outer:]
         return False
+
+    def _leave(self, node: _Leave) -> None:
+        for context, _ in reversed(node.contexts):
+            context.leave(self.frame.mark(node))
+
+    def _leave_contexts(self, node: ast.stmt, loop: EnclosingLoop | None = None) -> None:
+        """Leaves the contexts around an exit: of a loop, those inside it."""
+        for context, within in reversed(self.frame.contexts):
+            if loop is not None and within is not loop:
+                return
+            context.leave(self.frame.mark(node))
 
     # ---- exits
 
     def _break(self, node: ast.Break) -> None:
+        self._leave_contexts(node, self.frame.loop)
         path = self.frame.scope.path
         path.live = path.looping = False
         path.broken = True
 
     def _continue(self, node: ast.Continue) -> None:
+        self._leave_contexts(node, self.frame.loop)
         self.frame.scope.path.live = False
 
     def _return(self, node: ast.Return) -> None:
@@ -260,6 +283,7 @@ class Statements:
                 f"kernel '{frame.name}' returns a value; kernels cannot return values",
                 hint="store the value in a tensor",
             )
+        self._leave_contexts(node)
         path = frame.scope.path
         path.result = Assigned(value, frame.locate(node))
         path.live = path.looping = path.active = False
@@ -452,6 +476,7 @@ _SIMPLE: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
     ast.Delete: Statements._delete,
     ast.FunctionDef: Statements._function,
     ast.Pass: Statements._pass,
+    _Leave: Statements._leave,
     ast.Global: Statements._outer,
     ast.Nonlocal: Statements._outer,
 }

@@ -9,29 +9,30 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.arguments.tensor import TensorKind
-from weft.dialects.simt.kernel import PROFILE_NAME
-from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.ir_types import ir_type_of
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+
+from weft.dialects.builder import source_location
+from weft.dialects.simt.kernel import UNIT
+from weft.dialects.simt.profiling import TirxProfilerOp, TrackProfilerOp
+from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.language.numbers.convert import convert, truth
 from weft.language.operation import operation
 from weft.language.profiling.methods import (
+    EventTable,
     TirxProfiler,
-    buffer_words,
-    check_top_level,
-    positive,
+    TrackProfiler,
+    known_integer,
     switch,
 )
-from weft.language.profiling.tirx import TirxRecorder
-from weft.language.profiling.track import TrackRecorder
-from weft.language.profiling.track_layout import TrackOptions
-from weft.language.profiling.track_methods import EventTable, TrackProfiler
-from weft.language.values import Tensor, describe
+from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types import record_format as wire
-from weft.types.dims import Dim
 
 if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
     from weft.dialects.builder import Builder
+    from weft.location import SourceLocation
 
 
 @operation(name="profiler.CudaProfiler")
@@ -77,32 +78,48 @@ def CudaProfiler(  # the name that programs for TIRx use
     """
     enabled = switch(builder, profiler_enabled)
     if enabled is False:
-        return TirxProfiler(None, None, num_groups)
+        return TirxProfiler(None, num_groups)
     if not isinstance(fence, bool):
         raise TypeMismatchError(
             "PROFILER_TYPE", f"CudaProfiler: fence is {describe(fence)}; expected True or False"
         )
-    buffer = buffer_words("CudaProfiler", profiler_buffer)
-    check_top_level(builder, "CudaProfiler")
-    stride = positive(builder, "write_stride", write_stride, wire.TIRX_MOST_STRIDE)
-    groups = positive(builder, "num_groups", num_groups, wire.TIRX_MOST_TRACKS)
-    if isinstance(stride, int) and isinstance(groups, int) and stride < groups:
+    buffer = _words("CudaProfiler", profiler_buffer)
+    _check_top_level(builder, "CudaProfiler")
+    stride = _positive(builder, "write_stride", write_stride, wire.TIRX_MOST_STRIDE)
+    groups = _positive(builder, "num_groups", num_groups, wire.TIRX_MOST_TRACKS)
+    if isinstance(groups, int):
+        _check_block(buffer, stride, groups)
+    made = TirxProfilerOp(
+        buffer.ssa,
+        convert(builder, stride, types.i64).ssa,
+        convert(builder, groups, types.i64).ssa,
+        None if default_leader is None else truth(builder, default_leader).ssa,
+        None if enabled is True else truth(builder, enabled).ssa,
+        fence,
+    )
+    return TirxProfiler(builder.emit(made), groups)
+
+
+def _check_block(buffer: Tensor, stride: Scalar | int, groups: int) -> None:
+    """Refuses what not even one block fits; the pass knows the launches.
+
+    Raises:
+        ValueRangeError: with both numbers.
+    """
+    if isinstance(stride, int) and stride < groups:
         raise ValueRangeError(
             "PROFILER_STRIDE",
             f"CudaProfiler: write_stride is {stride}, and each block alone has {groups} groups",
             hint="write_stride is at least the number of blocks times num_groups",
         )
     length = buffer.type.dims[0]
-    if isinstance(groups, int) and 0 <= length <= groups:
+    if 0 <= length <= groups:
         raise ValueRangeError(
             "PROFILER_BUFFER",
             f"CudaProfiler: '{buffer.name}' has {length} words; {groups} groups need {groups + 1} for one "
             "record each",
             hint="it holds 1 word, and then one per record of every track",
         )
-    leader = None if default_leader is None else switch(builder, default_leader)
-    recorder = TirxRecorder(builder, buffer, stride, groups, leader, enabled, fence)
-    return TirxProfiler(recorder, leader, groups)
 
 
 _FORMATS: Final = ("track", "wide")
@@ -164,31 +181,102 @@ def Profiler(
     Example:
         ``p = weft.profiler.Profiler(events=("load", "compute"), groups=("producer", "consumer"))``
     """
-    names = _group_names(groups)
-    table = EventTable(events)
+    names, table = _group_names(groups), EventTable(events)
     switched = switch(builder, enabled)
     if switched is False:
         return TrackProfiler(None, table, names)
-    options = TrackOptions(
-        names,
-        None if leader is None else switch(builder, leader),
-        _records(records),
-        _one_of("format", format, _FORMATS) == "wide",
-        _one_of("overflow", overflow, _OVERFLOWS) == "ring",
-        _blocks(blocks),
-        switched,
-    )
-    check_top_level(builder, "Profiler")
-    found = _own_buffer(builder) if buffer is None else buffer_words("Profiler", buffer)
-    return TrackProfiler(TrackRecorder(builder, found, options, table.numbers), table, names)
+    options = {
+        "records": _records(records),
+        "blocks": _blocks(blocks),
+        "wide": UNIT if _one_of("format", format, _FORMATS) == "wide" else None,
+        "ring": UNIT if _one_of("overflow", overflow, _OVERFLOWS) == "ring" else None,
+    }
+    _check_top_level(builder, "Profiler")
+    words = None if buffer is None else _words("Profiler", buffer).ssa
+    _check_alone(builder, words)
+    leads = None if leader is None else truth(builder, leader).ssa
+    is_on = None if switched is True else truth(builder, switched).ssa
+    made = TrackProfilerOp(words, leads, is_on, _kernel_name(builder.location), names, options)
+    return TrackProfiler(builder.emit(made), table, names)
 
 
-def _own_buffer(builder: Builder) -> Tensor:
-    """The buffer that every launch of this kernel is given besides its arguments."""
-    # Fewer than 2³¹ words, so that 32-bit cursors reach all of them.
-    kind = TensorKind(types.u64, (Dim(f"{PROFILE_NAME}_words"),))
-    argument = builder.hidden_argument(PROFILE_NAME, ir_type_of(kind))
-    return Tensor(argument, types.u64, PROFILE_NAME)
+def _check_top_level(builder: Builder, what: str) -> None:
+    """Raises if a profiler is made where not all of the kernel comes by.
+
+    Raises:
+        CompileError: naming it.
+    """
+    if builder.block is not builder.entry:
+        raise CompileError(
+            "PROFILER_PLACE",
+            f"{what} is made in a branch or a loop",
+            hint="make it at the top level of the kernel, before the first `if ...: return`",
+        )
+
+
+def _check_alone(builder: Builder, buffer: SSAValue | None) -> None:
+    """Raises if another profiler of the kernel has the buffer: each would write over the other's prologue.
+
+    Raises:
+        CompileError: naming where the other was made.
+    """
+    for op in builder.entry.ops:
+        if isinstance(op, TrackProfilerOp) and op.buffer is buffer:
+            place = source_location(op.location)
+            raise CompileError(
+                "PROFILER_BUFFER_SHARED",
+                "another Profiler of this kernel"
+                + (f", made in line {place.line}," if place else "")
+                + " records into the same buffer"
+                + (": the one of weft.profiler.capture" if buffer is None else ""),
+                hint="give one Profiler more events and groups, or the second a buffer= of its own",
+            )
+
+
+def _words(what: str, value: object) -> Tensor:
+    """The buffer of a profiler.
+
+    Raises:
+        TypeMismatchError: if the buffer is not a u64 or i64 tensor of rank 1 in global memory.
+    """
+    if (
+        not isinstance(value, Tensor)
+        or value.rank != 1
+        or value.dtype not in (types.u64, types.i64)
+        or value.type.space.data != "global"
+    ):
+        raise TypeMismatchError(
+            "PROFILER_BUFFER",
+            f"{what}: the buffer is {describe(value)}; expected a tensor argument of rank 1 with u64 "
+            "(or i64) elements",
+            hint='annotate the parameter as weft.Tensor[weft.u64, ("words",)]',
+        )
+    return value
+
+
+def _positive(builder: Builder, name: str, value: object, most: int) -> Scalar | int:
+    """A positive integer, staged or not.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: for anything else.
+    """
+    found = known_integer(builder, value)
+    if found is None:
+        raise TypeMismatchError(
+            "PROFILER_TYPE", f"CudaProfiler: {name} is {describe(value)}; expected an integer"
+        )
+    if isinstance(found, int) and not 1 <= found <= most:
+        raise ValueRangeError(
+            "PROFILER_RANGE", f"CudaProfiler: {name} is {found}; expected 1 to {most}"
+        )
+    return found
+
+
+def _kernel_name(place: SourceLocation) -> str:
+    """The function that all calls around a place began in."""
+    while place.caller is not None:
+        place = place.caller
+    return place.function
 
 
 def _group_names(groups: object) -> list[str]:
@@ -222,7 +310,7 @@ def _group_names(groups: object) -> list[str]:
     return names
 
 
-def _records(records: object) -> int | None:
+def _records(records: object) -> IntegerAttr[Any] | None:
     if records is None:
         return None
     if not isinstance(records, int) or isinstance(records, bool):
@@ -234,7 +322,7 @@ def _records(records: object) -> int | None:
         raise ValueRangeError(
             "PROFILER_RANGE", f"Profiler: records is {records}; expected 1 or more"
         )
-    return records
+    return IntegerAttr(records, i64)
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
@@ -246,7 +334,7 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
     )
 
 
-def _blocks(blocks: object) -> range | None:
+def _blocks(blocks: object) -> DenseArrayBase[Any] | None:
     if blocks is None:
         return None
     chosen = range(blocks) if isinstance(blocks, int) and not isinstance(blocks, bool) else blocks
@@ -260,4 +348,5 @@ def _blocks(blocks: object) -> range | None:
         raise ValueRangeError(
             "PROFILER_RANGE", f"Profiler: blocks is {blocks}, which holds no block, or goes down"
         )
-    return chosen
+    bounds = (chosen.start, chosen.stop, chosen.step)
+    return DenseArrayBase.from_list(i64, [min(part, types.i64.maximum) for part in bounds])

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profilers of a kernel and what they record: `simt.track_profiler`, `simt.tirx_profiler`, `simt.mark`.
+
+In: what the methods of a profiler are given. Out: operations that the pass `expand_marks` turns into plain ones, once
+all of a kernel is known: which events there are, and how often each is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import (
+    I32,
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.definition import operation_definition
+from weft.dialects.printed_names import text_attribute
+from weft.dialects.simt.kernel import UNIT
+from weft.dialects.simt.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from xdsl.ir import Attribute, SSAValue
+
+INIT: Final = "init"
+"""The kind of a mark where a thread takes its track; the other kinds are those of records."""
+RECORD_KINDS: Final = (
+    *("start", "end", "instant", "finalize"),
+    *("counter", "async_begin", "async_end"),
+)
+"""In the order of their numbers in both wire formats."""
+
+
+@irdl_attr_definition
+class ProfilerType(ParametrizedAttribute, TypeAttribute):
+    """`!simt.profiler`: what marks belong to; nothing when the kernel runs."""
+
+    name = "simt.profiler"
+
+
+@operation_definition
+class TrackProfilerOp(IRDLOperation):
+    """Makes a profiler that records in the `track` format; at the top level of its kernel.
+
+    Without `buffer` it records into memory that each launch is given. `enabled` switches it at run time, `leader` says
+    which threads may record; without, the first of its group that comes to its `init`.
+
+    Properties:
+        kernel: its name in the source, which the decoder shows.
+        events: names by number; empty for a number without a name.
+        groups: names of a block's tracks.
+        records: most records per track.
+        blocks: first, end and step of the blocks that record; all where absent.
+        wide: records of 16 bytes with 64-bit clocks.
+        ring: the last records are kept and not the first.
+    """
+
+    name = "simt.track_profiler"
+
+    buffer = opt_operand_def(TensorType)
+    leader = opt_operand_def(i1)
+    enabled = opt_operand_def(i1)
+    profiler = result_def(ProfilerType)
+    kernel = prop_def(StringAttr)
+    events = prop_def(ArrayAttr[StringAttr])
+    groups = prop_def(ArrayAttr[StringAttr])
+    records = opt_prop_def(IntegerAttr[I64])
+    blocks = opt_prop_def(DenseArrayBase.constr(i64))
+    wide = opt_prop_def(UnitAttr)
+    ring = opt_prop_def(UnitAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = "(`buffer` $buffer^ `:` type($buffer))? (`leader` $leader^)? (`enabled` $enabled^)? attr-dict"
+
+    def __init__(
+        self,
+        buffer: SSAValue | None,
+        leader: SSAValue | None,
+        enabled: SSAValue | None,
+        kernel: str,
+        groups: Sequence[str],
+        properties: Mapping[str, Attribute | None],
+    ) -> None:
+        super().__init__(
+            operands=[buffer, leader, enabled],
+            result_types=[ProfilerType()],
+            properties={
+                "kernel": text_attribute(kernel),
+                "groups": texts_attribute(groups),
+                **properties,
+            },
+        )
+        self.name_events(())
+
+    def name_events(self, names: Sequence[str]) -> None:
+        """Says what the events are called, by number."""
+        self.events = texts_attribute(names)
+
+    def verify_(self) -> None:
+        _verify_buffer(self.buffer)
+        if self.blocks is not None and len(self.blocks.get_values()) != 3:
+            raise VerifyException("blocks has a first, an end and a step")
+
+
+@operation_definition
+class TirxProfilerOp(IRDLOperation):
+    """Makes a profiler that records in the format of TIRx's CudaProfiler; at the top level of its kernel.
+
+    `stride` and `groups` are i64: the words between two records of a track, and the tracks of a block. `leader` is
+    which threads record where a mark does not say; `fence` makes starts and ends wait for memory accesses.
+    """
+
+    name = "simt.tirx_profiler"
+
+    buffer = operand_def(TensorType)
+    stride = operand_def(i64)
+    groups = operand_def(i64)
+    leader = opt_operand_def(i1)
+    enabled = opt_operand_def(i1)
+    profiler = result_def(ProfilerType)
+    fence = opt_prop_def(UnitAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "`buffer` $buffer `:` type($buffer) `stride` $stride `groups` $groups "
+        "(`leader` $leader^)? (`enabled` $enabled^)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        buffer: SSAValue,
+        stride: SSAValue,
+        groups: SSAValue,
+        leader: SSAValue | None,
+        enabled: SSAValue | None,
+        fence: bool,
+    ) -> None:
+        super().__init__(
+            operands=[buffer, stride, groups, leader, enabled],
+            result_types=[ProfilerType()],
+            properties={"fence": UNIT if fence else None},
+        )
+
+    def verify_(self) -> None:
+        _verify_buffer(self.buffer)
+
+
+@operation_definition
+class MarkOp(IRDLOperation):
+    """Where a thread takes its track (`init`), and where it records.
+
+    `group` names the track of an `init`, `leader` whether this thread records; without it, the profiler says so.
+    `payload` is recorded beside the event; one marked `long` needs more than 16 bits. What is computed from the result
+    waits for the record, which waits for the `anchor`.
+    """
+
+    name = "simt.mark"
+
+    profiler = operand_def(ProfilerType)
+    group = opt_operand_def(i64)
+    leader = opt_operand_def(i1)
+    payload = opt_operand_def(i32)
+    anchor = opt_operand_def()
+    anchored = opt_result_def()
+    kind = prop_def(StringAttr)
+    event = opt_prop_def(IntegerAttr[I32])
+    long = opt_prop_def(UnitAttr)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$kind $profiler (`event` $event^)? (`group` $group^)? (`leader` $leader^)? (`payload` $payload^)? "
+        "(`anchor` $anchor^ `:` type($anchor))? (`->` type($anchored)^)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        profiler: SSAValue,
+        kind: str,
+        event: int | None = None,
+        *,
+        group: SSAValue | None = None,
+        leader: SSAValue | None = None,
+        payload: SSAValue | None = None,
+        is_long: bool = False,
+        anchor: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[profiler, group, leader, payload, anchor],
+            result_types=[anchor.type if anchor is not None else None],
+            properties={
+                "kind": StringAttr(kind),
+                "event": None if event is None else IntegerAttr(event, i32),
+                "long": UNIT if is_long else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data != INIT and self.kind.data not in RECORD_KINDS:
+            raise VerifyException(f"{self.kind.data!r} is not a kind of mark")
+        anchor, anchored = self.anchor, self.anchored
+        if (anchor and anchor.type) != (anchored and anchored.type):
+            raise VerifyException("the result of a mark has the type of its anchor")
+
+
+def texts_attribute(texts: Sequence[str]) -> ArrayAttr[StringAttr]:
+    """Texts that a user wrote."""
+    return ArrayAttr(map(text_attribute, texts))
+
+
+def _verify_buffer(buffer: SSAValue | None) -> None:
+    kind = None if buffer is None else buffer.type
+    if isinstance(kind, TensorType) and (kind.element_type, kind.rank) != (i64, 1):
+        raise VerifyException("a profiler records into a tensor of rank 1 of i64")
