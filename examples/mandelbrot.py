@@ -16,7 +16,7 @@ from examples.common import Arguments, Arrays, Example, show
 from examples.picture import write_png
 
 
-@weft.kernel
+@weft.kernel(fp_contract=False)  # NumPy, the reference, rounds products before sums
 def mandelbrot_kernel(
     counts: weft.Tensor, left: weft.f32, top: weft.f32, step: weft.f32, limit: weft.i32
 ):

@@ -70,7 +70,7 @@ EXAMPLE = Example(
     size=512,
     test_size=37,
     tolerance=1e-4,  # sums of some 500 products in another order
-    instructions=("ld.global", "mul.rn.f32", "add.rn.f32", "st.global"),
+    instructions=("ld.global", "fma.rn.f32", "st.global"),
 )
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def test_a_torch_tensor_in_host_memory_is_refused_by_a_function_for_cuda():
     fn = weft.compile(add_one, a, a)
     with pytest.raises(ValueError, match=r"argument #1 'b': .*cpu.*cuda"):
         fn(a, a.cpu())
-    with pytest.raises(ValueError, match=r"argument 'a' is on CUDA, argument 'b' on the CPU"):
+    with pytest.raises(ValueError, match=r"argument 'a' is on cuda, argument 'b' on the CPU"):
         add_one(a, a.cpu())
 
 
