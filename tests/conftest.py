@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import importlib.util
 import os
 
@@ -48,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs torch: make test TORCH=1"))
         if item.get_closest_marker("gpu") and gpu_missing():
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {gpu_missing()}"))
+
+
+def pytest_collection_finish() -> None:
+    """Spares every later collection the modules and tests that live to the end: a tenth of a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -61,7 +61,6 @@ def plain_form(value: object) -> object:
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
-pytestmark = pytest.mark.usefixtures("small_heap")
 
 
 @SETTINGS
