@@ -58,7 +58,7 @@ def build() -> Path:
         "-G",
         "Ninja",
         "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-        "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g",
+        "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1",
         "-DWEFT_SANITIZE=ON",
         f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}",
         f"-DPython_EXECUTABLE={sys.executable}",
