@@ -12,6 +12,8 @@ import pytest
 
 from weft import ffi
 
+pytestmark = pytest.mark.usefixtures("small_heap")
+
 
 @pytest.fixture(params=["plain", "gc at every allocation"])
 def repeat(request):

@@ -61,6 +61,7 @@ def plain_form(value: object) -> object:
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
+pytestmark = pytest.mark.usefixtures("small_heap")
 
 
 @SETTINGS
