@@ -101,8 +101,21 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   return image->kernels == nullptr ? nullptr : self.release();
 }
 
+// Stands for every function of an image whose kernels no driver here loads.
+int32_t refuse_call(void* handle, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  const auto* state = static_cast<const weft_state*>(handle);
+  if (state == nullptr)
+    return raise_error("RuntimeError", "there is no driver here for this function's kernels");
+  return raise_error("RuntimeError",
+                     static_cast<const DeviceProgram*>(state->driver_state)->missing_driver());
+}
+
 PyObject* lookup(PyObject* self, PyObject* name) {
   void* address = symbol_address(as_image(self)->symbols, name);
+  const auto* program = static_cast<const DeviceProgram*>(as_image(self)->state->driver_state);
+  if (program != nullptr && !program->missing_driver().empty()) {
+    address = reinterpret_cast<void*>(refuse_call);
+  }
   return PyErr_Occurred() ? nullptr : PyLong_FromVoidPtr(address);
 }
 

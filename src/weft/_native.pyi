@@ -269,7 +269,12 @@ def pending_unloads() -> int: ...
 
 class DeviceProgram:
     def __new__(
-        cls, cubin: bytes, kernel_names: Sequence[str], function_name: str, architecture: str
+        cls,
+        cubin: bytes,
+        kernel_names: Sequence[str],
+        function_name: str,
+        architecture: str,
+        missing_driver: str = "",
     ) -> DeviceProgram: ...
     @property
     def address(self) -> int: ...

@@ -14,9 +14,10 @@ from tests.architecture.source_tree import PACKAGE, ROOT, parsed
 from weft import language
 from weft.backends.host import HOST_SYMBOLS
 from weft.codegen.wrapper.function import WRAPPER
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.ffi import FFI
 from weft.dialects.nvgpu import NVGPU
-from weft.dialects.simt import SIMT
+from weft.dialects.simt import SIMT, warp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
@@ -61,6 +62,12 @@ def texts_in_tests() -> str:
 @operations
 def test_operation_occurs_in_a_test_of_its_text(operation):
     assert re.search(rf"\b{re.escape(operation.name)}\b", texts_in_tests())
+
+
+@operations
+def test_operation_of_warps_says_that_it_depends_on_them(operation):
+    is_of_warps = operation.__module__ == warp.__name__ or "warp" in operation.name
+    assert (DependsOnWarps() in operation.traits) == is_of_warps
 
 
 @operations

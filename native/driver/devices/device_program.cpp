@@ -86,11 +86,12 @@ bool allow_large_clusters(LoadedKernel* kernel, const Device* device, DriverErro
 }
 
 DeviceProgram::DeviceProgram(std::string cubin, std::vector<std::string> kernel_names,
-                             std::string function_name, std::string architecture)
+                             std::string function_name, std::string architecture, std::string missing_driver)
     : cubin_(std::move(cubin)),
       kernel_names_(std::move(kernel_names)),
       function_name_(std::move(function_name)),
-      architecture_(std::move(architecture)) {}
+      architecture_(std::move(architecture)),
+      missing_driver_(std::move(missing_driver)) {}
 
 void DeviceProgram::release() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;

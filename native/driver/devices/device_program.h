@@ -45,9 +45,10 @@ struct LoadedProgram {
 
 class DeviceProgram {
  public:
-  // Makes no driver call. `function_name` is the host function's, for messages.
+  // Makes no driver call. `function_name` is the host function's, for messages; `missing_driver` says why no
+  // driver here loads the code, and is empty where CUDA's does.
   DeviceProgram(std::string cubin, std::vector<std::string> kernel_names, std::string function_name,
-                std::string architecture);
+                std::string architecture, std::string missing_driver);
   DeviceProgram(const DeviceProgram&) = delete;
   DeviceProgram& operator=(const DeviceProgram&) = delete;
 
@@ -66,6 +67,7 @@ class DeviceProgram {
 
   const std::string& function_name() const { return function_name_; }
   const std::vector<std::string>& kernel_names() const { return kernel_names_; }
+  const std::string& missing_driver() const { return missing_driver_; }
 
  private:
   ~DeviceProgram();
@@ -79,6 +81,7 @@ class DeviceProgram {
   const std::vector<std::string> kernel_names_;
   const std::string function_name_;
   const std::string architecture_;
+  const std::string missing_driver_;
   std::atomic<int64_t> references_{1};
   std::mutex mutex_;  // held while loading; never while launching
   cuda::CUlibrary library_ = nullptr;

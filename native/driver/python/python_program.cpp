@@ -35,13 +35,15 @@ bool read_names(PyObject* sequence, std::vector<std::string>* names) {
 }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-  static const char* const kNames[] = {"cubin", "kernel_names", "function_name", "architecture", nullptr};
+  static const char* const kNames[] = {"cubin",        "kernel_names",   "function_name",
+                                       "architecture", "missing_driver", nullptr};
   Py_buffer cubin;
   PyObject* names = nullptr;
   const char* function_name = nullptr;
   const char* architecture = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "y*Oss:DeviceProgram", const_cast<char**>(kNames),
-                                   &cubin, &names, &function_name, &architecture)) {
+  const char* missing_driver = "";
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "y*Oss|s:DeviceProgram", const_cast<char**>(kNames),
+                                   &cubin, &names, &function_name, &architecture, &missing_driver)) {
     return nullptr;
   }
   std::string code(static_cast<const char*>(cubin.buf), static_cast<size_t>(cubin.len));
@@ -50,8 +52,8 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   if (!read_names(names, &kernel_names)) return nullptr;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
-  reinterpret_cast<ProgramObject*>(self)->program =
-      new DeviceProgram(std::move(code), std::move(kernel_names), function_name, architecture);
+  reinterpret_cast<ProgramObject*>(self)->program = new DeviceProgram(
+      std::move(code), std::move(kernel_names), function_name, architecture, missing_driver);
   return self;
 }
 
@@ -65,6 +67,10 @@ void destroy(PyObject* self) {
 
 // Loads on a device with one of its contexts current, and restores the caller's.
 LoadedProgram* preload_program(DeviceProgram* program, int32_t ordinal, int32_t policy, DriverError* error) {
+  if (!program->missing_driver().empty()) {
+    error->runtime(program->missing_driver());
+    return nullptr;
+  }
   if (!ensure_driver(error)) return nullptr;
   Device* device = device_at(ordinal, error);
   if (device == nullptr) return nullptr;
@@ -125,7 +131,8 @@ PyGetSetDef kAttributes[] = {
 };
 
 constexpr char kDoc[] =
-    "DeviceProgram(cubin: bytes, kernel_names: Sequence[str], function_name: str, architecture: str)\n--\n\n"
+    "DeviceProgram(cubin: bytes, kernel_names: Sequence[str], function_name: str, architecture: str, "
+    "missing_driver: str = '')\n--\n\n"
     "Device code of one image. Making one calls no driver; the bytes are copied.";
 
 PyType_Slot kSlots[] = {

@@ -15,7 +15,7 @@ from xdsl.dialects import func
 from weft.backends.base import Stage
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, initialize, parse
-from weft.codegen.llvm.target import Target
+from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
 from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.host_function import print_host_function
 from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
@@ -38,14 +38,8 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import OperationPrinter
     from weft.codegen.llvm.module_printer import SymbolPrinter
 
-# What LLVM expands inline, or turns into a call of libm, on every 64-bit CPU.
-INTRINSICS: Final = frozenset(
-    f"llvm.{name}"
-    for name in (
-        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
-        "roundeven sadd.with.overflow smax smin sqrt ssub.sat trunc umax umin"
-    ).split()
-)
+# Some of them are calls of libm.
+INTRINSICS: Final = COMMON_INTRINSICS | {"llvm.sadd.with.overflow", "llvm.ssub.sat"}
 
 
 class HostMachine:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that a backend does not have, refused by name before anything is printed.
 
-In: kernels, a backend's table `UNSUPPORTED`. Out: None or an error with the place in the user's source.
+In: kernels, a backend's table `UNSUPPORTED`, its target. Out: None or an error with the place in the user's source.
 """
 
 from __future__ import annotations
@@ -9,31 +9,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.dialects.builder import source_location
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.walk import walk
 from weft.errors import UnavailableError
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xdsl.ir import Operation
 
+    from weft.codegen.llvm.target import Target
+
 
 def refuse_unsupported(
-    kernels: Iterable[Operation], unsupported: Mapping[type[Operation], str]
+    kernels: Iterable[Operation], unsupported: Mapping[type[Operation], str], target: Target
 ) -> None:
-    """Checks that the kernels hold none of these operations.
+    """Checks that the kernels hold none of these operations, and none of warps where those have another size.
 
     Args:
         kernels: what is to be printed.
         unsupported: operation class → the sentence that users read.
+        target: what is printed for.
     Raises:
         UnavailableError: for the first one that is found, with its place.
     """
-    if not unsupported:
-        return
-    for kernel in kernels:
+    of_warps = None
+    if target.warp_size != WARP_SIZE:
+        of_warps = f"a warp of {target.name} has {target.warp_size} threads, and the language's have {WARP_SIZE}"
+    for kernel in kernels if unsupported or of_warps else ():
         for operation in walk(kernel):
             sentence = unsupported.get(type(operation))
+            if of_warps and operation.has_trait(DependsOnWarps):
+                sentence = of_warps
             if sentence is not None:
                 raise UnavailableError(
                     "TARGET_OPERATION",

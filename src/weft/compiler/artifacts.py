@@ -38,7 +38,7 @@ _UNREADABLE: Final = re.compile(r"[^\w.-]+")
 _LONGEST: Final = 200
 """Bytes of a file's name, out of 255 in file systems; suffix and temporary name need the rest."""
 
-# Stage name -> suffix of its file.
+# Stage name -> suffix of its file; that of another backend's stage is its name.
 SUFFIXES: Final = {
     "ir": ".mlir",
     "llvm": ".ll",
@@ -143,7 +143,8 @@ class Artifacts:
         if not self.writes(stage):
             return
         directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
-        suffix = SUFFIXES.get(stage) or f".{self.modules.index(stage) + 1:02}-{stage}.mlir"
+        number = f".{self.modules.index(stage) + 1:02}-" if stage in self.modules else ""
+        suffix = f"{number}{stage}.mlir" if number else SUFFIXES.get(stage, f".{stage}")
         path = directory / f"{_file_stem(self.name)}{suffix}"
         try:
             directory.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.traits import OpTrait
 
 if TYPE_CHECKING:
     from xdsl.irdl.declarative_assembly_format import FormatProgram
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
     Defined = TypeVar("Defined", bound=type[IRDLOperation])
+
+
+class DependsOnWarps(OpTrait):
+    """What the operation does depends on which threads form a warp; machines whose warps have another size lack it."""
 
 
 def operation_definition(cls: Defined) -> Defined:

@@ -6,9 +6,15 @@ In: the configuration. Out: the extension knows the driver's path, and opens it 
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft import _native
 from weft.config import config
 from weft.errors import CudaError
+from weft.types.device import CUDA
+
+DEVICE_TYPE: Final = CUDA
+"""The DLDeviceType that this driver launches on."""
 
 
 def prepare_driver() -> None:

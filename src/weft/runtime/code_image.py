@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
 from weft.config import config
-from weft.driver.library import prepare_driver
+from weft.driver.library import DEVICE_TYPE, prepare_driver
 from weft.ffi.library import open_ffi_library
 
 if TYPE_CHECKING:
@@ -57,10 +57,13 @@ def link(
     name = code.entry_symbols[0].removeprefix(ENTRY_PREFIX)
     program = None
     if code.device_code:
-        prepare_driver()
-        program = _native.DeviceProgram(
-            code.device_code, [kernel.name for kernel in code.kernels], name, code.architecture
-        )
+        missing = ""
+        if code.device_type == DEVICE_TYPE:
+            prepare_driver()
+        else:
+            missing = f"{name}: there is no driver for {code.target} here, and its kernels are for {code.architecture}"
+        names = [kernel.name for kernel in code.kernels]
+        program = _native.DeviceProgram(code.device_code, names, name, code.architecture, missing)
     return _native.CodeImage(
         name, dict(loaded.addresses), loaded, load_policy, code.kernels, program
     )

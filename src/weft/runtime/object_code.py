@@ -7,6 +7,7 @@ process that made it.
 
 from __future__ import annotations
 
+from weft.types.device import CPU
 from weft.types.frozen import Frozen
 
 
@@ -71,12 +72,13 @@ class ObjectCode(Frozen):
 
     Attributes:
         host_object: a relocatable object that defines the entry symbols and `weft_state`.
-        device_code: a cubin, PTX that ends with a zero byte, or empty on the CPU.
+        device_code: a cubin, PTX that ends with a zero byte, what another backend makes, or empty on the CPU.
         kernels: in the host code's numbering.
         entry_symbols: the object's exports, `__tvm_ffi_<name>` first.
         target: the backend's name.
         architecture: of the device code, such as ``"sm_90a"``; empty on the CPU.
         remarks: the backend's, on the kernels.
+        device_type: DLPack's, of the devices that run the device code; the CPU where there is none.
     """
 
     host_object: bytes
@@ -86,6 +88,7 @@ class ObjectCode(Frozen):
     target: str
     architecture: str = ""
     remarks: tuple[Remark, ...] = ()
+    device_type: int = CPU
 
     def __repr__(self) -> str:
         return (

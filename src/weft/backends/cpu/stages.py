@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
-    refuse_unsupported(kernels_of(module), UNSUPPORTED)
+    refuse_unsupported(kernels_of(module), UNSUPPORTED, machine.target)
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
         if waiting_operation(kernel) is not None:

@@ -142,6 +142,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
         entry_symbols=entry_symbols(job.module),
         target=backend.name,
         architecture=machine.architecture,
+        device_type=backend.device_type,
         remarks=tuple(_report_diagnostics(assembly, job.artifacts)),
     )
 

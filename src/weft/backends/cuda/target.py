@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import llvmlite.binding as llvm
 
 from weft.codegen.llvm.optimize import initialize
-from weft.codegen.llvm.target import Target
+from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
 from weft.errors import OptionError
 from weft.memo import kept
 from weft.types.launch_limits import MOST_SHARED_BYTES
@@ -46,10 +46,6 @@ ARCHITECTURES: Final = {
     **dict.fromkeys(("sm_88", "sm_110", "sm_110a", "sm_110f"), 90),
 }
 
-_COMMON: Final = (
-    "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
-    "ptrmask roundeven smax smin sqrt trunc umax umin"
-)
 _COORDINATES: Final = {
     "thread_idx": "llvm.nvvm.read.ptx.sreg.tid",
     "block_idx": "llvm.nvvm.read.ptx.sreg.ctaid",
@@ -72,8 +68,9 @@ _COOPERATION: Final = (
 # match needs sm_70 and redux sm_80; their printers look at the architecture first.
 INTRINSICS: Final = frozenset(
     (
+        *COMMON_INTRINSICS,
         *(f"{stem}.{axis}" for stem in _COORDINATES.values() for axis in "xyz"),
-        *(f"llvm.{name}" for name in (*_COMMON.split(), *_REGISTERS)),
+        *(f"llvm.{name}" for name in ("ptrmask", *_REGISTERS)),
         *(f"llvm.nvvm.{name}" for name in (*_COOPERATION.split(), "rsqrt.approx.f")),
     )
 )

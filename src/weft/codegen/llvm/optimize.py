@@ -35,7 +35,7 @@ def _guard_once() -> None:
 
 @functools.cache
 def initialize(architecture: str) -> None:
-    """Initializes an architecture in LLVM: ``"native"`` or ``"nvptx"``; done once per process."""
+    """Initializes an architecture in LLVM: ``"native"`` or another's name; done once per process."""
     _guard_once()
     if architecture == "native":
         llvm.initialize_native_target()

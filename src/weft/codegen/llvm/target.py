@@ -7,8 +7,18 @@ Out: `Target`, filled in once per backend.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from weft.types.launch_limits import WARP_SIZE
+
+# What LLVM expands inline on every machine that weft has met, GPUs and 64-bit CPUs.
+COMMON_INTRINSICS: Final = frozenset(
+    f"llvm.{name}"
+    for name in (
+        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
+        "roundeven smax smin sqrt trunc umax umin"
+    ).split()
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.memory import MEMORY_SCOPES
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class WarpBarrierOp(IRDLOperation):
 
     mask = operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = "$mask attr-dict"
 
     def __init__(self, mask: SSAValue) -> None:

@@ -23,7 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LaneIdOp(IRDLOperation):
     name = "simt.lane_id"
 
     result = result_def(i32)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), DependsOnWarps())
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class WarpIdOp(IRDLOperation):
     name = "simt.warp_id"
 
     result = result_def(i32)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), DependsOnWarps())
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class ShuffleOp(IRDLOperation):
     lane = operand_def(i32)
     result = result_def(T)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = (
         "$kind $value `,` $lane `mask` $mask `width` $width attr-dict `:` type($result)"
     )
@@ -124,7 +124,7 @@ class VoteOp(IRDLOperation):
     predicate = operand_def(i1)
     result = result_def(IntegerType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = "$kind $predicate `mask` $mask attr-dict `:` type($result)"
 
     def __init__(self, kind: str, mask: SSAValue, predicate: SSAValue) -> None:
@@ -154,7 +154,7 @@ class MatchOp(IRDLOperation):
     value = operand_def(IntegerType)
     result = result_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($value)"
 
     def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
@@ -184,7 +184,7 @@ class WarpReduceOp(IRDLOperation):
     value = operand_def(T)
     result = result_def(T)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($result)"
 
     def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
