@@ -14,6 +14,8 @@ from tests.architecture.source_tree import PACKAGE, ROOT, parsed
 from weft import language
 from weft.backends.host import HOST_SYMBOLS
 from weft.codegen.wrapper.function import WRAPPER
+from weft.compiler.module_text import parse_module
+from weft.compiler.pipeline import passes_for
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.ffi import FFI
 from weft.dialects.nvgpu import NVGPU
@@ -21,6 +23,7 @@ from weft.dialects.simt import SIMT, warp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
+from weft.dialects.walk import walk
 from weft.language.operation import Operation
 
 OPERATIONS = [*SIMT.operations, *NVGPU.operations, *FFI.operations]
@@ -28,6 +31,8 @@ BACKENDS = ("cpu", "cuda")
 # What a backend prints by a call and not by a row: whole kernels; on the CPU the end of a thread, which is the
 # next turn of its loop.
 BY_CALL = {"cpu": {KernelOp, ReturnOp}, "cuda": {KernelOp}}
+
+PASS_TEXTS = ROOT / "tests" / "filecheck" / "passes"
 
 # What passes put other operations in the place of, so that no backend sees it.
 EXPANDED = {GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
@@ -77,6 +82,21 @@ def test_backend_prints_the_operation_or_refuses_it_by_name(operation, backend: 
     unsupported = getattr(tables, "UNSUPPORTED", {})
     printed = {*tables.KERNEL_ROWS, *tables.HOST_ROWS, *HOST_SYMBOLS, *WRAPPER, *BY_CALL[backend]}
     assert [operation in printed, operation in unsupported, operation in EXPANDED].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    "operation", sorted(EXPANDED, key=lambda op: op.name), ids=lambda operation: operation.name
+)
+def test_what_is_expanded_is_in_a_text_of_the_passes_and_gone_after_them(operation):
+    texts = (path.read_text() for path in sorted(PASS_TEXTS.glob("*.mlir")))
+    modules = [parse_module(text) for text in texts if f"{operation.name} " in text]
+    assert modules
+    for module in modules:
+        assert any(isinstance(op, operation) for op in walk(module))
+        for name, change in passes_for(None).items():
+            if name != "attach_ffi_wrapper":  # needs a signature
+                change(module)
+        assert not any(isinstance(op, operation) for op in walk(module))
 
 
 def test_every_operation_that_is_written_is_in_its_dialect():

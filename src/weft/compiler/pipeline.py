@@ -146,7 +146,7 @@ def lower(
     """
     hooked = hooks is not None and bool(hooks.functions)
     verified = hooked or artifacts.options.verify
-    passes = passes_for(signature, backend.runs_on_host, artifacts.options.fp_contract == "on")
+    passes = passes_for(signature, artifacts.options.fp_contract == "on")
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
         traced = trace(source, signature)
@@ -166,13 +166,12 @@ def lower(
         hooks.run(module)
     if hooked or artifacts.writes("ir"):
         artifacts.record("ir", module_text(module))
-    made_again = functools.partial(_lower_again, signature, backend.runs_on_host)
-    artifacts.offer((*passes, "ir"), made_again)
+    artifacts.offer((*passes, "ir"), functools.partial(_lower_again, signature))
     return traced
 
 
 def passes_for(
-    signature: Signature, on_host: bool = True, fp_contract: bool = True
+    signature: Signature, fp_contract: bool = True
 ) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
@@ -180,7 +179,7 @@ def passes_for(
     so that no other counts it.
     """
     rows: tuple[Any, ...] = (
-        functools.partial(expand_marks, on_host=on_host, inline=trace_into),
+        functools.partial(expand_marks, inline=trace_into),
         remove_unused_operations,
         find_block_sizes,
         add_scratch_arguments,
@@ -196,11 +195,11 @@ def passes_for(
 
 
 @deep_recursion()
-def _lower_again(signature: Signature, on_host: bool, artifacts: Artifacts) -> dict[str, str]:
+def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
-    passes = passes_for(signature, on_host, artifacts.options.fp_contract == "on")
+    passes = passes_for(signature, artifacts.options.fp_contract == "on")
     for name, change in passes.items():
         change(module)
         texts[name] = texts["ir"] = module_text(module)

@@ -187,6 +187,14 @@ def _position(file: str, line: int, column: int) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column + 1))
 
 
+def constant_integer(value: SSAValue) -> int | None:
+    """The value of an integer constant of the IR; None for any other value."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
 def source_location(attribute: Attribute) -> SourceLocation | None:
     """The place in a user's file named by an operation's location, for errors found in the IR.
 

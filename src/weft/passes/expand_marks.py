@@ -8,26 +8,22 @@ be told.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, f32, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.arguments.tensor import TensorKind
-from weft.dialects.builder import Builder, source_location
+from weft.dialects.builder import Builder, constant_integer, source_location
 from weft.dialects.simt.kernel import PROFILE_NAME, ExitOp, KernelOp, LaunchExOp, ReturnOp
 from weft.dialects.simt.profiling import INIT, RECORD_KINDS, MarkOp, TirxProfilerOp, TrackProfilerOp
 from weft.dialects.walk import walk
 from weft.errors import CompileError, ValueRangeError
 from weft.language.ir_types import ir_type_of
-from weft.language.memory.local import local
-from weft.language.profiling.tirx import STATE as TIRX_STATE
-from weft.language.profiling.tirx import TirxRecorder
-from weft.language.profiling.track import STATE, TrackLayout, TrackRecorder
 from weft.language.values import Scalar, Tensor
 from weft.types import dtype as types
 from weft.types import record_format as wire
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation, SSAValue
 
+    from weft.language.profiling.track import TrackLayout
     from weft.types.dtype import DType
 
 _ENDS: Final = (wire.END, wire.FINALIZE)
@@ -54,12 +51,11 @@ class Inline(Protocol):
         ...
 
 
-def expand_marks(module: ModuleOp, on_host: bool, inline: Inline) -> None:
+def expand_marks(module: ModuleOp, inline: Inline) -> None:
     """Expands the profilers of every kernel.
 
     Args:
         module: as it was traced.
-        on_host: whether kernels will run on the CPU that calls them, whose clocks count nanoseconds.
         inline: traces the recorders.
 
     Raises:
@@ -75,7 +71,7 @@ def expand_marks(module: ModuleOp, on_host: bool, inline: Inline) -> None:
             if isinstance(op, TirxProfilerOp):
                 _expand_tirx(op, _Expansion(kernel, inline), own)
             elif isinstance(op, TrackProfilerOp):
-                _expand_track(op, _Expansion(kernel, inline), own, on_host)
+                _expand_track(op, _Expansion(kernel, inline), own)
 
 
 class _PlacedBuilder(Builder):
@@ -92,26 +88,6 @@ class _PlacedBuilder(Builder):
         return self.place
 
 
-class _Template:
-    """A call that was traced with parameters in the place of its staged arguments."""
-
-    def __init__(self, block: Block, value: SSAValue | None) -> None:
-        self._block = block
-        self._value = value
-
-    def copy(
-        self, target: Block, op: Operation, arguments: Iterable[SSAValue], place: Attribute
-    ) -> SSAValue | None:
-        """Puts a copy in front of an operation; its value."""
-        values: dict[SSAValue, SSAValue] = dict(zip(self._block.args, arguments, strict=True))
-        for own in self._block.ops:
-            made = own.clone(values)
-            for inner in walk(made):
-                inner.location = place  # pyright: ignore[reportAttributeAccessIssue]
-            target.insert_op_before(made, op)
-        return None if self._value is None else values.get(self._value, self._value)
-
-
 class _Expansion:
     """Traces functions into a function of the IR, in front of operations or in their place."""
 
@@ -119,7 +95,7 @@ class _Expansion:
         self.function = function
         self.builder = _PlacedBuilder(function.body.block)
         self.inline = inline
-        self.templates: dict[tuple[Any, ...], _Template] = {}
+        self.templates: dict[tuple[Any, ...], tuple[Block, Any]] = {}
 
     def constant(self, value: int) -> Scalar:
         """A u32 that a template is given when the kernel runs."""
@@ -133,42 +109,37 @@ class _Expansion:
         builder.place = place
         with builder.at(block):
             value = self.inline(builder, function, *arguments)
-        target = op.parent
-        assert target is not None
-        for made in list(block.ops):
-            target.insert_op_before(block.detach_op(made), op)
+        Rewriter.inline_block(block, InsertPoint.before(op))
         return value
 
     def replace(self, op: Operation, function: Callable[..., Any], *arguments: Any) -> None:
-        """Puts a call in an operation's place, and its value in that of the operation's result."""
+        """Puts a call in an operation's place."""
         self.before(op, function, *arguments, place=op.location)
-        self._finish(op, None)
-
-    def _finish(self, op: Operation, value: SSAValue | None) -> None:
-        for result in op.results:
-            if value is not None:
-                result.replace_all_uses_with(value)
-        op.detach()
-        op.drop_all_references()
+        Rewriter.erase_op(op)
 
     def copy(self, op: Operation, function: Callable[..., Any], *arguments: Any) -> None:
-        """The same, for a call that many operations make: it is traced once per kinds of its arguments."""
+        """The same for a call that many operations make, with a value: traced once per kinds of its arguments."""
         key = tuple(a.dtype if isinstance(a, Scalar) else a for a in arguments)
-        template = self.templates.get(key)
-        if template is None:
-            template = self.templates[key] = self._template(function, arguments)
+        if key not in self.templates:
+            self.templates[key] = self._template(function, arguments)
+        block, value = self.templates[key]
         staged = [a.ssa for a in arguments if isinstance(a, Scalar)]
-        assert op.parent is not None
-        value = template.copy(op.parent, op, staged, op.location)
-        self._finish(op, value)
+        values: dict[SSAValue, SSAValue] = dict(zip(block.args, staged, strict=True))
+        copies = [own.clone(values) for own in block.ops]
+        for inner in (inner for made in copies for inner in walk(made)):
+            inner.location = op.location  # pyright: ignore[reportAttributeAccessIssue]
+        Rewriter.replace_op(op, copies, [values.get(value, value)] if op.results else [])
 
-    def _template(self, function: Callable[..., Any], arguments: Sequence[Any]) -> _Template:
+    def _template(
+        self, function: Callable[..., Any], arguments: Sequence[Any]
+    ) -> tuple[Block, Any]:
+        """A call traced with parameters in the place of its staged arguments, and its value."""
         block = Block(arg_types=[a.ssa.type for a in arguments if isinstance(a, Scalar)])
         given = iter(block.args)
         inner = [Scalar(next(given), a.dtype) if isinstance(a, Scalar) else a for a in arguments]
         with self.builder.at(block):
             value = self.inline(self.builder, function, *inner)
-        return _Template(block, None if value is None else value.ssa)
+        return block, None if value is None else value.ssa
 
     def marks(self, profiler: SSAValue, what: str, name_of: Callable[[int], str]) -> list[MarkOp]:
         """A profiler's marks, in the order of the text, checked."""
@@ -196,12 +167,15 @@ def _switch(operand: SSAValue | None) -> Any:
 
 
 def _expand_tirx(op: TirxProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
+    from weft.language.memory.local import local
+    from weft.language.profiling.tirx import STATE, TirxRecorder
+
     buffer = Tensor(op.buffer, types.u64, op.buffer.name_hint or "the buffer")
     stride, groups = _value(op.stride, types.i64), _value(op.groups, types.i64)
     for launch in launches:
         _check_launch(launch, buffer, stride, groups)
     leader = _value(op.leader, types.bool_)
-    state = local.emit(to.builder, len(TIRX_STATE), types.u32)
+    state = local.emit(to.builder, len(STATE), types.u32)
     recorder = TirxRecorder(
         buffer, state, stride, groups, leader, _switch(op.enabled), op.fence is not None
     )
@@ -223,7 +197,7 @@ def _check_launch(launch: LaunchExOp, buffer: Tensor, stride: object, groups: ob
     Raises:
         ValueRangeError: with both.
     """
-    grid = [_constant(size) for size in launch.grid]
+    grid = [constant_integer(size) for size in launch.grid]
     if None in grid or not isinstance(groups, int):
         return
     blocks = math.prod(size for size in grid if size is not None)
@@ -258,9 +232,10 @@ def _check_launch(launch: LaunchExOp, buffer: Tensor, stride: object, groups: ob
 # ---- track
 
 
-def _expand_track(
-    op: TrackProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp], on_host: bool
-) -> None:
+def _expand_track(op: TrackProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
+    from weft.language.memory.local import local
+    from weft.language.profiling.track import STATE, TrackRecorder
+
     names = [name.data for name in op.events]
     kernel, builder = to.function, to.builder
     assert isinstance(kernel, KernelOp)
@@ -281,7 +256,6 @@ def _expand_track(
         None if op.records is None else op.records.value.data,
         is_ring=op.ring is not None,
         enabled=_switch(op.enabled),
-        is_nanoseconds=on_host,
     )
     for mark in marks:
         if mark.kind.data == INIT:
@@ -311,22 +285,19 @@ def _expand_track(
 
 
 def _layout(op: TrackProfilerOp, names: Sequence[str], marks: Iterable[MarkOp]) -> TrackLayout:
+    from weft.language.profiling.track import TrackLayout
+
     words = 1 if op.wide is None else 2
     groups = [name.data for name in op.groups]
     bounds = None if op.blocks is None else op.blocks.get_values()
-    described: dict[str, Any] = {
-        "kernel": op.kernel.data,
-        "events": names,
-        "groups": groups,
-    }
+    described: dict[str, Any] = {"kernel": op.kernel.data, "events": names, "groups": groups}
     if bounds is not None:
         described["blocks"] = [bounds[0], bounds[2]]
         bounds = range(*(min(int(part), wire.TRACK_MOST_WORDS - 1) for part in bounds))
     # A ring, and a track that the user limits, hold what they hold.
     is_open = op.ring is None and op.records is None
     capacity = _most_words(marks, words) if is_open else None
-    text = json.dumps(described, separators=(",", ":")).encode()
-    return TrackLayout(len(groups), bounds, words, capacity, text)
+    return TrackLayout(len(groups), bounds, words, capacity, described)
 
 
 def _buffer(op: TrackProfilerOp, kernel: KernelOp) -> Tensor:
@@ -354,21 +325,7 @@ def _tell_words(launch: LaunchExOp, layout: TrackLayout, to: _Expansion) -> None
     grid = [Scalar(size, types.i64) for size in launch.grid]
     within = _Expansion(host, to.inline)
     words = within.before(launch, layout.launch_words, *grid, place=launch.location)
-    told = LaunchExOp(
-        launch.kernel.string_value(),
-        launch.grid,
-        launch.block,
-        launch.args,
-        launch.shared_memory_bytes,
-        launch.stream,
-        launch.properties,
-        words.ssa,
-    )
-    told.location = launch.location
-    block = launch.parent
-    assert block is not None
-    block.insert_op_before(told, launch)
-    block.erase_op(launch)
+    launch.set_record_words(words.ssa)
 
 
 def _anchor(value: SSAValue) -> Scalar:
@@ -452,14 +409,7 @@ def _loops_around(op: Operation) -> Iterable[scf.ForOp | scf.WhileOp]:
 def _trips(loop: scf.ForOp | scf.WhileOp) -> int | None:
     if isinstance(loop, scf.WhileOp):
         return None
-    lower, upper, step = (_constant(value) for value in (loop.lb, loop.ub, loop.step))
+    lower, upper, step = (constant_integer(value) for value in (loop.lb, loop.ub, loop.step))
     if lower is None or upper is None or step is None or step < 1:
         return None
     return len(range(lower, upper, step))
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

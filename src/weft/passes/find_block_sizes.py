@@ -9,10 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.walk import walk
 from weft.types.launch_limits import BLOCK, MOST_THREADS
@@ -40,13 +39,7 @@ def find_block_sizes(module: ModuleOp) -> None:
 
 def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:
     """The three sizes; 0 for one that only the run can tell."""
-    owners = [size.owner for size in launch.block]
-    return tuple(
-        owner.value.value.data
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr)
-        else 0
-        for owner in owners
-    )
+    return tuple(constant_integer(size) or 0 for size in launch.block)
 
 
 def _fits(kernel: KernelOp, block: tuple[int, ...]) -> bool:

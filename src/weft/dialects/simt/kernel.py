@@ -379,10 +379,9 @@ class LaunchExOp(IRDLOperation):
         shared_memory_bytes: SSAValue | None = None,
         stream: SSAValue | None = None,
         properties: Mapping[str, Attribute] | None = None,
-        record_words: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[grid, block, shared_memory_bytes, record_words, stream, args],
+            operands=[grid, block, shared_memory_bytes, None, stream, args],
             properties={"kernel": SymbolRefAttr(kernel), **(properties or {})},
         )
 
@@ -393,12 +392,19 @@ class LaunchExOp(IRDLOperation):
 
     def keep_arguments(self, kept: Iterable[int]) -> None:
         """Drops all arguments except those with these numbers."""
-        arguments = list(self.args)
-        left = [arguments[index] for index in kept]
-        before = self.operands[: len(self.operands) - len(arguments)]
-        sizes = cast("DenseArrayBase[I32]", self.properties["operandSegmentSizes"]).get_values()
-        self.operands = [*before, *left]
-        self.properties["operandSegmentSizes"] = sizes_attribute([*sizes[:-1], len(left)])
+        self._set_operands(5, [self.args[index] for index in kept])
+
+    def set_record_words(self, words: SSAValue) -> None:
+        """Sets the size of the memory for the launch's records."""
+        self._set_operands(3, [words])
+
+    def _set_operands(self, segment: int, values: Sequence[SSAValue]) -> None:
+        property_name = "operandSegmentSizes"
+        sizes = list(cast("DenseArrayBase[I32]", self.properties[property_name]).get_values())
+        start = sum(sizes[:segment])
+        end, sizes[segment] = start + sizes[segment], len(values)
+        self.operands = [*self.operands[:start], *values, *self.operands[end:]]
+        self.properties[property_name] = sizes_attribute(sizes)
 
     @property
     def is_cooperative(self) -> bool:

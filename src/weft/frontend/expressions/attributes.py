@@ -64,12 +64,17 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     return resolved(found)
 
 
+def class_attribute(kind: type, name: str, default: object = None) -> Any:
+    """What a class or its bases define under a name, without running descriptors."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
+
+
 def _is_computed(value: Any, name: str) -> bool:
     """Whether an attribute is a method or a property of a user's class."""
     if isinstance(value, FrontendCallable):
         return False
-    described = inspect.getattr_static(cast("Any", type(value)), name, None)
-    return isinstance(described, FunctionType | property)
+    kind = cast("type[Any]", type(value))
+    return isinstance(class_attribute(kind, name), FunctionType | property)
 
 
 def _is_stored(value: Any, name: str) -> bool:
@@ -77,7 +82,7 @@ def _is_stored(value: Any, name: str) -> bool:
     kind = cast("type[Any]", type(value))
     if is_fixed(value) or isinstance(value, type):
         return True
-    found: Any = inspect.getattr_static(kind, name, _ABSENT)
+    found: Any = class_attribute(kind, name, _ABSENT)
     if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
         return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
     return not isinstance(found, property) and not isinstance(
@@ -123,12 +128,13 @@ def refuse_on_host(frame: Frame, value: Any) -> None:
 def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
     """Records the read if a later call could find another value."""
     is_module = isinstance(value, ModuleType)
-    if is_module and (value.__name__ == "weft" or isinstance(found, LanguageName)):
+    owner = value.__name__ if is_module else type(value).__module__
+    if owner.partition(".")[0] == "weft" or (is_module and isinstance(found, LanguageName)):
         return
     own: Any = getattr(value, "__dict__", ())
     if not is_module and (is_dataclass(cast("Any", type(value)), frozen=True) or name not in own):
         return
-    frame.context.session.captures.read_attribute(value, name, found, ast.unparse(node))
+    frame.context.session.captures.read_attribute(value, name, found, node)
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
@@ -26,7 +25,7 @@ from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
-from weft.dialects.builder import Builder
+from weft.dialects.builder import Builder, constant_integer
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
@@ -106,11 +105,8 @@ def _dynamic_bytes(operation: Operation) -> int:
         return 0
     if operation.result.first_use is None:
         return 0
-    start = operation.offset.owner
-    if not isinstance(start, arith.ConstantOp) or not isinstance(start.value, IntegerAttr):
-        return 0
-    array = operation.result.type
-    return start.value.value.data + array_bytes(array.dims, array.element_type)
+    start, array = constant_integer(operation.offset), operation.result.type
+    return 0 if start is None else start + array_bytes(array.dims, array.element_type)
 
 
 @dataclass(slots=True, eq=False)

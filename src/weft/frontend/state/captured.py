@@ -6,6 +6,7 @@ In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 
 from __future__ import annotations
 
+import ast
 import copy
 import marshal
 from types import FunctionType, ModuleType
@@ -81,10 +82,10 @@ class Captures:
         if not isinstance(value, _FIXED):
             self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), _GONE))
 
-    def read_attribute(self, owner: object, name: str, value: object, text: str) -> None:
+    def read_attribute(self, owner: object, name: str, value: object, node: ast.AST) -> None:
         """Records that an attribute of a mutable object was read."""
         if not isinstance(value, _FIXED):
-            self._note(owner, name, text, value, lambda: getattr(owner, name, _GONE))
+            self._note(owner, name, node, value, lambda: getattr(owner, name, _GONE))
 
     def read_function(self, function: FunctionType) -> None:
         """Records the names that a function run by Python while tracing can read, and those of its callees.
@@ -116,10 +117,11 @@ class Captures:
             ]
 
     def _note(
-        self, owner: object, name: str, text: str, value: object, read: Callable[[], Any]
+        self, owner: object, name: str, said: str | ast.AST, value: object, read: Callable[[], Any]
     ) -> None:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
+            text = said if isinstance(said, str) else ast.unparse(said)
             self._found[key] = CapturedValue(text, value, read)
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.dialects.builtin import i1
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.debug import AssertOp
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.errors import TypeMismatchError
@@ -132,7 +133,7 @@ def _constant_course(builder: Builder, staged: StagedRange, step: int) -> Course
     bits = ~bits if step < 0 else bits
     flipped = builder.constant(ir_type(dtype), bits) if bits else None
     lower, upper = (_flip(builder, end, flipped) for end in ends)
-    last = _constant(upper)
+    last = constant_integer(upper)
     most = (1 << (dtype.bits - 1)) - 1
     size = abs(step)
     may_pass = size != 1 and (last is None or size > most or last + size - 1 > most)
@@ -143,22 +144,15 @@ def _constant_course(builder: Builder, staged: StagedRange, step: int) -> Course
 def _flip(builder: Builder, value: SSAValue, bits: SSAValue | None) -> SSAValue:
     if bits is None:
         return value
-    known, mask = _constant(value), _constant(bits)
+    known, mask = constant_integer(value), constant_integer(bits)
     if known is not None and mask is not None:
         return builder.constant(value.type, known ^ mask)
     return builder.emit(arith.XOrIOp(value, bits)).result
 
 
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
-
-
 def _is_positive(value: SSAValue) -> bool:
     """Whether a step is surely positive: a size of the grid, or a product of such sizes."""
-    known, owner = _constant(value), value.owner
+    known, owner = constant_integer(value), value.owner
     if known is not None:
         return known > 0
     if isinstance(owner, BlockDimOp | GridDimOp):

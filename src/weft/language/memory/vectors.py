@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
@@ -183,10 +184,9 @@ def factor_of(value: SSAValue) -> int:
 
     Valid even if the arithmetic wraps.
     """
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp):
-        number = owner.value.value.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-        return _power_of_two(number) if isinstance(number, int) else 1
+    owner, number = value.owner, constant_integer(value)
+    if number is not None:
+        return _power_of_two(number)
     if isinstance(owner, arith.MuliOp):
         return min(factor_of(owner.lhs) * factor_of(owner.rhs), VECTOR_BYTES)
     if isinstance(owner, arith.AddiOp | arith.SubiOp):

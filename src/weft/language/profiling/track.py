@@ -9,6 +9,7 @@ and a record is a clock read and a store; else each one asks whether it fits.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.language.memory.atomics import atomic_exchange
@@ -42,7 +43,7 @@ class TrackLayout:
         blocks: which blocks of the grid record; None for all.
         words: per record.
         capacity: words that a track needs at most; None where only the run can tell.
-        text: describes the kernel to the decoder.
+        described: what the decoder is told of the kernel, as JSON.
 
     Attributes:
         first_header: the first word of the tracks' headers.
@@ -50,12 +51,18 @@ class TrackLayout:
     """
 
     def __init__(
-        self, groups: int, blocks: range | None, words: int, capacity: int | None, text: bytes
+        self,
+        groups: int,
+        blocks: range | None,
+        words: int,
+        capacity: int | None,
+        described: dict[str, Any],
     ) -> None:
         self.groups = groups
         self.blocks = blocks
         self.words = words
         self.capacity = capacity
+        text = json.dumps(described, separators=(",", ":")).encode()
         self.text: Sequence[int] = [
             int.from_bytes(text[i : i + 8].ljust(8), "little") for i in range(0, len(text), 8)
         ]
@@ -96,7 +103,6 @@ class TrackRecorder:
         records: most records per track that the user wants, or None.
         is_ring: whether the last records are kept and not the first.
         enabled: a switch.
-        is_nanoseconds: whether clocks count them.
     """
 
     def __init__(
@@ -108,7 +114,6 @@ class TrackRecorder:
         records: int | None,
         is_ring: bool,
         enabled: Any,
-        is_nanoseconds: bool,
     ) -> None:
         self.layout = layout
         self.buffer = buffer
@@ -118,7 +123,6 @@ class TrackRecorder:
         self.is_ring = is_ring
         self.enabled = enabled
         self.flags = wire.FLAG_WIDE * (layout.words == 2) | wire.FLAG_RING * is_ring
-        self.flags |= wire.FLAG_NANOSECONDS * is_nanoseconds
 
     # ---- the launch, and a thread's track
 
@@ -145,9 +149,13 @@ class TrackRecorder:
         buffer, layout = self.buffer, self.layout
         records, capacity, needed, fits = self.places()
         blocks = u32(layout.recording_blocks(block_count()))
+        # On the CPU all clocks are one.
+        before, clock = globaltimer(), clock64()
+        is_one = (before <= clock) & (clock <= globaltimer())
+        flags = self.flags | (wire.FLAG_NANOSECONDS if is_one else 0)
         buffer[wire.WORD_LAUNCHES] = buffer[wire.WORD_LAUNCHES] + 1
         buffer[wire.WORD_TRACKS] = packed(layout.groups, blocks)
-        buffer[wire.WORD_LAYOUT] = packed(capacity, self.flags)
+        buffer[wire.WORD_LAYOUT] = packed(capacity, flags)
         buffer[wire.WORD_TEXT] = layout.text_bytes << 32 | wire.PROLOGUE_WORDS
         buffer[wire.WORD_HEADERS] = packed(records, layout.first_header)
         buffer[wire.WORD_NEEDED] = needed

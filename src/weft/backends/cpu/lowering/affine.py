@@ -16,6 +16,7 @@ from weft.codegen.operations.conversions import CONVERSIONS
 from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import DimOp, StrideOp
@@ -102,21 +103,12 @@ class RowAnalysis:
         return None
 
     def _scaled(self, left: SSAValue, right: SSAValue, checkpoints: list[Checkpoint]) -> int | None:
-        factor, other = _constant(right), left
+        factor, other = constant_integer(right), left
         if factor is None:
-            factor, other = _constant(left), right
+            factor, other = constant_integer(left), right
         growth = self.growth(other, checkpoints) if factor is not None else None
         return None if growth is None or factor is None else _bounded(growth * factor)
 
 
 def _bounded(growth: int) -> int | None:
     return growth if abs(growth) < _LARGEST_GROWTH else None
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp):
-        data = owner.value.value.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-        if isinstance(data, int):
-            return data
-    return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects import scf
 
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.runtime_abi import call_row
+from weft.dialects.builder import constant_integer
 
 if TYPE_CHECKING:
-    from xdsl.ir import Block, SSAValue
+    from xdsl.ir import Block
 
     from weft.codegen.llvm.module_printer import ModulePrinter
 
@@ -41,19 +41,12 @@ def work(block: Block) -> int:
 
 def short_trips(loop: scf.ForOp) -> int | None:
     """How often a loop runs, if that is known and little work; 0 for a loop that never runs."""
-    bounds = [_constant(value) for value in (loop.lb, loop.ub, loop.step)]
+    bounds = [constant_integer(value) for value in (loop.lb, loop.ub, loop.step)]
     lower, upper, step = bounds
     if lower is None or upper is None or step is None or step <= 0:
         return None
     trips = max(0, -((lower - upper) // step))
     return trips if trips * work(loop.body.block) <= _SHORT else None
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 def print_work(printer: FunctionPrinter, amount: str) -> None:
