@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -185,6 +185,7 @@ def shown(recording) -> None:
 @FEW
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=60))
 def test_any_words_at_all_decode_as_tirx_with_a_report(words):
+    assume(words[0] != wire.TRACK_MAGIC)  # a buffer of the other format, which is refused
     recording = decode_tirx(np.array(words, np.uint64))
     shown(recording)
     assert len(recording.records) <= len(words)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend is: what it says of itself, a list of stages, and `compile`.
+"""The base class of backends: their facts, a list of stages, and `compile`.
 
-Out: the class of every backend, and the runner of stages. Another package offers its own through the entry point
+Out: the base class and the runner of stages. Other packages add backends through the entry point
 `weft.backends`.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """Where a backend leaves texts and times; the compiler's artifacts are one."""
+    """Collects a backend's texts and times; implemented by the compiler's artifacts."""
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Measures the `with` block."""
@@ -34,11 +34,11 @@ class Recorder(Protocol):
         ...
 
     def refuse(self, stage: str, error: WeftError) -> None:
-        """Notes why a stage has no result here; whoever asks for it gets this error."""
+        """Records why a stage has no result; reading it raises this error."""
         ...
 
     def data(self, stage: str) -> bytes | None:
-        """What was kept, or None.
+        """The kept result, or None.
 
         Raises:
             WeftError: if the stage was refused.
@@ -47,7 +47,7 @@ class Recorder(Protocol):
 
 
 class Options(Protocol):
-    """The compile options that a backend reads."""
+    """The compile options read by backends."""
 
     @property
     def opt_level(self) -> int: ...
@@ -60,11 +60,11 @@ class Options(Protocol):
 
 
 class Job(NamedTuple):
-    """One compilation as stages see it.
+    """One compilation, as seen by stages.
 
     Attributes:
         module: kernels, host function and wrapper.
-        architecture: what to compile for, such as ``"sm_90a"``; empty for a backend that has none.
+        architecture: the target architecture, such as ``"sm_90a"``; empty for a backend without architectures.
         options: the compile options.
         artifacts: takes texts and times.
     """
@@ -80,7 +80,7 @@ class Stage(NamedTuple):
 
     Attributes:
         name: as ``--time`` shows it.
-        run: takes the job and what the stage before returned.
+        run: takes the job and the previous stage's result.
         artifact: the name under which the result is kept, or an empty string.
     """
 
@@ -90,7 +90,7 @@ class Stage(NamedTuple):
 
 
 def run_stages(stages: Sequence[Stage], job: Job, value: Any = None) -> Any:
-    """Runs stages in order, each on the result of the one before; returns the last result."""
+    """Runs stages in order, each on the previous result; returns the last."""
     for stage in stages:
         with job.artifacts.stage(stage.name):
             value = stage.run(job, value)
@@ -102,15 +102,15 @@ def run_stages(stages: Sequence[Stage], job: Job, value: Any = None) -> Any:
 class Backend(ABC):
     """A machine that weft compiles for.
 
-    Options and arguments are looked at with what it says of itself, so its module is light: what compiles is imported
-    in `compile`.
+    Its facts are needed to read options and arguments, so its module imports little: the compiler is imported
+        in `compile`.
 
     Attributes:
-        name: what ``--target`` takes.
-        device_type: DLPack's, of its tensors. Calls whose tensors have it run here.
-        architectures: what ``--gpu-arch`` takes for it, a regular expression; empty: nothing.
-        default_architecture: what is compiled for where neither options nor a device say it.
-        stages: the texts that it makes of LLVM's, which ``--keep`` options ask for.
+            name: as in ``--target``.
+            device_type: DLPack's device type of its tensors; calls with such tensors run here.
+            architectures: a regular expression of its values of ``--gpu-arch``; empty for none.
+            default_architecture: the architecture without an option or a device.
+            stages: the texts made from LLVM's, for ``--keep`` options.
     """
 
     name: str
@@ -125,10 +125,10 @@ class Backend(ABC):
         return self.device_type == CPU
 
     def find_architecture(self, ordinal: int | None) -> str | None:
-        """What a device of this machine runs; None where nothing here runs what this backend compiles.
+        """The architecture of a device of this machine; None if none runs this backend's code.
 
         Args:
-            ordinal: of the device; None, or one that this machine does not have, is the current device.
+            ordinal: of the device; None, or one missing here, for the current device.
         """
         return None
 
@@ -142,5 +142,5 @@ class Backend(ABC):
         """
 
     def disassemble(self, artifacts: Recorder) -> str | None:
-        """The kernels' machine code as text, from what `compile` recorded; None where there is none."""
+        """The kernels' machine code as text, from the artifacts of `compile`, or None."""
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that this process runs on, and what every backend prints into its host object.
+"""The machine of this process, and the parts common to all host objects.
 
 In: LLVM's view of the CPU; func.func and ffi.func. Out: a `Target` for printing, LLVM's machine for emission; the host
-object; what object code says of kernels.
+object; the kernels' metadata in object code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HostMachine:
     Attributes:
         target: for printing.
         machine: LLVM's target machine, position-independent, small code model.
-        masks_stores: the CPU writes parts of a vector without a penalty (AVX-512).
+        masks_stores: the CPU has fast masked stores (AVX-512).
     """
 
     def __init__(self, cpu: str, features: str) -> None:
@@ -71,14 +71,14 @@ class HostMachine:
 
 @kept
 def host_machine() -> HostMachine:
-    """The CPU of this process, with all that it can do."""
+    """The CPU of this process, with all its features."""
     initialize("native")
     return HostMachine(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
 @kept
 def machine_of(cpu: str, features: str) -> HostMachine:
-    """Another CPU, for looking at code; such code may not run here."""
+    """Another CPU, for inspecting code, which may not run here."""
     initialize("native")
     return HostMachine(cpu, features)
 
@@ -95,7 +95,7 @@ def print_host(
     rows: Mapping[type[Operation], OperationPrinter],
     debug: DebugInfo | None = None,
 ) -> str:
-    """LLVM text of a module's host function and wrapper; `rows` print what is in the host function."""
+    """LLVM text of a module's host function and wrapper; `rows` print the host function."""
     printer = ModulePrinter(machine.target, rows, HOST_SYMBOLS, LIBRARY, debug)
     printer.print_symbols(op for op in module.body.block.ops if not isinstance(op, KernelOp))
     return printer.text()
@@ -114,7 +114,7 @@ def host_stages(rows: Mapping[type[Operation], OperationPrinter]) -> tuple[Stage
 
 
 def kernel_info(kernel: KernelOp, name: str = "", **found: int) -> KernelInfo:
-    """What is known of a kernel: its parameters and memory, and what the assembler found.
+    """A kernel's metadata: its parameters and memory, and the assembler's figures.
 
     Args:
         kernel: after its layout.

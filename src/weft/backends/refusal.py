@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that a backend does not have, refused by name before anything is printed.
+"""Operations that a backend lacks, refused by name before anything is printed.
 
 In: kernels, a backend's table `UNSUPPORTED`, its target. Out: None or an error with the place in the user's source.
 """
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 def refuse_unsupported(
     kernels: Iterable[Operation], unsupported: Mapping[type[Operation], str], target: Target
 ) -> None:
-    """Checks that the kernels hold none of these operations, and none of warps where those have another size.
+    """Checks that the kernels hold none of these operations, nor any that depends on warps, if these have another size.
 
     Args:
-        kernels: what is to be printed.
-        unsupported: operation class → the sentence that users read.
-        target: what is printed for.
+        kernels: to be printed.
+        unsupported: operation class → the message for users.
+        target: printed for.
+
     Raises:
-        UnavailableError: for the first one that is found, with its place.
+        UnavailableError: for the first one found, with its place.
     """
     of_warps = None
     if target.warp_size != WARP_SIZE:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which backends there are, by name.
+"""The backends, by name.
 
-In: a name. Out: a backend: of the table here, or of another package that names one under the entry point
-`weft.backends`. Nothing registers itself by being imported.
+In: a name. Out: a backend, from this table or from another package's entry point
+`weft.backends`. Importing registers nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT: Final = "weft.backends"
 
-# Name -> module with a function `make_backend()`; imported when it is first asked for.
+# Name -> module with a function `make_backend()`; imported on first use.
 BACKENDS: Final = {
     "cpu": "weft.backends.cpu.backend",
     "cuda": "weft.backends.cuda.backend",
@@ -63,31 +63,31 @@ def find_backend(name: str) -> Backend:
 def find_target(architecture: str | None) -> str | None:
     """The target that an architecture belongs to, or None.
 
-    Packages are asked for one that no backend of the table takes, and only then imported.
+    Packages are imported only for an architecture that no backend of the table accepts.
 
     Example:
         >>> find_target("sm_90a"), find_target("sm90")
         ('cuda', None)
     """
-    if not architecture:  # no package is looked for
+    if not architecture:  # packages are not searched
         return None
     fitting = (each.name for each in _backends() if re.fullmatch(each.architectures, architecture))
     return next(fitting, None)
 
 
 def find_backend_of(device_type: int) -> Backend | None:
-    """The backend whose tensors are on devices of a DLDeviceType, or None."""
+    """The backend for tensors of a DLDeviceType, or None."""
     return next((each for each in _backends() if each.device_type == device_type), None)
 
 
 def _backends() -> Iterator[Backend]:
-    """All that there are; one is made when the one before was not what is looked for."""
+    """All backends, made one at a time."""
     yield from map(find_backend, BACKENDS)
     yield from map(find_backend, _entry_points())
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    """What other packages offer, by name; nothing of it is imported. Names of the table stay the table's."""
+    """Other packages' backends, by name, not imported; the table's names take precedence."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINT)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call on a thread of its own, and code that no signal's exception can interrupt.
+"""A call on another thread, and code that no signal's exception can interrupt.
 
-Python runs the handlers of signals on the main thread only. llvmlite's objects dispose of what they own line by line,
-and an exception between two lines disposes of it twice. So LLVM runs elsewhere, and what a handler raises ends the
+Python runs signal handlers only on the main thread. llvmlite's objects dispose of what they own line by line,
+and an exception between two lines disposes of it twice. So LLVM runs elsewhere, and a handler's exception ends the
 wait for it.
 """
 
@@ -23,14 +23,14 @@ _Result = TypeVar("_Result")
 
 
 class Worker(Generic[_Result]):
-    """A call that begins now, on another thread; where no thread can be started, it has run when this returns.
+    """A call that begins now, on another thread; if no thread can be started, it runs before this returns.
 
-    The thread is a daemon: whoever is interrupted while waiting leaves it to its end, which nobody sees. Starting and
+    The thread is a daemon: if waiting is interrupted, it finishes unobserved. Starting and
     waiting are one call and a bare lock: a signal's exception breaks `threading.Thread.start`, and can leave the locks
     of `threading.Event` and `concurrent.futures` held.
 
     Args:
-        call: what to call. It sees the caller's context variables, and with them what `weft.config.override` set.
+        call: sees the caller's context variables, including those set by `weft.config.override`.
     """
 
     _result: _Result
@@ -57,10 +57,10 @@ class Worker(Generic[_Result]):
             self._done.release()
 
     def result(self) -> _Result:
-        """What the call returned, once it has; to be asked for once.
+        """Waits for the call and returns its result; to be called once.
 
         Raises:
-            BaseException: what the call raised, or the handler of a signal that arrived meanwhile.
+            BaseException: of the call, or of a signal handler that ran meanwhile.
         """
         self._done.acquire()
         error = self._error
@@ -76,9 +76,9 @@ class Worker(Generic[_Result]):
 
 
 def away_from_signals(call: Callable[[], _Result]) -> _Result:
-    """Calls it where no handler of a signal runs: here, or on a worker if this is the main thread.
+    """Calls it on a thread without signal handlers: this one, or a worker if this is the main thread.
 
-    Also here where this thread keeps LLVM from every other, as at the interpreter's end: a worker would wait for ever.
+    Also on this thread if it holds LLVM's lock, as at interpreter shutdown: a worker would wait forever.
     """
     if threading.get_ident() != threading.main_thread().ident or holds_llvm():
         return call()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profiler's host side: buffers of records in, tables and timelines out.
 
-Knows where each public name lives and imports nothing until one is asked for, as `weft` itself. The names
+Knows where each public name is defined and imports it on first use, like `weft` itself. The names
 that kernels use are `LanguageName`s.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that kernels with `Profiler` record into: making them ready for one launch, and reading them back.
+"""Buffers for kernels with a `Profiler`: preparing them for a launch, and reading them back.
 
-In: a number of words and a device. Out: memory with a prologue that no other memory has, so that a kernel
-never writes into what is none. Device memory is weft's own, so that no other library is needed.
+In: a number of words and a device. Out: memory with a unique prologue, so that a kernel
+never writes into other memory. Device memory is weft's own, so no other library is needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CUDA: Final = 2  # DLPack's kDLCUDA
 WORD_TYPES: Final = ((0, 64, 1), (1, 64, 1))
 """DLPack's i64 and u64."""
 
-# Epochs tell one launch's track headers from those that an earlier one left in the same memory.
+# Epochs distinguish one launch's track headers from an earlier one's in the same memory.
 _epochs = itertools.count(secrets.randbits(40) << 16 | 1)
 
 
 class LaunchWords:
-    """A prepared buffer of one launch, in the memory of the device that it runs on.
+    """A prepared buffer of one launch, in its device's memory.
 
     Args:
         words: of 8 bytes.
@@ -54,7 +54,7 @@ class LaunchWords:
         self._prologue = prologue()
         if ordinal is None:
             memory = np.empty(words, np.uint64)
-            # The first access to a page takes long; it shall not happen inside the kernel.
+            # The first access to a page takes long; it must not happen inside the kernel.
             memory[::_PAGE_WORDS] = 0
             memory[: wire.PROLOGUE_WORDS] = self._prologue
             self._owner: Any = memory
@@ -93,17 +93,17 @@ def _words_type(tensor: _native.Tensor) -> type[Any]:
 def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
     """Memory for one launch of a kernel with ``Profiler(buffer=...)``.
 
-    Pass it as the argument that the kernel gives its profiler, then `decode_track` it. `prepare` makes it
+    Pass it as the profiler's argument, then `decode_track` it. `prepare` makes it
     ready for another launch, such as a CUDA graph's next run.
 
     Args:
         words: of 8 bytes. A launch needs 16, its names, 8 per track, and one per record.
-        device: ``"cpu"``, which gives a NumPy array, or anything that names a CUDA device, which gives a
+        device: ``"cpu"`` for a NumPy array, or anything that names a CUDA device for a
             tensor of `weft.empty`.
 
     Raises:
         ArgumentValueError: if it has no room for the prologue, or more than 2³¹ − 1 words.
-        TypeError: if `words` is not an int, or `device` names none.
+        TypeError: if `words` is not an int, or `device` does not name a device.
         weft.CudaError: if the device has no such memory left, or there is no usable driver.
 
     Example:
@@ -113,7 +113,7 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
     """
     check_words(words)
     if isinstance(device, str) and device == "cpu":
-        # Empty memory is enough: tracks say which of their words are records.
+        # Uninitialized memory is enough: tracks say which of their words are records.
         made: Any = np.empty(words, np.uint64)
     else:
         from weft.driver.device import ordinal_of
@@ -124,7 +124,7 @@ def buffer(words: int = DEFAULT_WORDS, device: object = "cpu") -> Any:
 
 
 def check_words(words: object) -> None:
-    """Refuses a size that no buffer of a launch has.
+    """Refuses an impossible buffer size.
 
     Raises:
         ArgumentValueError: if it is out of range.
@@ -175,7 +175,7 @@ def prepare(words: Any) -> None:
 
 
 def _shared_array(words: Any) -> NDArray[Any]:
-    """An array of any library as NumPy's over the same memory, which can be written."""
+    """Any library's array as a writable NumPy array over the same memory."""
     if hasattr(words, "__dlpack__") and not hasattr(words, "__array__"):
         words = np.from_dlpack(words)
     array = np.asarray(words)
@@ -189,7 +189,7 @@ def _shared_array(words: Any) -> NDArray[Any]:
 
 
 def device_tensor(value: object) -> _native.Tensor | None:
-    """An array on a CUDA device as a tensor; None for what is elsewhere, or no array."""
+    """An array on a CUDA device as a tensor; None for other arrays and objects."""
     place: Any = getattr(value, "__dlpack_device__", None)
     if place is None or isinstance(value, np.ndarray):
         return None

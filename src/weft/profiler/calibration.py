@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# The annotations of a kernel's parameters are weft's types, which a type checker does not take for types.
+# Kernel parameters are annotated with weft's types, which type checkers do not accept as types.
 # pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
-"""What measuring costs: the clock's step, the price of a record, and how much slower markers make a program.
+"""The cost of measuring: the clock's step, the cost of a record, and a program's slowdown by markers.
 
-In: a device, or two functions. Out: numbers in nanoseconds, for `Trace.cost_ns` and for doubting results.
+In: a device, or two functions. Out: nanoseconds, for `Trace.cost_ns` and for judging results.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PAIRS: Final = 256
 
 
 class Calibration(NamedTuple):
-    """What was measured.
+    """The measured costs.
 
     Attributes:
-        step_ns: the smallest difference between two times that are not the same.
-        cost_ns: between neighboring records with nothing between them: the median.
+        step_ns: the smallest difference between two different times.
+        cost_ns: the median time between adjacent records.
 
     Example:
         >>> step_ns, cost_ns = weft.profiler.calibrate()
@@ -80,21 +80,21 @@ def calibrate(options: str = "") -> Calibration:
 def inflation(
     marked: Callable[[], object], unmarked: Callable[[], object], rounds: int = 21
 ) -> float:
-    """How many times as long a program takes with markers that record: 1.05 is 5 % more.
+    """A program's slowdown by markers that record: 1.05 is 5 % more time.
 
-    Both are called in turn, and medians compared; each call must wait for its launches to end. They run in a
-    `capture` of this function, so that no launch of theirs is in another trace: a first call counts the
-    records, and the launches that are measured get memory for as many. Making that ready is part of the time;
-    reading it is not. Past 1.05 the times of short regions say more about the markers than about the program.
+    Both are called alternately, and medians compared; each call must wait for its launches to end. They run in a
+    `capture` of this function, so their launches appear in no other trace: a first call counts the
+    records, and the measured launches get memory for as many. Preparing it is part of the time;
+    reading it is not. Above 1.05 the times of short regions say more about the markers than about the program.
 
     Args:
-        marked: the program; what it captures itself, it measures with that capture.
+        marked: the program; its own captures stay in use.
         unmarked: the same with ``enabled=False``.
         rounds: calls of each, 1 or more.
 
     Raises:
         ArgumentValueError: for fewer.
-        TypeError: for what cannot be called.
+        TypeError: if one cannot be called.
 
     Example:
         >>> weft.profiler.inflation(lambda: run(a, True), lambda: run(a, False), rounds=3) > 0
@@ -110,7 +110,7 @@ def inflation(
             )
     with capture() as counted:
         for call in (marked, unmarked):
-            call()  # compiling is not what is measured
+            call()  # compilation is not measured
     with capture(words=counted.words_needed or None):
         for _ in range(rounds):
             for call, found in zip((marked, unmarked), times, strict=True):

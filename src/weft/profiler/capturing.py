@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`capture`: collects every launch inside a `with`, without an argument of the user's.
+"""`capture`: collects every launch inside a `with`, without an extra argument.
 
-A launch of a kernel with a `Profiler` asks the runtime for memory, and the runtime asks the active capture; each
-launch has its own, also in a loop of one host function. Every launch, with markers or without, is told to the
+A launch of a kernel with a `Profiler` requests memory from the runtime, which requests it from the active capture; each
+launch has its own, also in a loop of one host function. Every launch, with or without markers, is reported to the
 capture just before and after it. In: launches. Out: a `Trace`.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CUDA: Final = 2  # DLPack's kDLCUDA
 _MOST_WAITING_WORDS: Final = 1 << 27
-"""Of launches that are not read yet, per device: 1 GB. Beyond it, those that have ended are read at once."""
+"""Of launches not read yet, per device: 1 GB. Beyond it, finished launches are read at once."""
 
 _MOST_WAITING_EVENTS: Final = 1 << 14
 
@@ -36,7 +36,7 @@ _MOST_WAITING_EVENTS: Final = 1 << 14
 class _NewLaunch:
     """A launch between its call and the end of the capture.
 
-    `memory` is that of a kernel with a `Profiler`. `events` are around the launch on its stream, of a GPU.
+    `memory` is for a kernel with a `Profiler`. `events` are around a GPU launch on its stream.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class _NewLaunch:
         self.begin_ns = time.monotonic_ns()
 
     def begin(self, metadata: _native.LaunchMetadata) -> None:
-        """Just before the launch is given to its device."""
+        """Called just before the launch."""
         self.grid, self.block = metadata.grid, metadata.block
         self._record_event()
         if self.memory is None:
@@ -78,7 +78,7 @@ class _NewLaunch:
         self.given_ns = time.monotonic_ns()
 
     def end(self, has_succeeded: bool) -> None:
-        """Just after."""
+        """Called just after the launch."""
         self.host_ns = time.monotonic_ns() - self.given_ns
         self.is_over, self.has_succeeded = True, has_succeeded
         if has_succeeded:
@@ -92,13 +92,13 @@ class _NewLaunch:
             self.events.append(_native.record_event(self.stream))
 
     def read_time(self) -> None:
-        """The time between its events, which are given back. The launch must have ended."""
+        """The time between its events, which are released. The launch must have ended."""
         if len(self.events) == 2:
             self.device_ns = self.events[0].nanoseconds_until(self.events[1])
         self.events.clear()
 
     def read(self) -> Recording:
-        """What it recorded; gives the memory and the events back. The launch must have ended."""
+        """Its records; releases the memory and the events. The launch must have ended."""
         self.read_time()
         if self.recording is None:
             self.recording = self._recording()
@@ -119,10 +119,10 @@ class _NewLaunch:
 
 
 class Capture:
-    """What `capture` returns: a context manager whose ``as`` is the `Trace`.
+    """The result of `capture`: a context manager whose ``as`` is the `Trace`.
 
     Args:
-        words: of the buffer that each launch gets, 8 bytes each; None for as many as it needs.
+        words: of each launch's buffer, 8 bytes each; None for as many as it needs.
     """
 
     def __init__(self, words: int | None) -> None:
@@ -168,7 +168,7 @@ class Capture:
         try:
             self._finish()
         except Exception:
-            # What went wrong inside says more than what it left behind.
+            # An exception inside says more than its consequences.
             if error is None:
                 raise
 
@@ -189,14 +189,14 @@ class Capture:
     def memory_for(
         self, function: str, kernel: str, ordinal: int | None, stream: int, needed: int = 0
     ) -> tuple[int, int]:
-        """Address and words of a prepared buffer for a launch that is about to be made.
+        """Address and words of a prepared buffer for an imminent launch.
 
         Args:
             function: the host function's name.
             kernel: the kernel's.
             ordinal: of the CUDA device; None for the CPU.
             stream: the launch's.
-            needed: words that hold all of its records; 0 where only the run can tell.
+            needed: words for all its records; 0 if known only at run time.
         """
         if ordinal is not None and _native.is_stream_capturing(stream):
             raise UnavailableError(
@@ -217,7 +217,7 @@ class Capture:
         return memory.address, memory.words
 
     def begin(self, metadata: _native.LaunchMetadata) -> _NewLaunch:
-        """A launch that is about to be made: one that has asked for memory, or a new one."""
+        """An imminent launch: one that has requested memory, or a new one."""
         thread = threading.get_ident()
         launch = self._asked.get(thread)
         if launch is not None and launch.kernel == metadata.kernel:
@@ -234,7 +234,7 @@ class Capture:
         return launch
 
     def _read_events(self) -> None:
-        """Reads the times of launches that have ended, to give their events back."""
+        """Reads the times of finished launches, to release their events."""
         waiting = [launch for launch in self._launches if launch.is_over and launch.events]
         for ordinal in {launch.ordinal for launch in waiting if launch.ordinal is not None}:
             _native.synchronize(ordinal)
@@ -243,21 +243,21 @@ class Capture:
         self._events = 0
 
     def _words_for(self, needed: int) -> int:
-        """What the user said; else what the launch needs, where that is known and no more than a gigabyte."""
+        """The user's number; else what the launch needs, if known and at most a gigabyte."""
         if self._words is not None:
             return self._words
         is_known = wire.PROLOGUE_WORDS <= needed <= _MOST_WAITING_WORDS
         return needed if is_known else DEFAULT_WORDS
 
     def _read_ended(self, ordinal: int | None) -> int:
-        """Reads the launches of a device that have ended, to give their memory back; words that still wait."""
+        """Reads a device's finished launches, to release their memory; returns the words not read yet."""
         if ordinal is not None:
             _native.synchronize(ordinal)
         waiting = 0
         for launch in self._launches:
             if launch.ordinal != ordinal or launch.memory is None:
                 continue
-            # On the CPU a thread's launches have ended when it makes the next one; of others, who knows.
+            # On the CPU a thread's launches have ended when it makes the next one; those of others may not have.
             if ordinal is not None or launch.thread == threading.get_ident():
                 launch.read()
             else:
@@ -265,9 +265,9 @@ class Capture:
         return waiting
 
 
-# What a `with` block means is what the code inside it sees, also when another thread has one of its own.
+# The capture of the current context: code inside a `with` sees it even if another thread has its own.
 _active: ContextVar[Capture | None] = ContextVar("weft profiler capture", default=None)
-# All that are entered, the newest last: for launches of threads that have none, as a backward pass's.
+# All entered captures, the newest last: for launches of threads without one, such as a backward pass's.
 _captures: list[Capture] = []
 
 
@@ -276,13 +276,13 @@ def _current() -> Capture | None:
 
 
 def _begin_launch(metadata: _native.LaunchMetadata) -> _NewLaunch | None:
-    """What the runtime calls before each launch."""
+    """Called by the runtime before each launch."""
     active = _current()
     return None if active is None else active.begin(metadata)
 
 
 def _end_launch(launch: _NewLaunch | None, has_succeeded: bool) -> None:
-    """The same after it."""
+    """Called by the runtime after each launch."""
     if launch is not None:
         launch.end(has_succeeded)
 
@@ -290,7 +290,7 @@ def _end_launch(launch: _NewLaunch | None, has_succeeded: bool) -> None:
 def _memory_for_launch(
     function: str, kernel: str, device_type: int, device: int, stream: int, needed: int = 0
 ) -> tuple[int, int] | None:
-    """What the runtime asks for at each launch of a kernel that records."""
+    """Called by the runtime at each launch of a kernel that records."""
     active = _current()
     if active is None:
         return None
@@ -301,20 +301,20 @@ def _memory_for_launch(
 def capture(words: int | None = None) -> Capture:
     """Collects every launch in a ``with`` block: its times, and what its kernel's markers record.
 
-    A launch's time on the host is that of the call which makes it, on the CPU that of the run; its time on a GPU
-    is that between two events around it. A kernel with a `Profiler` has memory of its own on the device that it
-    runs on; at the end of the block the devices are waited for and the memory is read. Launches of other threads
-    count too, unless they have a capture of their own. Outside of a capture, kernels with a `Profiler` run and
+    A launch's time on the host is that of the launching call, on the CPU that of the run; its time on a GPU
+    is that between two events around it. A kernel with a `Profiler` has its own memory on the device that it
+    runs on; the end of the block waits for the devices and reads the memory. Launches of other threads
+    count too, unless they have their own capture. Outside a capture, kernels with a `Profiler` run and
     record nothing.
 
     Args:
-        words: of 8 bytes in the buffer that each launch gets. What does not fit is counted and reported; a
-            kernel whose loops say how many records there are records nothing where not all of them fit, and the
-            report says how many words it takes. Without, a launch gets what it needs where its kernel's loops
-            or ``records=`` say so and that is at most 1 GB, else 8 MB.
+        words: of 8 bytes in each launch's buffer. Records that do not fit are counted and reported; a
+            kernel whose loops determine the number of records records nothing if not all of them fit, and the
+            report says how many words it needs. By default a launch gets what it needs if its kernel's loops
+            or ``records=`` determine it and it is at most 1 GB, else 8 MB.
 
     Raises:
-        ArgumentValueError: for fewer than 16 words, or 2³¹ and more.
+        ArgumentValueError: for fewer than 16 words, or 2³¹ or more.
         UnavailableError: from a launch while its stream is captured into a CUDA graph.
 
     Example:

@@ -2,7 +2,7 @@
 """Chrome's trace format, JSON: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 
 In: a `Timeline`, in whose tracks slices nest, so that no viewer drops one. Out: text. Times are microseconds
-there, and given with three decimals, which is a nanosecond.
+with three decimals, that is, to a nanosecond.
 """
 
 from __future__ import annotations

@@ -123,13 +123,13 @@ def encode_events(events: NDArray[Any]) -> bytes:
     """The packets of rows of `timeline.EVENT`, in their order.
 
     Raises:
-        ValueError: for a time before 0, which the format does not have.
+        ValueError: for a negative time, which the format does not allow.
     """
     if not len(events):
         return b""
     if int(events["time"].min()) < 0:
         raise ValueError("an event lies before the start of its clock")
-    # What a packet holds decides how long it is: bit 0 a value, bit 1 a flow, bit 2 a counter.
+    # A packet's contents decide its length: bit 0 a value, bit 1 a flow, bit 2 a counter.
     shapes = (
         events["has_value"].astype(np.uint8)
         | (events["flow"] != 0).astype(np.uint8) << 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of one launch, drawn with matplotlib.
 
-In: recordings. Out: a figure, and a file. One row per track, blocks below each other; regions are bars, nested ones
+In: recordings. Out: a figure, and a file. One row per track, block by block; regions are bars, nested ones
 narrower, asynchronous ones lines, and instants ticks.
 """
 
@@ -108,7 +108,7 @@ def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
         chosen = spans[spans["event"] == event]
         widths = (chosen["end"] - chosen["begin"]) / scale
         color: str = _COLORS[int(event) % len(_COLORS)]
-        # White between neighbors; an edge of its own color keeps the shortest region visible.
+        # White between neighbors; an edge in its own color keeps the shortest region visible.
         edges = np.where(widths > longest / 200, "white", color)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(

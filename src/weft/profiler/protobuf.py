@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The little of protobuf's wire format that a trace needs, for single fields and for whole columns.
+"""The parts of protobuf's wire format needed by a trace, for single fields and for whole columns.
 
 In: field numbers and values. Out: bytes.
 """
@@ -36,23 +36,23 @@ def varint(value: int) -> bytes:
 
 
 def tag(field: int, wire_type: int) -> bytes:
-    """What stands before a field's value."""
+    """The tag of a field."""
     return varint(field << 3 | wire_type)
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds an unsigned number, a bool or an enum."""
+    """A field with an unsigned number, a bool or an enum."""
     return tag(field, VARINT) + varint(value)
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """A field that holds a message of these parts."""
+    """A field with a message of these parts."""
     body = b"".join(parts)
     return tag(field, BYTES) + varint(len(body)) + body
 
 
 def text(field: int, value: str) -> bytes:
-    """A field that holds a string; half a surrogate pair, which UTF-8 does not have, becomes a question mark."""
+    """A field with a string; a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
     return message(field, value.encode(errors="replace"))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoded records: one NumPy row each, whatever the wire format was; and what was wrong with the buffer.
+"""Decoded records: one NumPy row each, for every wire format; and the buffer's problems.
 
-In: a buffer from anywhere. Out: its words; `Recording`, which the decoders fill.
+In: a buffer of any library. Out: its words; `Recording`, filled by the decoders.
 """
 
 from __future__ import annotations
@@ -88,20 +88,20 @@ def _event_number(key: object) -> int:
 
 
 class Recording:
-    """What one launch recorded.
+    """One launch's records.
 
     Attributes:
-        kernel: its name; empty where the format does not say.
+        kernel: its name; empty if the format does not say.
         records: rows of `RECORD`, track by track, each track in the order of time.
-        tracks: rows of `TRACK`, those that recorded anything or should have.
+        tracks: rows of `TRACK`, for tracks that recorded or should have.
         events: names by number.
         groups: names by number.
-        origin_ns: nanoseconds on the clock of the machine that recorded; times count from there.
-        grid, block: of the launch; None where the format does not say.
+        origin_ns: nanoseconds on the recording machine's clock; times count from there.
+        grid, block: of the launch; None if the format does not say.
         tick_ns: how exact times of different tracks are to each other.
         step_ns: how exact times within a track are.
-        problems: sentences about what is missing or wrong.
-        words_needed: of a buffer that holds every record; 0 where the format does not say.
+        problems: sentences about missing or wrong data.
+        words_needed: of a buffer for every record; 0 if the format does not say.
 
     Example:
         >>> recording = trace.recordings[0]
@@ -173,16 +173,16 @@ class Launch:
     """One launch of a trace.
 
     Attributes:
-        recording: what it recorded.
-        function: the host function that made it; empty where unknown.
+        recording: its records.
+        function: its host function; empty if unknown.
         begin_ns, end_ns: the host's monotonic clock just before the call, and after all launches had ended;
-            None where unknown.
+            None if unknown.
         device: where it ran: ``"cpu"``, whose clock is the host's, or ``"cuda:0"``.
-        stream: the CUDA stream's handle; None on the CPU, or where unknown.
-        host_ns: how long the launch itself took on the host, on the CPU the run; None where unknown.
+        stream: the CUDA stream's handle; None on the CPU, or if unknown.
+        host_ns: the launch's time on the host, on the CPU that of the run; None if unknown.
         device_ns: time on the GPU between an event before the launch and one after it; None on the CPU, in a
-            CUDA graph, and where unknown.
-        is_marked: whether the kernel has a `Profiler`; without, its recording is empty.
+            CUDA graph, and if unknown.
+        is_marked: whether the kernel has a `Profiler`; otherwise its recording is empty.
 
     Example:
         >>> trace.launches[0].function, trace.launches[0].device
@@ -204,7 +204,7 @@ class Launch:
 
 
 def as_words(buffer: object) -> NDArray[np.uint64]:
-    """A profiler's buffer as u64 words on this machine; copied from a device if it lies on one.
+    """A profiler's buffer as u64 words on the host, copied from a device if needed.
 
     Args:
         buffer: an array of 8-byte integers (NumPy, torch, CuPy, anything with the buffer protocol or DLPack),
@@ -239,7 +239,7 @@ def as_words(buffer: object) -> NDArray[np.uint64]:
 
 def _on_host(buffer: Any) -> NDArray[Any]:
     """An array of any library in this machine's memory."""
-    for name in ("cpu", "get"):  # torch's and CuPy's ways, which know the streams that write
+    for name in ("cpu", "get"):  # torch's and CuPy's methods, which know the writing streams
         bring = getattr(buffer, name, None)
         if callable(bring) and hasattr(buffer, "device"):
             return np.asarray(bring())
@@ -264,8 +264,8 @@ def segments(keys: NDArray[Any]) -> NDArray[np.int64]:
 def unwrapped(times: NDArray[Any], starts: NDArray[np.int64], bits: int = 32) -> NDArray[np.int64]:
     """Times of `bits` bits as differences from the first of their run, for any number of wraps.
 
-    Neighbors must be less than one wrap apart. A step back of less than 1/4096 of a wrap is taken as one,
-    since a clock that is read by two threads is not always in order.
+    Neighbors must be less than one wrap apart. A step back of less than 1/4096 of a wrap is kept as such,
+    since a clock read by two threads is not always in order.
 
     Args:
         times: raw times, run by run.

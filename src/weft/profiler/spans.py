@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts and ends matched to spans, without a Python loop over records.
 
-In: a `Recording`. Out: rows of `SPAN`, and sentences about ends and starts that match nothing.
+In: a `Recording`. Out: rows of `SPAN`, and sentences about unmatched ends and starts.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def find_spans(recording: Recording, problems: list[str] | None = None) -> NDArr
     ones match by event and payload, the oldest first.
 
     Args:
-        recording: what was decoded.
-        problems: takes sentences about what matches nothing.
+        recording: the decoded records.
+        problems: receives sentences about unmatched records.
     """
     records = recording.records
     plain = _match(recording, wire.START, wire.END, problems)
@@ -157,7 +157,7 @@ def _depths(
     unmatched: NDArray[np.bool_],
     firsts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """How many spans of the track, of any event, are open where each start stands."""
+    """How many spans of the track, of any event, are open at each start."""
     steps = np.where(unmatched, 0, np.where(opens, 1, -1))
     level = np.cumsum(steps)
     starts = segments(track)
@@ -215,7 +215,7 @@ def last_of_depth_above(track: NDArray[np.int64], depth: NDArray[np.int64]) -> N
 
 
 def self_times(spans: NDArray[Any]) -> NDArray[np.float64]:
-    """Each span's duration less those of the spans directly inside it, in the order of `spans`."""
+    """Each span's duration minus those of the spans directly inside it, in the order of `spans`."""
     times = spans["end"] - spans["begin"]
     own = times.copy()
     plain = np.flatnonzero(~spans["is_async"])
@@ -226,7 +226,7 @@ def self_times(spans: NDArray[Any]) -> NDArray[np.float64]:
     depth = ordered["depth"].astype(np.int64)
     inner = np.flatnonzero(depth > 0)
     parent = last_of_depth_above(ordered["track"].astype(np.int64), depth)[inner]
-    # Where regions cross instead of nesting, only what they share is taken off.
+    # If regions cross instead of nesting, only their overlap is subtracted.
     shared = np.minimum(ordered["end"][inner], ordered["end"][parent]) - ordered["begin"][inner]
     np.subtract.at(own, order[parent], np.maximum(shared, 0))
     return np.maximum(own, 0)

@@ -28,12 +28,12 @@ def summary(
     uncertainties: Mapping[str, int],
     problems: Sequence[str],
 ) -> str:
-    """All tables, and what is wrong with the data.
+    """All tables, and the problems of the data.
 
     Args:
         launches: one table each.
-        cost_ns: what one record costs; 0 where unknown.
-        uncertainties: how far the clock of each device may be from the host's, in ns.
+        cost_ns: the cost of one record; 0 if unknown.
+        uncertainties: of each device's clock offset from the host's, in ns.
         problems: shown below the tables.
     """
     lines: list[str] = []
@@ -61,7 +61,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def _times(launch: Launch) -> list[str]:
-    """How long it took, as the host and as the device's events say."""
+    """Its time on the host and by the device's events."""
     found: list[str] = []
     if launch.host_ns is not None:
         found.append(f"host {duration(launch.host_ns)}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A timeline as viewers draw it: a tree of tracks, and events on them. No format of a file yet.
+"""A timeline for viewers: a tree of tracks, and events on them, independent of file formats.
 
-In: recordings, and spans of the host. Out: `Timeline`, in which the slices of one track always nest: what
-crosses gets a row of its own, since viewers drop or cut such slices.
+In: recordings, and spans of the host. Out: `Timeline`, in which the slices of one track always nest: a slice that
+crosses others gets its own row, since viewers drop or cut such slices.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Timeline:
     """Tracks and events.
 
     Attributes:
-        tracks: parents stand before their children; a root's parent is -1.
+        tracks: parents before their children; a root's parent is -1.
         names: of events, each once.
-        events: rows of `EVENT`; those of a track stand in order.
+        events: rows of `EVENT`, in order within a track.
     """
 
     __slots__ = ("_numbers", "_parts", "names", "tracks")
@@ -96,7 +96,7 @@ class Timeline:
         self._parts.append(events)
 
     def begin_at_zero(self) -> None:
-        """Moves all events if one lies before the start of the clock, as a broken buffer's may; no file holds such."""
+        """Shifts all events if one is before the start of the clock, as in a broken buffer; files cannot hold such."""
         earliest = min((int(part["time"].min()) for part in self._parts if len(part)), default=0)
         if earliest < 0:
             for part in self._parts:
@@ -108,7 +108,7 @@ def lay_out(
     host_spans: Sequence[HostSpan] = (),
     offsets_ns: Sequence[int] = (),
 ) -> Timeline:
-    """Arranges launches below each other: launch → multiprocessor → group → block, or launch → block → group.
+    """Arranges launches as folders: launch → multiprocessor → group → block, or launch → block → group.
 
     Args:
         recordings: one per launch.
@@ -154,7 +154,7 @@ def _edge_order(edge: tuple[int, int, int, int, HostSpan]) -> tuple[int, int, in
 
 
 def _row_for(rows: list[list[HostSpan]], span: HostSpan) -> int:
-    """The first row in which a span nests; its stack is brought up to the span's begin."""
+    """The first row in which a span nests; its stack is advanced to the span's start."""
     for number, stack in enumerate(rows):
         while stack and stack[-1].end_ns <= span.begin_ns:
             stack.pop()
@@ -166,7 +166,7 @@ def _row_for(rows: list[list[HostSpan]], span: HostSpan) -> int:
 
 
 class _LaunchLayout:
-    """One recording on its way to a timeline."""
+    """Adds one recording to a timeline."""
 
     def __init__(
         self, timeline: Timeline, recording: Recording, number: int, offset: int, flows: bool
@@ -193,7 +193,7 @@ class _LaunchLayout:
         self._add_slices(plain, rows, plain["first"], closing_order(plain))
         crossing = spans[spans["is_async"]]
         if len(crossing):
-            # They may end in another track, so that only their times say what comes first.
+            # They may end in another track, so only their times order them.
             rows = self._async_rows(crossing)
             self._add_slices(crossing, rows, crossing["begin"], crossing["end"])
         self._add_points(wire.INSTANT, SLICE_INSTANT, own)
@@ -225,7 +225,7 @@ class _LaunchLayout:
         return np.rint(times).astype(np.int64) + self.origin
 
     def _split_crossing(self, spans: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Gives spans that cross others of their track another row; most tracks have none."""
+        """Moves spans that cross others of their track to another row; most tracks have none."""
         for crossed in _crossed_tracks(spans):
             indices = np.flatnonzero(spans["track"] == crossed)
             own_spans = spans[indices]
@@ -322,7 +322,7 @@ def _event_count(recording: Recording) -> int:
 
 
 def _crossed_tracks(spans: NDArray[Any]) -> NDArray[Any]:
-    """Tracks in which some span begins inside another and ends after it."""
+    """Tracks in which a span begins inside another and ends after it."""
     if not len(spans):
         return np.zeros(0, np.uint32)
     order = np.lexsort((spans["first"], spans["track"]))

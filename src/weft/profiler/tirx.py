@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers in the `tirx` format, which `CudaProfiler` writes: decoding, and TIRx's export function.
 
-In: a u64 buffer. Out: a `Recording`, with a sentence for each thing that is wrong with the buffer.
+In: a u64 buffer. Out: a `Recording`, with a sentence for each problem of the buffer.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
 
     Args:
         tag: the low 32 bits of a record.
-        num_groups: groups per block, as the profiler was made with.
+        num_groups: groups per block of the profiler.
 
     Raises:
-        ArgumentValueError: if `num_groups` is below 1, or `tag` has no 32 bits.
+        ArgumentValueError: if `num_groups` is below 1, or `tag` does not have 32 bits.
         TypeError: if `tag` is not an integer.
 
     Example:
@@ -65,10 +65,10 @@ def decode_tag(tag: int, num_groups: int) -> tuple[int, int, int, int]:
 
 
 def decode_tirx(buffer: object, event_names: EventNames = ()) -> Recording:
-    """Reads what a kernel with `CudaProfiler` recorded.
+    """Reads the records of a kernel with a `CudaProfiler`.
 
     Times are unwrapped to 64 bits: they are right while neighboring records of a track are less than 4.29 s
-    apart. What is missing or cannot be is described in the result's `problems`.
+    apart. Missing or impossible data is described in the result's `problems`.
 
     Args:
         buffer: 8-byte integers; see `as_words`.
@@ -141,7 +141,7 @@ def _without_leftovers(
     track: NDArray[np.int64],
     problems: list[str],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Drops what stands after the first finalize of a track."""
+    """Drops records after a track's first finalize."""
     final = (words[slots] & 3) == wire.FINALIZE
     before = np.cumsum(final) - final
     starts = segments(track)
@@ -196,7 +196,7 @@ def _check_tracks(
     track: NDArray[np.int64],
     tracks: int,
 ) -> None:
-    """Adds what is wrong within tracks."""
+    """Adds the problems within tracks."""
     problems, table = recording.problems, recording.tracks
     starts = segments(track)
     inner = np.ones(len(track), bool)
@@ -236,7 +236,7 @@ def _check_tracks(
                 "finalize: later records are lost"
             )
         if len(unfinished):
-            # Where no track has a second record, the distance to where it would stand is not known.
+            # If no track has a second record, the distance to its place is unknown.
             cause = "" if stride else f", or the buffer ({len(words)} words) is too small"
             problems.append(f"track {recording.listed(unfinished)} has no finalize{cause}")
 

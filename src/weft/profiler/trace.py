@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Trace`: several launches and the program around them, and every way to look at them.
+"""`Trace`: several launches and the program around them, with all exports.
 
 In: recordings. Out: a table, spans, files for viewers, a picture.
 """
@@ -32,13 +32,13 @@ NAMED_SPAN: Final = np.dtype(
         ("kernel", "U48"),
         ("block", np.uint32),
         ("group", "U32"),
-        ("sm", np.int32),  # -1 where the format does not say, as on the CPU
-        ("warp", np.int32),  # of the leader within its block; -1 where the format does not say
+        ("sm", np.int32),  # -1 if the format does not say, as on the CPU
+        ("warp", np.int32),  # of the leader within its block; -1 if the format does not say
         ("event", "U48"),
         ("depth", np.uint16),
         ("begin_ns", np.float64),  # since the first record of the trace
         ("duration_ns", np.float64),
-        ("corrected_ns", np.float64),  # less the cost of the records inside
+        ("corrected_ns", np.float64),  # minus the cost of the records inside
         ("has_payload", np.bool_),
         ("payload", np.uint32),
         ("is_async", np.bool_),
@@ -52,7 +52,7 @@ class Trace:
 
     Args:
         recordings: of earlier launches, such as `decode_tirx` and `decode_track` return.
-        cost_ns: what one record costs on the machine that recorded (see `calibrate`); 0 corrects nothing.
+        cost_ns: the cost of one record on the recording machine (see `calibrate`); 0 for no correction.
 
     Attributes:
         launches: one `Launch` each.
@@ -80,7 +80,7 @@ class Trace:
 
     @contextmanager
     def span(self, name: str) -> Generator[None]:
-        """Marks a stretch of the host program, which stands beside the launches on the timeline.
+        """Marks a stretch of the host program, shown next to the launches on the timeline.
 
         Example:
             ``with trace.span("forward"): run(x, y)``
@@ -93,12 +93,12 @@ class Trace:
 
     @property
     def recordings(self) -> list[Recording]:
-        """What each launch recorded."""
+        """Each launch's records."""
         return [launch.recording for launch in self.launches]
 
     @property
     def problems(self) -> list[str]:
-        """What is missing or wrong, launch by launch."""
+        """Missing or wrong data, launch by launch."""
         found: list[str] = []
         for number, launch in enumerate(self.launches):
             found += [f"launch {number}: {problem}" for problem in launch.recording.problems]
@@ -106,14 +106,14 @@ class Trace:
 
     @property
     def words_needed(self) -> int:
-        """Of the buffer that would have held every record of the largest launch.
+        """The size of a buffer for every record of the largest launch.
 
         A first run in a small capture counts; the second has room: ``capture(words=trace.words_needed)``.
         """
         return max((recording.words_needed for recording in self.recordings), default=0)
 
     def clock_offset(self, device: str = "cuda:0") -> tuple[int, int]:
-        """What to add to a device's clock to make it the host's, and how far that may be wrong, in ns.
+        """The offset from a device's clock to the host's, and its uncertainty, in ns.
 
         A launch's records lie between the moment before its call and the moment after it had ended, so each
         launch bounds the offset from both sides. Records of the CPU are on the host's clock already.
@@ -138,7 +138,7 @@ class Trace:
         return (lowest + highest) // 2, abs(highest - lowest) // 2
 
     def timeline(self) -> Timeline:
-        """The trace as tracks and events, which the exporters write."""
+        """The trace as tracks and events, for the exporters."""
         offsets = [self.clock_offset(launch.device)[0] for launch in self.launches]
         return lay_out(self.recordings, [*self._host, *self._calls(offsets)], offsets)
 
@@ -187,7 +187,7 @@ class Trace:
         return pandas.DataFrame(self.spans())
 
     def summary(self) -> str:
-        """A table per launch: how often and how long each event ran in each group, and what was lost."""
+        """A table per launch: how often and how long each event ran in each group, and lost records."""
         from weft.profiler.summary import summary
 
         devices = sorted({launch.device for launch in self.launches})
@@ -201,7 +201,7 @@ class Trace:
         write(path, encode(self.timeline()))
 
     def to_chrome(self, path: str | PathLike[str]) -> None:
-        """Writes JSON for chrome://tracing and its like; compressed if the name ends in ``.gz``."""
+        """Writes JSON for chrome://tracing and similar viewers; compressed if the name ends in ``.gz``."""
         from weft.profiler.chrome import encode
 
         write(path, encode(self.timeline()).encode())
@@ -221,7 +221,7 @@ class Trace:
         return plot(self.recordings, path, **options)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table, and the picture where matplotlib is installed."""
+        """For notebooks: the table, and the picture if matplotlib is installed."""
         from html import escape
         from importlib.util import find_spec
 
@@ -251,7 +251,7 @@ def _named(recording: Recording, number: int, start: int, cost_ns: float) -> NDA
     rows["begin_ns"] = spans["begin"] + (recording.origin_ns - start)
     rows["duration_ns"] = spans["end"] - spans["begin"]
     rows["corrected_ns"] = rows["duration_ns"]
-    # Between a start and its end of one track stand the records inside, and each has cost its time.
+    # Each record between a start and its end has cost its time.
     inside = np.where(spans["is_async"] | spans["is_open"], 0, spans["last"] - spans["first"])
     rows["corrected_ns"] = np.maximum(rows["duration_ns"] - cost_ns * inside, 0)
     for name in ("depth", "has_payload", "payload", "is_async", "is_open"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers in the `track` format, which `Profiler` writes: decoding.
 
-In: a u64 buffer. Out: a `Recording` on one clock for all tracks, with what was lost.
+In: a u64 buffer. Out: a `Recording` on one clock for all tracks, with lost records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_RUN: Final = "no kernel has recorded into this buffer"
 _LOW: Final = 0xFFFFFFFF
 _GPU_TICK_NS: Final = 32.0
 _TRUSTED_TICKS: Final = 1000
-"""A track that is longer than this many ticks of the global timer tells its clock's rate by itself."""
+"""A track longer than this many ticks of the global timer determines its own clock rate."""
 
 
 class Prologue:
@@ -44,9 +44,9 @@ class Prologue:
         is_wide, is_ring, is_nanoseconds: flags.
         headers, records: first words of both.
         needed: words that the launch needs.
-        refusal: why nothing was recorded, or 0.
-        launches: that used the buffer since it was prepared.
-        has_strangers: whether a thread came to init() with a group that there is not one of.
+        refusal: the reason why nothing was recorded, or 0.
+        launches: the number that used the buffer since it was prepared.
+        has_strangers: whether a thread called init() with a group out of range.
         description: names of the kernel, its events and groups.
     """
 
@@ -84,11 +84,11 @@ class Prologue:
         return self.blocks * self.groups
 
     def fits(self, size: int) -> bool:
-        """Whether the places lie in the buffer, as they do unless something overwrote the prologue."""
+        """Whether the offsets are inside the buffer, as they are unless the prologue was overwritten."""
         end = self.records + self.tracks * self.capacity
         headers_end = self.headers + self.tracks * wire.HEADER_WORDS
         in_order = wire.PROLOGUE_WORDS <= self.headers and headers_end <= self.records
-        # A track has room for one record at least: a launch that has not even that records nothing at all.
+        # A track has room for at least one record: a launch without that records nothing.
         return in_order and end <= size and self.capacity >= (2 if self.is_wide else 1)
 
 
@@ -113,10 +113,10 @@ def _names(described: Any) -> list[str]:
 
 
 def decode_track(buffer: object) -> Recording:
-    """Reads what a kernel with `Profiler` recorded.
+    """Reads the records of a kernel with a `Profiler`.
 
     Times are nanoseconds of the device's global timer; within a track they are as exact as its cycle counter.
-    What is missing or cannot be is described in the result's `problems`.
+    Missing or impossible data is described in the result's `problems`.
 
     Args:
         buffer: 8-byte integers; see `as_words`.
@@ -190,7 +190,7 @@ def _decode_tracks(
 def _ended_counts(
     words: NDArray[np.uint64], prologue: Prologue, claimed: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Words before the record of the kind FINALIZE, track by track; all of them where there is none."""
+    """Words before a track's FINALIZE record; all its words if there is none."""
     step = 2 if prologue.is_wide else 1
     places = prologue.records + claimed[:, None] * prologue.capacity
     tags = words[places + np.arange(step - 1, prologue.capacity, step)]
@@ -296,7 +296,7 @@ def _from_the_end(
     starts: NDArray[np.int64],
     headers: NDArray[np.uint64],
 ) -> NDArray[np.int64]:
-    """Ticks since a track began where only its last records are there: counted back from its end."""
+    """Ticks since a track began, for rings that kept only the last records: counted back from its end."""
     span = _track_ticks(headers)
     ticks = unwrapped(raw, starts)
     ends = np.r_[starts[1:], len(track)] - 1
@@ -312,7 +312,7 @@ def _track_ticks(headers: NDArray[np.uint64]) -> NDArray[np.int64]:
     end = (headers[:, wire.HEADER_END] >> np.uint64(32)).astype(np.int64)
     short = (end - begin) & _LOW
     lasted = _track_ns(headers)
-    # A clock that ticks once or twice a nanosecond: as many whole wraps as bring the two together.
+    # The clock ticks once or twice a nanosecond: the number of wraps that makes both agree.
     wraps = np.maximum(np.rint((lasted * 1.5 - short) / (1 << 32)), 0).astype(np.int64)
     return short + np.where(lasted < 1 << 31, 0, wraps << 32)
 

@@ -84,7 +84,7 @@ def test_what_came_with_volta_is_refused_before_it(name):
     with pytest.raises(UnavailableError) as caught:
         print_kernels(module, cuda_machine("sm_61"))
     assert caught.value.code == "ARCHITECTURE"
-    assert caught.value.message == f"{name} needs sm_70 or later, and this is compiled for sm_61"
+    assert caught.value.message == f"{name} needs sm_70 or later, but this is compiled for sm_61"
     assert str(caught.value.location) == "k.py:7"
     machine = cuda_machine("sm_70")
     emit_ptx(print_kernels(module, machine), machine, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU backend: what it says of itself.
+"""The CPU backend: its facts.
 
 In: a job. Out: `ObjectCode` without device code: one object with kernels, host function and wrapper.
 """

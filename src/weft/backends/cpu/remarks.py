@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way a kernel's threads run on the CPU, and because of which line, in the words of the language.
+"""Remarks on how a kernel's threads run on the CPU, and which line decided.
 
 In: simt.kernel. Out: a `Remark`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weft.dialects.simt.kernel import KernelOp
 
 _REDUCTIONS: Final = {"add": "sum", "umin": "min", "umax": "max"}
-# What users call each operation at which a thread may wait.
+# The user-visible name of each operation at which a thread may wait.
 _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     BarrierOp: lambda op: "sync_threads",
     BarrierReduceOp: lambda op: f"sync_threads_{op.kind.data}",

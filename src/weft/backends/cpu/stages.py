@@ -49,7 +49,7 @@ def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimized LLVM module."""
     module = parse(text, "kernels")
     if any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module)):
-        # Coroutines are split first: what optimization moves across a suspension goes into every frame.
+        # Coroutines are split first: values that optimization moves across a suspension enlarge every frame.
         run_pipeline(module, host_machine().machine, 0, vectorize=False)
     run_pipeline(module, host_machine().machine, job.options.opt_level, vectorize=True)
     return module

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA backend: what it says of itself.
+"""The CUDA backend: its facts.
 
-In: a job. Out: `ObjectCode` with a cubin, or with PTX, which the driver assembles when it loads it, where no assembler
+In: a job. Out: `ObjectCode` with a cubin, or with PTX, which the driver assembles at load time, if no assembler
 for the architecture is installed.
 """
 
@@ -30,7 +30,7 @@ class CudaBackend(Backend):
     stages = ("ptx", "cubin", "sass")
 
     def find_architecture(self, ordinal: int | None) -> str | None:
-        """What the driver says."""
+        """The architecture reported by the driver."""
         return find_architecture(ordinal)
 
     def compile(self, job: Job) -> ObjectCode:
@@ -45,7 +45,7 @@ class CudaBackend(Backend):
         return compile_job(self, job)
 
     def disassemble(self, artifacts: Recorder) -> str | None:
-        """SASS of the cubin that was recorded.
+        """SASS of the recorded cubin.
 
         Raises:
             ToolchainError: if nvdisasm is not installed, or the kernels were not assembled.

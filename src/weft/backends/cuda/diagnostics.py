@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ptxas and nvJitLink say, read into data: resources of each kernel, warnings with their source line.
+"""Parses the output of ptxas and nvJitLink: each kernel's resources, warnings with their source line.
 
 In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Remark`. A warning's line in
 the PTX is traced to the user's file through `.loc`.
@@ -35,7 +35,7 @@ _CODE: Final = re.compile(r"\((C\d{4})\)")
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
-# Lines that tell sizes and times and are not warnings.
+# Lines with sizes and times, which are not warnings.
 _ORDINARY: Final = re.compile(
     r"bytes gmem|Compiling entry function|Function properties|bytes stack frame|Used \d+ registers|"
     r"used \d+ registers|Compile time|^\s*$"
@@ -47,7 +47,7 @@ _REGISTER_UNIT: Final = 256
 
 @dataclass
 class KernelResources:
-    """What one kernel uses; bytes per thread, shared memory per block."""
+    """One kernel's resources; bytes per thread, shared memory per block."""
 
     registers: int = 0
     stack_bytes: int = 0
@@ -108,7 +108,7 @@ def _section_sizes(elf: bytes) -> dict[str, int]:
 
 
 def read_diagnostics(log: str, ptx: str) -> list[Remark]:
-    """Everything in a log that is not a size or a time."""
+    """All lines of a log without sizes and times."""
     return list(_diagnostics(log, ptx))
 
 
@@ -143,7 +143,7 @@ def refused_line(log: str, ptx: str) -> tuple[str, int]:
 
 
 def source_line(ptx: str, line: int) -> tuple[str, int]:
-    """The user's file and line that a line of PTX (from 1) was made from; ("", 0) if unknown."""
+    """The user's file and line of a line of PTX (from 1); ("", 0) if unknown."""
     lines = ptx.splitlines()
     for text in reversed(lines[:line]):
         found = _LOC.match(text)

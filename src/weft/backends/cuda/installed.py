@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of NVIDIA's wheels, found by what pip wrote down when it installed them.
+"""Files of NVIDIA's wheels, found through pip's installation records.
 
-In: the name of a distribution and of a file. Out: the path in the newest release that is installed. A folder called
-`nvidia` beside a script, or anywhere else on the search path, that no distribution owns is not looked into.
-`importlib.metadata` would tell the same and takes 20 ms to import.
+In: the name of a distribution and of a file. Out: the path in the newest installed release. A folder called
+`nvidia` on the search path that no distribution owns, for example next to a script, is ignored.
+`importlib.metadata` would give the same but takes 20 ms to import.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def find_installed(distribution: str, file: str) -> str | None:
     try:
         return _newest(distribution, file, tuple(sys.path))
     except LookupError:
-        return None  # and looked for again the next time: it may be installed meanwhile
+        return None  # and searched again next time: it may be installed by then
 
 
 @kept
@@ -64,7 +64,7 @@ def _releases(
 
 
 def _recorded(folder: Path) -> list[str]:
-    """The paths that a distribution's installer wrote down, from the folder that it was installed into."""
+    """The paths in a distribution's installation record, relative to its folder."""
     try:
         with (folder / "RECORD").open(encoding="utf-8", newline="") as record:
             return [row[0] for row in csv.reader(record) if row]

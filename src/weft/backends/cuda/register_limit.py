@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``-maxrregcount`` among the options for the assembler: it becomes each kernel's own limit in the PTX.
+"""``-maxrregcount`` in the assembler's options: it becomes each kernel's own limit in the PTX.
 
-The assembler ignores the option for a kernel whose block size is known, and weft tells it of every constant block.
+The assembler ignores the option for a kernel with a known block size, which weft states whenever it is constant.
 In: words for the assembler. Out: the limit, and the other words.
 """
 
@@ -21,12 +21,12 @@ MOST: Final = 255
 
 
 def take_register_limit(words: Sequence[str]) -> tuple[int | None, tuple[str, ...]]:
-    """The most registers per thread that the words allow, the last one where several do, and the other words.
+    """The limit of registers per thread, the last one if there are several, and the other words.
 
     Args:
-        words: options for ptxas; the number stands in the word of the option or in the next one.
+        words: options for ptxas; the number is in the option's word or the next one.
     Raises:
-        OptionError: if the number is missing, no integer or out of range.
+        OptionError: if the number is missing, not an integer or out of range.
     Example:
         >>> take_register_limit(("-maxrregcount=64", "-dlcm=cg"))
         (64, ('-dlcm=cg',))

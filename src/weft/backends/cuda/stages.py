@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a module to a cubin and a host object: the kernels as far as PTX, then the host code beside their assembler.
+"""From a module to a cubin and a host object: kernels to PTX first, then host code while they are assembled.
 
-In: a job. Out: `ObjectCode`, with what the assembler says about each kernel.
+In: a job. Out: `ObjectCode`, with the assembler's figures for each kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("weft")
 
-# Errors that say nothing against the code: there is no assembler for it here.
+# Errors that are not about the code: there is no assembler for it here.
 _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 
 
@@ -58,7 +58,7 @@ def print_kernels(
         max_registers: per thread, for kernels without a limit of their own.
     Raises:
         ValueRangeError: if a kernel has more shared memory than the architecture.
-        UnavailableError: if it uses what the architecture lacks.
+        UnavailableError: if it uses an operation that the architecture lacks.
     """
     printer = ModulePrinter(
         machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(DIRECTIVES), enable_assertions
@@ -86,7 +86,7 @@ def _emit_ptx(job: Job, text: str) -> str:
 
 
 def begin_cubin(job: Job) -> Callable[[], Assembly]:
-    """Makes the PTX, which an assembler takes over; what is returned waits for that."""
+    """Makes the PTX and starts assembling it; the result waits for the assembler."""
     _, options = take_register_limit(job.options.ptxas_options)
     if job.options.opt_level < 3 and not any(option.startswith("-O") for option in options):
         options = (*options, f"-O{job.options.opt_level}")
@@ -99,7 +99,7 @@ def begin_cubin(job: Job) -> Callable[[], Assembly]:
 
 
 def _finish_assembly(job: Job, finish: Callable[[], Assembly]) -> Assembly:
-    """The cubin; without an assembler for the architecture, why there is none: the PTX has to serve."""
+    """The cubin; without an assembler for the architecture, the reason, so that the PTX is used."""
     try:
         return finish()
     except ToolchainError as error:
@@ -148,7 +148,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
 
 
 def _record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes:
-    """What the driver loads: the cubin, or the PTX where there is no assembler for it here."""
+    """The code to load: the cubin, or the PTX if there is no assembler for it here."""
     if assembly is None:
         return b""
     if assembly.missing is None:
@@ -159,7 +159,7 @@ def _record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes
 
 
 def _report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
-    """Logs what the assembler warned of, with source lines."""
+    """Logs the assembler's warnings, with source lines."""
     if assembly is None:
         return []
     if assembly.missing is not None:

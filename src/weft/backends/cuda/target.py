@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU architectures that LLVM knows, each with the PTX version that its code is written in.
+"""GPU architectures supported by LLVM, each with its PTX version.
 
 In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine for emission.
 """
@@ -31,8 +31,8 @@ _SHARED_BYTES: Final = {
     **dict.fromkeys((86, 89, 120, 121), 99 << 10),
 }
 
-# Architecture → the lowest PTX version that LLVM writes for it, but not below 8.0 (CUDA 12.0). LLVM prints a
-# line on stderr for a name that it does not know and goes on with another, so names are checked here.
+# Architecture → the lowest PTX version that LLVM writes for it, at least 8.0 (CUDA 12.0). LLVM prints a
+# line on stderr for an unknown name and continues with another, so names are checked here.
 ARCHITECTURES: Final = {
     **dict.fromkeys(
         ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
@@ -65,7 +65,7 @@ _COOPERATION: Final = (
     "shfl.sync.bfly.i32 shfl.sync.down.i32 shfl.sync.idx.i32 shfl.sync.up.i32 "
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
-# match needs sm_70 and redux sm_80; their printers look at the architecture first.
+# match needs sm_70 and redux sm_80; their printers check the architecture first.
 INTRINSICS: Final = frozenset(
     (
         *COMMON_INTRINSICS,
@@ -117,7 +117,7 @@ def cuda_machine(architecture: str) -> CudaMachine:
     """The machine of an architecture.
 
     Raises:
-        OptionError: if LLVM does not know it; the message lists those that it knows.
+        OptionError: if LLVM does not know it; the message lists the known ones.
     """
     initialize("nvptx")
     return CudaMachine(architecture)

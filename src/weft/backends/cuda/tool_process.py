@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's tools in processes of their own, which read and write files without names.
+"""NVIDIA's tools as processes, which read and write files without names.
 
-In: a command. Out: its exit status and what it said; of ptxas, a cubin. No file is left behind, and none needs a folder
+In: a command. Out: its exit status and output; of ptxas, a cubin. No file is left over, and none needs a folder
 for temporary files.
 """
 
@@ -42,12 +42,12 @@ def path_of(descriptor: int) -> str:
 class ToolProcess:
     """A tool that is running.
 
-    Signals from the terminal do not reach it, since the program may handle them and go on. It says everything to a
-    file: a process that is forked meanwhile would hold a pipe open.
+    Signals from the terminal do not reach it, since the program may handle them and continue. Its output goes to a
+    file: a process forked in the meantime would hold a pipe open.
 
     Args:
         command: a path and words.
-        inherited: descriptors that it has too.
+        inherited: descriptors that it inherits.
 
     Raises:
         ToolchainError: if it cannot be started.
@@ -73,7 +73,7 @@ class ToolProcess:
             raise self._cannot_be_run(limit_reached(error) or str(error)) from error
 
     def wait(self) -> tuple[int, str]:
-        """Its exit status and all that it said, once it has ended; to be called once.
+        """Its exit status and output, once it has ended; to be called once.
 
         Raises:
             ToolchainError: if it did not start after all, crashed, or took too long.
@@ -97,7 +97,7 @@ class ToolProcess:
         return status, log
 
     def stop(self) -> None:
-        """Ends it, before anybody has waited."""
+        """Ends it, before `wait`."""
         with self._log:
             self._process.kill()
             self._process.wait()
@@ -105,11 +105,11 @@ class ToolProcess:
     def _ended_in_time(self) -> bool:
         try:
             number = os.pidfd_open(self._process.pid)
-        except OSError:  # before Linux 5.3, or somebody else has waited for all children
+        except OSError:  # before Linux 5.3, or other code has waited for all children
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_TIMEOUT_SECONDS)
             return self._process.returncode is not None
-        try:  # `Popen.wait` with a time-out would look again after up to 50 ms
+        try:  # `Popen.wait` with a time-out polls, up to 50 ms apart
             poll = select.poll()
             poll.register(number, select.POLLIN)
             return bool(poll.poll(_TIMEOUT_SECONDS * 1000))
@@ -121,7 +121,7 @@ class ToolProcess:
 
 
 def run_tool(command: list[str], content: bytes) -> tuple[int, str]:
-    """Runs a tool on a file with that content, whose path is its last word; its exit status and what it said.
+    """Runs a tool on a file with that content, whose path is its last word; returns its exit status and output.
 
     Raises:
         ToolchainError: if it cannot be started, crashed, or took too long.
@@ -132,10 +132,10 @@ def run_tool(command: list[str], content: bytes) -> tuple[int, str]:
 
 
 class Ptxas:
-    """A run of ptxas that begins before there is PTX: loading takes it longer than assembling a small kernel.
+    """A run of ptxas that begins before the PTX exists: loading takes longer than assembling a small kernel.
 
-    The name of its input is in a file of options that it waits for, a pipe. Whoever makes one keeps other threads
-    from forking until `feed` or `stop`, as the child would hold the pipe open.
+    The name of its input is in an options file that it waits for, a pipe. The caller keeps other threads
+    from forking until `feed` or `stop`, since a child would hold the pipe open.
 
     Args:
         path: of ptxas.
@@ -164,7 +164,7 @@ class Ptxas:
             os.close(read)
 
     def feed(self, ptx: str) -> None:
-        """Gives it its input."""
+        """Passes it its input."""
         self._source.write(ptx.encode())
         with suppress(BrokenPipeError):  # it has ended, and says why
             os.write(self._options, path_of(self._source.fileno()).encode())
@@ -177,7 +177,7 @@ class Ptxas:
             self._process.stop()
 
     def result(self) -> tuple[int, str, bytes]:
-        """Its exit status, what it said of `kernels.ptx`, and the cubin, once it has ended; to be called once.
+        """Its exit status, its output on `kernels.ptx`, and the cubin, once it has ended; to be called once.
 
         Raises:
             ToolchainError: as `ToolProcess.wait`.

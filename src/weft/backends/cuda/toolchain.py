@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's tools: ptxas beside this process, or nvJitLink in it, for cubins; nvdisasm for SASS.
+"""NVIDIA's tools: ptxas as a process, or nvJitLink in this one, for cubins; nvdisasm for SASS.
 
-In: PTX, an architecture. Out: a cubin and the verbose log. Tools are looked for in the environment variables of
+In: PTX, an architecture. Out: a cubin and the verbose log. Tools are searched in the environment variables of
 `weft.config`, in NVIDIA's installed wheels, in PATH and in CUDA's usual place.
 """
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 INSTALL_HINT: Final = "pip install 'weft[cuda]' installs it; it needs no GPU"
 _USUAL_PLACE: Final = Path("/usr/local/cuda/bin")
-# Errors that say nothing against the code: another assembler may do.
+# Errors that are not about the code: another assembler may work.
 _TRIES_ANOTHER: Final = {"TOOL_MISSING", "TOOL_FAILED", "ASSEMBLER_ARCHITECTURE"}
 _TOO_NEW: Final = re.compile(r"'gpu-name'|Unsupported \.version")
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """What an assembler made.
+    """An assembler's result.
 
     Attributes:
-        cubin: the machine code; empty where there is no assembler.
-        log: what it said, verbosely.
+        cubin: the machine code; empty if there is no assembler.
+        log: its verbose output.
         missing: why there is no machine code, or None.
-        remark: what it costs that another assembler than ptxas made it, and why that was so.
+        remark: why the assembler was not ptxas, and what that costs.
     """
 
     cubin: bytes
@@ -53,7 +53,7 @@ class Assembly:
 def assemble(
     ptx: str, architecture: str, options: Sequence[str] = (), line_info: bool = False
 ) -> Assembly:
-    """PTX as a cubin: `begin_assembly` of what is there already."""
+    """PTX as a cubin: `begin_assembly` with existing PTX."""
     return begin_assembly(lambda: ptx, architecture, options, line_info)()
 
 
@@ -63,10 +63,10 @@ def begin_assembly(
     options: Sequence[str] = (),
     line_info: bool = False,
 ) -> Callable[[], Assembly]:
-    """Starts to assemble PTX, all its kernels at once; what is returned waits for the cubin.
+    """Starts to assemble PTX, all its kernels at once; the result waits for the cubin.
 
-    ptxas does it, and loads while the PTX is made. If none runs, or it is too old for the architecture,
-    nvJitLink does, unless WEFT_PTXAS named it; WEFT_NVJITLINK chooses nvJitLink.
+    ptxas does it, loading while the PTX is made. If it does not run, or is too old for the architecture,
+    nvJitLink does, unless WEFT_PTXAS is set; WEFT_NVJITLINK selects nvJitLink.
 
     Args:
         make_ptx: called once, before this returns.
@@ -77,7 +77,7 @@ def begin_assembly(
         ToolchainError: later, if there is no assembler, or if it refuses the text; the message holds its log.
     """
     words = [f"-arch={architecture}", "-v", *options, *(["-lineinfo"] if line_info else [])]
-    with holding_llvm():  # so that nobody forks, see `Ptxas`, and no other thread delays the PTX
+    with holding_llvm():  # so that no thread forks, see `Ptxas`, or delays the PTX
         run = _start_ptxas(words)
         try:
             ptx = make_ptx()
@@ -106,7 +106,7 @@ def begin_assembly(
 
 
 def _start_ptxas(words: list[str]) -> Ptxas | ToolchainError:
-    """A run of ptxas, or why there is none."""
+    """A run of ptxas, or the reason for none."""
     if config.nvjitlink is not None and config.ptxas is None:
         return ToolchainError("TOOL_MISSING", "WEFT_NVJITLINK is set, and WEFT_PTXAS is not")
     path = find_ptxas()
@@ -124,7 +124,7 @@ def _start_ptxas(words: list[str]) -> Ptxas | ToolchainError:
 
 def _with_ptxas(run: Ptxas, ptx: str, architecture: str) -> Assembly:
     status, log, cubin = run.result()
-    # Where the program waits for all children, or ignores them, every status is 0.
+    # If the program waits for all children, or ignores them, every status is 0.
     if status == 0 and cubin.startswith(b"\x7fELF"):
         return Assembly(cubin, log)
     raise _refused("ptxas", run.path, architecture, log, ptx)
@@ -152,7 +152,7 @@ def _with_nvjitlink(
 
 
 def disassemble(cubin: bytes) -> str:
-    """A cubin as SASS, with source lines where it has them.
+    """A cubin as SASS, with source lines if it has them.
 
     Raises:
         ToolchainError: if nvdisasm is not installed or fails.
@@ -177,7 +177,7 @@ def _architecture_missing(tool: str, path: str, architecture: str) -> ToolchainE
 
 
 def _refused(tool: str, path: str, architecture: str, log: str, ptx: str) -> ToolchainError:
-    """The error, at the user's line that the first complaint is about, where there is one."""
+    """The error, at the user's line of the first complaint, if there is one."""
     if architecture and _TOO_NEW.search(log):
         return _architecture_missing(tool, path, architecture)
     target = f" for {architecture}" if architecture else ""
@@ -196,7 +196,7 @@ def _open_nvjitlink(path: str) -> NvJitLink:
 
 
 def find_nvjitlink() -> NvJitLink | None:
-    """nvJitLink as `WEFT_NVJITLINK` names it, or of NVIDIA's wheel; None if there is none."""
+    """nvJitLink from `WEFT_NVJITLINK` or NVIDIA's wheel, or None."""
     if config.nvjitlink is not None:
         return _open_nvjitlink(config.nvjitlink)
     found = find_installed("nvidia-nvjitlink", r"libnvJitLink\.so\.\d+")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values of a kernel are the same for all threads of a row, and which grow by a constant per thread.
+"""Uniform and affine values: the same for all threads of a row, or growing by a constant per thread.
 
 In: SSA values at the top of a kernel's body. Out: whether a value varies with thread_idx.x, and its growth per
-thread. Only operations that can be evaluated again anywhere take part.
+thread. Only operations that can be re-evaluated anywhere are followed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LARGEST_GROWTH: Final = 1 << 24
 
 
 def is_pure(operation: Operation) -> bool:
-    """Whether an operation only computes its results, whatever its operands are."""
+    """Whether an operation only computes its results, for any operands."""
     return type(operation) in _PURE or isinstance(operation, CoordinateOp)
 
 
@@ -52,13 +52,13 @@ class Checkpoint(NamedTuple):
 
 
 class RowAnalysis:
-    """What is known about one kernel's values along x; answers are remembered."""
+    """Facts about one kernel's values along x, cached."""
 
     def __init__(self) -> None:
         self._varies: dict[SSAValue, bool] = {}
 
     def varies(self, value: SSAValue) -> bool:
-        """Whether threads of a row may see different values. True where it is not known."""
+        """Whether threads of a row may see different values; True if unknown."""
         found = self._varies.get(value)
         if found is None:
             found = self._varies[value] = self._compute_varies(value)

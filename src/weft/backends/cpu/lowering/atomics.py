@@ -2,7 +2,7 @@
 """Atomics on the CPU: on shared memory a load and a store, elsewhere the machine's instructions.
 
 In: simt.atomic_rmw, simt.atomic_cas. Out: LLVM instructions. The threads of a block run on one thread of the machine
-and change places only where they wait, so nobody comes between a load and a store.
+and switch only where they wait, so nothing comes between a load and a store.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _instruction(
 def _swap(
     printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
 ) -> tuple[str, str]:
-    """One compare-and-swap: what was found, and whether it was what was expected."""
+    """One compare-and-swap: the value found, and whether it was the expected one."""
     if access.space != "shared":
         return llvm_swap(printer, access, bits, expected, new)
     alignment = size_in_bytes(bits)

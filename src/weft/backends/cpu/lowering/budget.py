@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much work a kernel may do before it asks whether to stop, so that Ctrl-C is heard, and what work there is.
+"""The work that a kernel may do before it checks whether to stop, so that Ctrl-C works.
 
-In: blocks of operations. Out: their work in operations; code that takes it from the budget, a number in memory, and
-calls the runtime where nothing is left.
+In: blocks of operations. Out: their work in operations; code that subtracts it from the budget, a number in memory, and
+calls the runtime once it is used up.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.module_printer import ModulePrinter
 
-BUDGET: Final = 1 << 18  # operations: 0.1 ms of simple ones, beside 20 ns for the question
+BUDGET: Final = 1 << 18  # operations: 0.1 ms of simple ones, compared to 20 ns for a check
 # Key of the budget's address, a `ptr` to an i32, among a printer's coordinates.
 BUDGET_PLACE: Final = "budget"
-# A loop that does no more than this, whatever the values, is not asked to count.
+# A loop that never does more than this does not count.
 _SHORT: Final = 1 << 12
 
 
 def work(block: Block) -> int:
-    """Operations of one run through a block, at most `BUDGET`; loops that count for themselves are one."""
+    """Operations of one run through a block, at most `BUDGET`; loops that count their own work are one."""
     total = 0
     for operation in block.ops:
         total += 1
@@ -58,7 +58,7 @@ def print_work(printer: FunctionPrinter, amount: str) -> None:
 
 
 def print_cancellation_check(printer: FunctionPrinter) -> None:
-    """Where nothing is left, asks whether to stop; then the kernel leaves as failed, or has a new budget."""
+    """If the budget is used up, checks whether to stop; then the kernel fails, or has a new budget."""
     place = printer.coordinates[BUDGET_PLACE]
     left = printer.let(f"load i32, ptr {place}, align 4")
     is_due = printer.let(f"icmp slt i32 {left}, 0")
@@ -74,7 +74,7 @@ def print_cancellation_check(printer: FunctionPrinter) -> None:
 
 
 def print_ask(module: ModulePrinter) -> None:
-    """The function that asks the runtime. Its caller keeps its registers, as if there were no call."""
+    """The function that calls the runtime. It preserves its caller's registers."""
     printer = FunctionPrinter(module)
     table = printer.let("load ptr, ptr %launch, align 8", "table")
     printer.line(f"ret i32 {call_row(printer, table, 'kernel_poll', 'ptr %launch')}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers and warp collectives on the CPU: places where a thread's coroutine suspends.
+"""Barriers and warp collectives on the CPU, where a thread's coroutine suspends.
 
-In: simt.barrier and its family, simt.shuffle and its family. Out: what the thread posts, a suspension, what
-the scheduler answers (native/cpu/scheduler.cpp).
+In: simt.barrier and its family, simt.shuffle and its family. Out: the posted values, a suspension, the
+scheduler's answer (native/cpu/scheduler.cpp).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thread and block coordinates on the CPU: names that the loops around a thread's code define.
+"""Thread and block coordinates on the CPU, defined by the loops around a thread's code.
 
 In: simt.thread_idx and its like. Out: the loops' induction variables.
 """

@@ -2,8 +2,8 @@
 """A kernel as one coroutine per thread, for kernels whose threads wait for each other.
 
 In: simt.kernel. Out: the coroutine of one thread; `@weft.kernel.<name>`, which runs blocks through the runtime's
-scheduler; `@weft.scratch.<name>`, which tells how much memory that takes. Always right; the thread loop is
-faster where nobody waits.
+scheduler; `@weft.scratch.<name>`, the memory needed for that. Always correct; the thread loop is
+faster if no thread waits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ tell_size:
   ret ptr %size_as_pointer
 begin:
   %handle = call ptr @llvm.coro.begin(token %id, ptr %frame)"""
-# LLVM allows one final suspension, so every way out goes through here.
+# LLVM allows one final suspension, so every exit goes through it.
 _END: Final = f"""\
 exited:
   store i32 {EXITED}, ptr %slot, align 8
@@ -76,7 +76,7 @@ def waiting_operation(kernel: KernelOp) -> Operation | None:
 
 
 def scratch_symbol(name: str) -> str:
-    """The LLVM name of the function that tells a launch's scratch: `i64 (ptr %table, ptr %launch)`."""
+    """The LLVM name of the function that returns a launch's scratch size: `i64 (ptr %table, ptr %launch)`."""
     return global_name(f"weft.scratch.{name}")
 
 

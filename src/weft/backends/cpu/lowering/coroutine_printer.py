@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that can wait: an LLVM function that is a coroutine, with its sites and its slot.
 
-In: places where the thread suspends. Out: stores into the slot (native/include/weft/cpu_cooperative.h), a
-suspension, what came back.
+In: sites where the thread suspends. Out: stores into the slot (native/include/weft/cpu_cooperative.h), a
+suspension, the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXITED: Final = 4
 FAILED: Final = 5
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
-# enum weft_value_type; integers are told by their width.
+# enum weft_value_type; integers are named by their width.
 _VALUE_TYPES: Final = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
 
 # Offsets in weft_thread_slot.
@@ -58,7 +58,7 @@ class CoroutinePrinter(FunctionPrinter):
         width: int = WARP_SIZE,
         value_type: Attribute = i32,
     ) -> int:
-        """A new place where the thread suspends; returns its index.
+        """Adds a site where the thread suspends; returns its index.
 
         Args:
             operation: a name of `_native.COOPERATIVE_OPERATIONS`.
@@ -78,7 +78,7 @@ class CoroutinePrinter(FunctionPrinter):
         return len(self.sites) - 1
 
     def suspend(self, state: int, site: int) -> None:
-        """The thread waits here: another thread runs, and this one goes on when it is resumed."""
+        """Suspends the thread until it is resumed; another one runs."""
         self._store("i32", str(state), 0)
         self._store("i32", str(site), _SITE)
         where = self.let("call i8 @llvm.coro.suspend(token none, i1 false)")
@@ -89,7 +89,7 @@ class CoroutinePrinter(FunctionPrinter):
         self.start(resumed)
 
     def post(self, value: SSAValue | None = None, mask: str = "", lane: str = "") -> None:
-        """Writes what the others are to know: a value's bits, the mask, the lane."""
+        """Writes the values for the other lanes: a value's bits, the mask, the lane."""
         if value is not None:
             self._store("i64", self._bits(value), _VALUE)
         if mask:
@@ -98,7 +98,7 @@ class CoroutinePrinter(FunctionPrinter):
             self._store("i32", lane, _LANE)
 
     def answer(self, result: SSAValue) -> None:
-        """Defines `result` as what came back."""
+        """Defines `result` as the scheduler's answer."""
         address = self.let(f"getelementptr i8, ptr %slot, i64 {_RESULT}")
         bits = self.let(f"load i64, ptr {address}, align 8")
         text = llvm_type(result.type)

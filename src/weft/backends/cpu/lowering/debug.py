@@ -38,7 +38,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 
 def print_check(printer: FunctionPrinter, op: Operation, condition: str, text: str) -> None:
-    """Where an i1 is false the launch fails, with the operation's place, the text, block and thread."""
+    """Fails the launch if an i1 is false, with the operation's place, the text, block and thread."""
     good, bad = printer.new_label("asserted"), printer.new_label("failed")
     printer.branch_if(condition, good, bad)
     printer.start(bad)

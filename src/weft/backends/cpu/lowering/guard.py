@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Affine guards: `if block_idx.x * block_dim.x + thread_idx.x < n` as a range of threads.
 
-In: the condition of an `scf.if` at the top of a kernel. Out: for a run of threads of a row, the range for which
+In: the condition of an `scf.if` at the top of a kernel. Out: for a run of a row's threads, the range in which
 it is true, as bounds of a loop that then needs no mask (index-set splitting).
 """
 
@@ -65,7 +65,7 @@ def find_guard(body: Block, analysis: RowAnalysis) -> Guard | None:
         if not isinstance(operation, scf.IfOp):
             continue
         if not analysis.varies(operation.cond):
-            return None  # LLVM moves a uniform condition out of the loop by itself.
+            return None  # LLVM hoists a uniform condition out of the loop.
         for negated in (False, True):
             terms = _conjunction(operation.cond, negated, analysis)
             if terms is not None:
@@ -154,7 +154,7 @@ def _affine_term(
 
 
 class GuardPrinter:
-    """Prints the bounds that a guard gives for a run of threads, starting at thread `start`.
+    """Prints a guard's bounds for a run of threads, starting at thread `start`.
 
     Args:
         printer: of the kernel.
@@ -172,7 +172,7 @@ class GuardPrinter:
         self._values.update(dict.fromkeys(thread_values, start))
 
     def base(self, value: SSAValue) -> str:
-        """A value as thread `start` computes it."""
+        """A value at thread `start`."""
         if value not in self._values:
             owner = value.owner
             assert not isinstance(owner, Block)
@@ -190,7 +190,7 @@ class GuardPrinter:
             self._printer.values = outer
 
     def size_of_run(self, terms: list[Term]) -> str:
-        """How many threads may be treated at once: all that remain, or one where a value would wrap."""
+        """How many threads form a run: all that remain, or one if a value would wrap."""
         printer = self._printer
         safe = ""
         for term in terms:
@@ -202,7 +202,7 @@ class GuardPrinter:
         return printer.let(f"select i1 {safe}, i64 {self._rest}, i64 1", "run")
 
     def _fits(self, checkpoint: Checkpoint) -> str:
-        """Whether the value of the row's last thread is what exact arithmetic gives."""
+        """Whether the value of the row's last thread does not wrap."""
         printer = self._printer
         base = self.base(checkpoint.value)
         steps = printer.let(f"sub nsw i64 {self._rest}, 1")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A launch on the CPU: the kernel's blocks function goes to the runtime with its parameters.
+"""A launch on the CPU: passes the kernel's blocks function and its parameters to the runtime.
 
-In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams mean nothing here, and of the
-attributes only a cluster's size, which the grid must be a multiple of.
+In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`; streams are ignored, and of the
+attributes only the cluster's size counts, which must divide the grid.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 
 
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
-    """(offset, value) of what the runtime has to know of a kernel; a driver would know it by itself."""
+    """(offset, value) of the kernel's facts for the runtime, which a driver would know."""
     whole = any(isinstance(inner, GridBarrierOp) for inner in walk(kernel))
     return [
         (abi.LAUNCH_WHOLE_GRID, int(whole)),
@@ -79,7 +79,7 @@ def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
 def _print_scratch_bytes(
     printer: FunctionPrinter, kernel: KernelOp, table: str, launch: str
 ) -> str:
-    """Memory that a worker needs: shared arrays, threads that can wait, and arrays too large for a stack."""
+    """A worker's memory: shared arrays, threads that can wait, and arrays too large for a stack."""
     if waiting_operation(kernel) is not None:
         symbol = scratch_symbol(kernel.sym_name.data)[1:]
         callee = printer.module.declare(symbol, "i64 (ptr, ptr)")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread's own arrays on the CPU: on the stack as far as every stack has room, the others in scratch memory.
+"""A thread's own arrays on the CPU: small ones on the stack, the others in scratch memory.
 
-In: the simt.alloca operations of a kernel. Out: which of them lie where in the scratch memory; tensors. The stack is
-the caller's own for small grids, and may be a small one of a thread or fiber.
+In: the simt.alloca operations of a kernel. Out: the offsets of those in scratch memory; tensors. The stack is
+the caller's for small grids, and may be a thread's or fiber's small one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BYTES: Final = 1 << 30  # of a thread in scratch memory; the runtime count
 
 
 class LocalMemory:
-    """Where a kernel's arrays lie.
+    """The locations of a kernel's arrays.
 
     Attributes:
         offsets: of each array in the thread's part of the scratch memory; the others are on the stack.
@@ -56,7 +56,7 @@ class LocalMemory:
             )
 
     def print_arrays(self, printer: FunctionPrinter, memory: str) -> None:
-        """Defines the arrays that lie in the thread's part of the scratch memory, which begins there."""
+        """Defines the arrays in the thread's part of the scratch memory, which begins there."""
         for array, offset in self.offsets.items():
             tensor_type: Any = array.results[0].type
             pointer = printer.let(f"getelementptr i8, ptr {memory}, i64 {offset}", "local")
@@ -72,7 +72,7 @@ def _size(array: AllocaOp) -> int:
 
 
 def _print_local(printer: FunctionPrinter, op: AllocaOp) -> None:
-    """`simt.alloca`: once, though the thread loop prints a kernel's operations several times."""
+    """`simt.alloca`, once, though the thread loop prints a kernel's operations several times."""
     if op.results[0] not in printer.tensors:
         print_alloca(printer, op)
 

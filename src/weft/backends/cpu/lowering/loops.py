@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that may be long: they give way to the threads they wait for, and count their work.
+"""Loops that may be long: they yield to the threads they wait for, and count their work.
 
-In: scf.while and scf.for in a kernel. Out: before each further round, a suspension where a `while` may wait for
-memory that others write, elsewhere the round's work; a `for` without loops in it counts strip by strip, so that
+In: scf.while and scf.for in a kernel. Out: before each further round, a suspension if a `while` may wait for
+another thread's writes, else the round's work; an innermost `for` counts strip by strip, so that
 LLVM vectorizes the strips.
 """
 
@@ -37,7 +37,7 @@ _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
 def may_wait(loop: Operation) -> bool:
-    """Whether a loop may wait for another thread: it reads atomically, or one place again and again."""
+    """Whether a loop may wait for another thread: it reads atomically, or rereads the same place."""
     for operation in walk(loop):
         if isinstance(operation, AtomicLoadOp | AtomicRmwOp | AtomicCasOp):
             return True
@@ -95,7 +95,7 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
 
 
 def _has_own_count(operation: Operation) -> bool:
-    """Whether a loop around it counts each of its iterations: it waits, or is a loop that counts."""
+    """Whether a loop around it counts each iteration: it waits, or is a loop that counts."""
     if isinstance(operation, scf.ForOp):
         return short_trips(operation) is None
     return isinstance(operation, scf.WhileOp) or type(operation) in COOPERATION

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A block's global scratch on the CPU: memory of the C library, for the time of a launch.
+"""A block's global scratch on the CPU: memory from `malloc`, for the duration of a launch.
 
 In: a launch of a kernel with scratch arrays. Out: `malloc` for all blocks before, `free` after.
 """
@@ -24,7 +24,7 @@ _MOST_BYTES: Final = float(1 << 46)  # of all blocks; a product that is larger h
 def print_allocations(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp) -> list[str]:
     """Allocates each scratch array for all blocks of the grid; names of the pointers.
 
-    Leaves the host function with an error where there is not so much memory.
+    Leaves the host function with an error if memory does not suffice.
     """
     found: list[str] = []
     for size in scratch_bytes(kernel):
@@ -33,7 +33,7 @@ def print_allocations(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp
 
 
 def print_frees(printer: FunctionPrinter, pointers: list[str]) -> None:
-    """Gives back what was allocated."""
+    """Frees the arrays."""
     callee = printer.module.declare("free", "void (ptr)") if pointers else ""
     for pointer in pointers:
         printer.line(f"call void {callee}(ptr {pointer})")

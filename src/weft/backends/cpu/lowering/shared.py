@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A block's shared memory on the CPU: offsets into the buffer that the block's worker holds.
+"""A block's shared memory on the CPU: offsets into the worker's buffer.
 
 In: simt.shared, simt.dynamic_shared. Out: tensors. The engine has named the buffer.
 """
@@ -54,7 +54,7 @@ def _print_dynamic_shared(printer: FunctionPrinter, op: DynamicSharedOp) -> None
 def _print_end_check(
     printer: FunctionPrinter, op: DynamicSharedOp, own: int, offset: str, given: list[str]
 ) -> None:
-    """The launch fails where the array ends after the block's memory, which is memory of the process here."""
+    """Fails the launch if the array exceeds the block's memory, which is process memory here."""
     tensor_type: Any = op.results[0].type
     size = float(size_in_bytes(memory_type(tensor_type.element_type)))
     size *= math.prod(dim for dim in tensor_type.dims if dim != DYNAMIC)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU's tables: shared rows of codegen, and those of this folder.
+"""The CPU's tables: codegen's shared rows, and those of this folder.
 
-In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`: what is refused by name.
+In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`, the operations refused by name.
 """
 
 from __future__ import annotations

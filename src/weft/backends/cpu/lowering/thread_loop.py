@@ -51,7 +51,7 @@ _AXES: Final = ("x", "y", "z")
 
 
 def kernel_symbol(name: str) -> str:
-    """The LLVM name of a kernel's blocks function; the prefix keeps it apart from libc's functions."""
+    """The LLVM name of a kernel's blocks function, prefixed to avoid libc's names."""
     return global_name(f"weft.kernel.{name}")
 
 
@@ -59,9 +59,9 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     """Prints one kernel.
 
     Args:
-        module: what it is printed into.
+        module: receives the text.
         kernel: without barriers and collectives.
-        masks_stores: the CPU writes parts of a vector quickly, so that a loop with conditional stores is
+        masks_stores: the CPU has fast masked stores, so a loop with conditional stores is
             worth vectorizing.
     """
     name = kernel.sym_name.data
@@ -92,7 +92,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
 
 
 def _print_local_memory(printer: FunctionPrinter, kernel: KernelOp) -> None:
-    """The arrays that lie in the scratch memory, after the shared memory: one thread at a time has them."""
+    """The arrays in scratch memory, after the shared memory: one thread at a time uses them."""
     local = LocalMemory(kernel)
     if local.bytes:
         place = printer.let(f"getelementptr i8, ptr %launch, i64 {abi.CPU_LAUNCH_SHARED_MEMORY}")
@@ -118,7 +118,7 @@ def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
 
 
 def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
-    """Sizes of grid and block as i32; those of a block that every launch has are constants."""
+    """Sizes of grid and block as i32; a block size common to all launches is constant."""
     constants = [str(size) for size in kernel.block_size or ()]
     for stem, offset in (("grid_dim", abi.CPU_LAUNCH_GRID), ("block_dim", abi.CPU_LAUNCH_BLOCK)):
         for axis, letter in enumerate(_AXES):
@@ -138,7 +138,7 @@ def _blocks(printer: FunctionPrinter, sizes: dict[str, str], each: int) -> Gener
     Args:
         printer: of the kernel.
         sizes: of grid and block.
-        each: the work of one thread, besides that of loops that count it themselves.
+        each: the work of one thread, without loops that count their own.
     """
     rows = printer.let(f"mul i32 {sizes['block_dim.y']}, {sizes['block_dim.z']}")
     threads = printer.let(f"mul i32 {rows}, {sizes['block_dim.x']}")
@@ -196,7 +196,7 @@ def _step(printer: FunctionPrinter, name: str, carry: str, size: str) -> tuple[s
 
 @contextmanager
 def _counted(printer: FunctionPrinter, size: str, letter: str) -> Generator[None]:
-    """A loop over thread_idx.y or .z; a size of one makes none."""
+    """A loop over thread_idx.y or .z; none for a size of one."""
     if size == "1":
         printer.coordinates[f"thread_idx.{letter}"] = "0"
         yield
@@ -357,7 +357,7 @@ def _has_effects(operation: Operation) -> bool:
 
 
 def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: RowAnalysis) -> bool:
-    """Whether a store stands under a condition that differs between threads of a row."""
+    """Whether a store is under a condition that differs between threads of a row."""
     looked_at: set[Operation] = set()
     for operation in walk(kernel):
         if not isinstance(operation, StoreOp | StoreVectorOp):
@@ -378,8 +378,8 @@ def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: R
 def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
     """Metadata of the loop over a row's threads.
 
-    It is never unrolled: what is left over after vectorization is short, and unrolling doubles compile time.
-    A loop with conditional stores is not vectorized where the CPU is slow at partial stores.
+    It is never unrolled: the remainder after vectorization is short, and unrolling doubles compile time.
+    A loop with conditional stores is not vectorized if the CPU's masked stores are slow.
     """
     debug = printer.module.debug
     if debug is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks, the worker's number, fences and a thread's place in its warp, on the CPU.
+"""Clocks, the worker's number, fences and a thread's lane and warp, on the CPU.
 
 In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id. Out: calls of the runtime table, plain
 arithmetic. None of them makes a thread wait.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA GPUs add to codegen's tables: registers, memory, atomics, warps, barriers, kernels, launches.
+"""NVIDIA's additions to codegen's tables: registers, memory, atomics, warps, barriers, kernels, launches.
 
-In: cuda operations. Out: LLVM text. What threads execute together is convergent.
+In: simt and nvgpu operations. Out: LLVM text. Operations that threads execute together are convergent.
 """

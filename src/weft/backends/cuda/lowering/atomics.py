@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomics on a GPU: order and scope that LLVM drops, extrema of floats without a loop, sums of small floats.
+"""Atomics on a GPU: orders and scopes that LLVM drops, float extrema without a loop, sums of small floats.
 
 In: simt.atomic_load, _store, _rmw, _cas. Out: atomicrmw where relaxed and at most device-wide, all that LLVM 22
 prints for PTX; else PTX with `.sem.scope`, or fences before sm_70. cmpxchg keeps both since sm_70.
@@ -45,8 +45,8 @@ _PTX_OPERATIONS: Final = {
 # The bits of a smaller integer in a word.
 _NARROW_BITS: Final = {"i8": 0xFF, "i16": 0xFFFF}
 _REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
-# Small float → the first architecture whose PTX adds it. The hardware adds pairs only, so that ptxas makes a
-# compare-and-swap loop of it, but one that knows the word around the element.
+# Small float → the first architecture whose PTX adds it. The hardware adds only pairs, so ptxas makes a
+# compare-and-swap loop, but one that knows the word around the element.
 _FIRST_WITH_SUM: Final = {"f16": 70, "bf16": 90}
 _FIRST_WITH_ORDER: Final = 70
 _FIRST_WITH_SCOPE: Final = 60
@@ -78,7 +78,7 @@ def _instruction(
 def _narrow(
     printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
 ) -> str:
-    """An element of 8 or 16 bits, which is part of a word of 32.
+    """An element of 8 or 16 bits, part of a 32-bit word.
 
     Bitwise operations are one instruction on the word that leaves the other bits alone. The others become a
     compare-and-swap loop on the word in LLVM, which keeps order and scope since sm_70.
@@ -115,7 +115,7 @@ def _swap(
 
 @contextmanager
 def _fenced(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicAccess]:
-    """Before sm_70: fences around a relaxed access, as its order asks for."""
+    """Before sm_70: fences around a relaxed access, according to its order."""
     if access.order not in ("monotonic", "acquire"):
         _fence(printer, access)
     yield access.changed(order="monotonic")
@@ -145,7 +145,7 @@ def _ordered(
     register: str,
     value: str,
 ) -> str:
-    """One instruction that has its order and scope in its name."""
+    """One instruction with order and scope in its name."""
     if access.order == "seq_cst":
         _fence(printer, access)
     qualifiers = f".{_PTX_ORDERS.get(access.order, access.order)}.{_PTX_SCOPES[access.scope_name]}"
@@ -168,7 +168,7 @@ def _ptx(
         qualifiers: order and scope: `.acquire.cta`.
         form: operation and type: `add.u32`.
         text, register: the value's type in LLVM, and the letter of its constraint.
-        value: what the element is combined with.
+        value: the operand.
     """
     return printer.let(
         f'call {text} asm sideeffect "atom{qualifiers}.{access.space}.{form} $0, [$1], $2;", '
@@ -195,7 +195,7 @@ def _float_extremum(
 ) -> str:
     """Positive floats order as signed integers, negative ones in reverse as unsigned integers.
 
-    A NaN is not a candidate (as for C's fmax): it is replaced by the value that changes nothing.
+    A NaN is ignored (as by C's fmax): it is replaced by the neutral value.
     """
     bits = "i32" if text == "float" else "i64"
     is_nan = printer.let(f"fcmp uno {text} {value}, 0.0")

@@ -51,9 +51,9 @@ def _print_warp_barrier(printer: FunctionPrinter, op: Any) -> None:
 def _print_grid_barrier(printer: FunctionPrinter, op: Operation) -> None:
     """One thread of each block adds to the counter and waits until its highest bit has changed.
 
-    All but the first block add 1, the first what is missing to 2³¹: once all have, the bit flips and the
-    other bits are what they were, so the counter serves the next barrier as it is. The block's barriers on
-    both sides and release and acquire between them order what all threads wrote.
+    All but the first block add 1, the first adds the rest to 2³¹: once all have, the bit flips and the
+    other bits are unchanged, so the counter is ready for the next barrier. The block's barriers on
+    both sides and release and acquire between them order all threads' writes.
     """
     require(printer, op, 70, "weft.sync_grid")
     _print_barrier(printer, op)
@@ -62,7 +62,7 @@ def _print_grid_barrier(printer: FunctionPrinter, op: Operation) -> None:
     printer.start(lead)
     counter = _counter(printer)
     amount = _amount(printer)
-    # LLVM prints no order on an atomicrmw for PTX, so that the release is a fence before it.
+    # LLVM prints no order on an atomicrmw for PTX, so the release is a fence before it.
     printer.line('fence syncscope("device") release')
     before = printer.let(
         f"atomicrmw add ptr addrspace(1) {counter}, i32 {amount} "
@@ -98,7 +98,7 @@ def _counter(printer: FunctionPrinter) -> str:
 
 
 def _amount(printer: FunctionPrinter) -> str:
-    """What this block adds: 1, or 2³¹ − (blocks − 1) for the first."""
+    """This block's addend: 1, or 2³¹ − (blocks − 1) for the first."""
     sizes = [coordinate(printer, "grid_dim", axis) for axis in "xyz"]
     plane = printer.let(f"mul i32 {sizes[0]}, {sizes[1]}")
     blocks = printer.let(f"mul i32 {plane}, {sizes[2]}", "blocks")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that threads make together, and what an architecture lacks.
+"""Calls that threads make together, and instructions that an architecture lacks.
 
 In: an intrinsic's name and its arguments. Out: a call marked convergent, so that LLVM neither duplicates it into
-branches nor moves it out of them; an error where the architecture has no such instruction.
+branches nor moves it out of them; an error if the architecture lacks the instruction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def call_convergent(
         result_type: LLVM's, or ``"void"``.
         intrinsic: name after ``llvm.nvvm.``.
         *arguments: with their types.
-        suffix: of the intrinsic's name, after what the list of selectable ones has.
+        suffix: of the intrinsic's name, beyond its entry in the list of selectable ones.
     Returns:
         The name of the result; an empty string for void.
     """
@@ -44,10 +44,10 @@ def require(printer: FunctionPrinter, op: Operation, least: int, what: str) -> N
     """Refuses an operation that the architecture has no instruction for.
 
     Args:
-        printer: knows what is compiled for.
-        op: has the place in the user's source.
+        printer: knows the architecture.
+        op: has the source location.
         least: compute capability of the first architecture that has it, such as 70.
-        what: as users write it: ``"weft.match"``.
+        what: its name for users: ``"weft.match"``.
     Raises:
         UnavailableError: with both architectures.
     """
@@ -55,7 +55,7 @@ def require(printer: FunctionPrinter, op: Operation, least: int, what: str) -> N
     if target.compute_capability < least:
         raise UnavailableError(
             "ARCHITECTURE",
-            f"{what} needs sm_{least} or later, and this is compiled for {target.name}",
+            f"{what} needs sm_{least} or later, but this is compiled for {target.name}",
             hint="choose the architecture with --gpu-arch",
             location=source_location(op.location),
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
-    """The arguments lie in one buffer, each aligned to its size."""
+    """The arguments are in one buffer, each aligned to its size."""
     callee = printer.module.declare("vprintf", "i32 (ptr, ptr)")
     offsets: list[int] = []
     end = 0

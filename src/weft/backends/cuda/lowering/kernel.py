@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel as a PTX entry: its name, its launch bounds, its launches' attributes.
 
-In: simt.kernel, simt.launch_ex. Out: `define ptx_kernel void @<name>(...)`; numbers and bytes of the driver's.
+In: simt.kernel, simt.launch_ex. Out: `define ptx_kernel void @<name>(...)`; the driver's numbers and bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import ModulePrinter
     from weft.dialects.simt.kernel import KernelOp
 
-# Names of PTX and of the functions that kernels call; LLVM ends the process for a function with a name of its own.
+# Names used by PTX and by functions that kernels call; LLVM ends the process for a function named like one of its own.
 _TAKEN: Final = frozenset(("_", "WARP_SZ", "vprintf", "__assertfail"))
 _LLVMS_OWN: Final = "__nvvm"
 
@@ -35,7 +35,7 @@ _FIRST_WITH_CLUSTERS: Final = 90
 
 
 def entry_name(name: str) -> str:
-    """A kernel's name in PTX, which has letters, digits, `_` and `$` only, and some names of its own.
+    """A kernel's name in PTX, which allows only letters, digits, `_` and `$`, and reserves some names.
 
     Example:
         >>> entry_name("add_one"), entry_name("größe"), entry_name("WARP_SZ")
@@ -46,17 +46,17 @@ def entry_name(name: str) -> str:
 
 
 def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | None = None) -> None:
-    """Prints one kernel; `max_registers` is the limit where it has none of its own."""
+    """Prints one kernel; `max_registers` is the limit for kernels without one."""
     name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
     print_entry(module, kernel, name, "ptx_kernel", bounds)
 
 
 def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[str, str]:
-    """LLVM attributes for what a launch of the kernel promises and demands.
+    """LLVM attributes for the kernel's launch bounds.
 
     Args:
-        kernel: its attributes are what the user asked for.
-        max_registers: registers per thread, where the kernel itself has no limit.
+        kernel: with the user's attributes.
+        max_registers: registers per thread, if the kernel has no limit.
     """
     bounds: dict[str, str] = {}
     if kernel.block_size is not None:
@@ -87,7 +87,7 @@ def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
 
 
 def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
-    """Checks that no launch forms clusters where the architecture has none.
+    """Checks that no launch forms clusters if the architecture has none.
 
     Args:
         module: with the launches.
@@ -103,7 +103,7 @@ def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
             raise UnavailableError(
                 "ARCHITECTURE",
                 f"a launch with a cluster needs sm_{_FIRST_WITH_CLUSTERS} or later, "
-                f"and this is compiled for {name}",
+                f"but this is compiled for {name}",
                 hint="choose the architecture with --gpu-arch, or launch without cluster",
                 location=source_location(op.location),
             )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for which a GPU has an instruction that is as exact as the library.
+"""Functions with a GPU instruction as exact as the library.
 
-In: math.rsqrt of f32. Out: `rsqrt.approx.f32`, at most 2 ulp off, also for subnormal numbers. All else is codegen's.
+In: math.rsqrt of f32. Out: `rsqrt.approx.f32`, within 2 ulp, also for subnormal numbers. The rest is codegen's.
 """
 
 from __future__ import annotations

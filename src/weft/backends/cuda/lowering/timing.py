@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks and the multiprocessor's number on a GPU, and times that go straight into memory.
+"""Clocks and the multiprocessor's number on a GPU, and times stored directly into memory.
 
 In: simt.timer, simt.sm_id, simt.record. Out: reads of special registers; those of clocks have an effect, so that
-each stays where it stands.
+each stays in place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _print_sm_id(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def _print_record(printer: FunctionPrinter, op: RecordOp) -> None:
-    """A read and a predicated store in one piece of PTX: LLVM moves no memory access into or across it."""
+    """A clock read and a predicated store as one piece of PTX: LLVM moves no memory access into or across it."""
     register = _LOW_REGISTERS[op.kind.data]
     address = printer.tensors[op.tensor].address(printer, [op.index])
     condition, tag = printer.values[op.condition], printer.values[op.tag]
