@@ -15,11 +15,15 @@ import pytest
 
 import weft
 from tests.architecture.source_tree import run_python
+from tests.architecture.test_every_op_is_complete import EXPANDED, OPERATIONS
 from tests.backends.amdgcn_site import MACHINES, WARP_SIZES, Elf, installed
 from tests.conformance.harness import define
+from weft.backends.host import HOST_SYMBOLS
 from weft.backends.registry import find_backend, find_backend_of, find_target
+from weft.codegen.wrapper.function import WRAPPER
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.simt import SIMT
+from weft.dialects.simt.kernel import KernelOp
 from weft.language import LANGUAGE
 from weft.types import dtype as types
 
@@ -127,6 +131,31 @@ def test_a_kernel_becomes_assembly_and_a_relocatable_object(architecture, name, 
     assert built.elf.symbols[f"{kernel}.kd"] == (1, 64)  # a kernel descriptor
     (info,) = built.function.kernels.values()
     assert info.registers > 0
+
+
+# What differs between them are names (GFX11 says b32 for dword) and what an i32's maximum is made of.
+INSTRUCTIONS = {
+    "add": ("global_load_(dword|b32)", "v_add_f32", "global_store_(dword|b32)"),
+    "reverse": (
+        *("global_load", "ds_(write|store)", r"s_waitcnt.* lgkmcnt\(0\)", "s_barrier"),
+        *("ds_(read|load)", "v_add_f32", "global_store"),
+    ),
+    "count": (
+        *("global_load", "buffer_(wbinvl1_vol|wbl2|gl0_inv)", "global_atomic_add"),
+        "global_atomic_(smax|cmpswap)",
+    ),
+    "waves": ("global_load", "v_fma", "v_sqrt_f32", "global_store"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@every_architecture
+def test_the_assembly_has_the_instructions_of_the_kernel_in_order(architecture, name, tmp_path):
+    text = Built(KERNELS[name], architecture, tmp_path).assembly
+    for instruction in (*INSTRUCTIONS[name], "s_endpgm"):
+        found = re.search(rf"^\t{instruction}", text, re.MULTILINE)
+        assert found, instruction
+        text = text[found.end() :]
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -310,6 +339,14 @@ LACKING = {
     "weft.inline_ptx('bar.sync 0;')": "nvgpu.inline_ptx: PTX is for NVIDIA's GPUs",
     "out[0] = weft.f32(weft.sync_threads_count(i > 3))": "simt.barrier_reduce: amdgcn has no barrier",
 }
+
+
+def test_it_prints_or_refuses_every_operation():
+    from weft_amdgcn.lowering import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
+
+    for operation in set(OPERATIONS) - {*HOST_SYMBOLS, *WRAPPER, KernelOp}:
+        places = operation in {*KERNEL_ROWS, *HOST_ROWS}, operation in UNSUPPORTED
+        assert places.count(True) == (operation not in EXPANDED), operation.name
 
 
 @pytest.mark.parametrize("body", LACKING)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipes name what there is, and name all that their examples use."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from weft.backends.registry import _MEMBERS  # pyright: ignore[reportPrivateUsage]
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+BACKEND_RECIPE = (ROOT / "docs/recipes/add-a-backend.md").read_text()
+EXAMPLE = ROOT / "tests/backends/amdgcn_backend/weft_amdgcn"
+
+
+def dotted(text: str) -> set[str]:
+    """Names such as `weft.backends.base.Backend`, in code font."""
+    return set(re.findall(r"`(weft(?:\.\w+){2,})`", text))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_names_in_a_recipe_exist(recipe: Path):
+    for name in dotted(recipe.read_text()):
+        module, _, member = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), member), name
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_what_a_recipe_says_is_in_a_file_is_there(recipe: Path):
+    said = re.findall(r"`@?(\w+)`\s+(?:of|in)\s+`((?:src|native)/[\w./]+)`", recipe.read_text())
+    for name, path in said:
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
+
+
+def test_the_backends_recipe_names_every_member_and_every_file():
+    table = BACKEND_RECIPE.partition("| member |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (.+?) \|", table, re.MULTILINE))))
+    assert named == set(_MEMBERS)
+    steps = re.findall(r"^## \d\. .*`(\w+\.py)`$", BACKEND_RECIPE, re.MULTILINE)
+    assert set(steps) == {path.name for path in EXAMPLE.glob("*.py")} - {"__init__.py"}
+
+
+def test_the_backends_recipe_names_all_that_its_example_takes_from_backends_and_codegen():
+    used: set[str] = set()
+    for path in EXAMPLE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and re.match(
+                r"weft\.(backends|codegen)\b", node.module or ""
+            ):
+                used |= {f"{node.module}.{alias.name}" for alias in node.names}
+    only_for_annotations = {"Job", "FunctionPrinter", "OperationPrinter", "LINE_TABLES"}
+    used = {name for name in used if name.rpartition(".")[2] not in only_for_annotations}
+    assert used - dotted(BACKEND_RECIPE) == set()
