@@ -26,15 +26,13 @@ def box_blur_kernel(source: weft.Tensor, target: weft.Tensor, radius: weft.Const
     height, width, _ = source.shape
     if x >= width or y >= height:
         return
-    # The sum needs more than the 8 bits of its terms, so it says its type.
-    total = weft.i32(0)
-    count = 0
+    total = count = 0
     for dy in range(-radius, radius + 1):
         for dx in range(-radius, radius + 1):
             if 0 <= y + dy < height and 0 <= x + dx < width:
                 total += source[y + dy, x + dx, channel]
                 count += 1
-    target[y, x, channel] = weft.u8(total // count)
+    target[y, x, channel] = total // count
 
 
 @weft.jit

@@ -25,7 +25,7 @@ def step_kernel(before: weft.Tensor, after: weft.Tensor):
         return
     left, right = (x if x > 0 else width) - 1, x + 1 if x + 1 < width else 0
     above, below = (y if y > 0 else height) - 1, y + 1 if y + 1 < height else 0
-    neighbors = weft.i32(0)
+    neighbors = 0
     for row in (before[above], before[y], before[below]):
         for column in (left, x, right):
             neighbors += row[column]

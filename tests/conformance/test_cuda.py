@@ -245,3 +245,34 @@ def test_coalesced_access_uses_32_bit_index_arithmetic_where_the_extent_allows()
     ptx = compiled("a[i] = a[i] + 1", {"a": weft.f32}).ptx
     assert "mul.wide.s32" in ptx
     assert "mul.lo.s64" not in ptx
+
+
+@pytest.mark.parametrize("dtype", NARROW_FLOATS, ids=str)
+def test_sum_of_small_floats_adds_in_f32_and_rounds_in_the_store(dtype):
+    ptx = compiled(
+        """
+        s = 0.0
+        for j in range(a.shape[0]):
+            s += a[j]
+        out[i] = s
+        """,
+        {"a": dtype, "out": dtype},
+    ).ptx
+    assert "add.rn.f32" in ptx
+    assert f"add.rn.{dtype}" not in ptx
+    assert ptx.count(f"cvt.rn.{dtype}.f32") == 1
+
+
+@pytest.mark.parametrize("dtype", [weft.i8, weft.u8, weft.i16, weft.u16], ids=str)
+def test_sum_of_small_integers_adds_32_bits(dtype):
+    ptx = compiled(
+        """
+        s = 0
+        for j in range(a.shape[0]):
+            s += a[j]
+        out[i] = s
+        """,
+        {"a": dtype, "out": weft.i32},
+    ).ptx
+    assert "add.s32" in ptx
+    assert "add.s16" not in ptx

@@ -117,12 +117,12 @@ def test_weak_initial_value_of_a_loop_takes_the_type_of_what_is_added(dtype):
     assert out[0] == a.sum(dtype=a.dtype)
 
 
-def test_sum_of_bytes_wraps_unless_it_says_its_type():
+def test_sum_of_bytes_is_wide_unless_it_says_its_type():
     a = np.full(10, 100, np.uint8)
     narrow, wide = np.zeros(1, np.uint8), np.zeros(1, np.int32)
     run_threads(
         """
-        small, large = 0, weft.i32(0)
+        small, large = weft.u8(0), 0
         for k in range(10):
             small += a[k]
             large += a[k]
@@ -166,8 +166,14 @@ def store(stored: weft.DType, into: weft.DType) -> np.ndarray:
         (weft.u32, weft.i32),
         (weft.i32, weft.u64),
         (weft.i32, weft.f32),
-        (weft.f32, weft.f16),
+        (weft.f64, weft.f16),
         (weft.f16, weft.bf16),
+        (weft.i64, weft.u8),
+        (weft.u32, weft.u16),
+        (weft.i16, weft.i8),
+        (weft.u8, weft.i8),
+        (weft.f32, weft.i16),
+        (weft.i32, weft.f16),
         (weft.i32, weft.bool_),
     ],
     ids=str,

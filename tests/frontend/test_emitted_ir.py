@@ -122,10 +122,16 @@ def accumulator(a, b):
 
 
 def test_a_weak_initial_value_takes_the_type_of_what_is_added():
-    for dtype in (weft.f64, weft.f16, weft.f32):
+    for dtype in (weft.f64, weft.f32):
         text = kernel_text(accumulator, vector(dtype), vector(dtype))
         assert f"-> ({dtype}, {dtype}) : i32" in text
         assert not re.search(r"arith\.(extf|truncf)", text)
+
+
+def test_a_weak_initial_value_is_wide_and_the_store_narrows():
+    text = kernel_text(accumulator, vector(weft.f16), vector(weft.f16))
+    assert "-> (f32, f32) : i32" in text
+    assert text.count("arith.truncf") == 1
 
 
 def test_attempts_that_were_discarded_leave_no_constants():

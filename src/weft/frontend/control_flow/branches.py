@@ -92,7 +92,8 @@ class Fork:
             Mismatch: if the pair cannot be joined. A variable that cannot be joined fails when used.
         """
         path = self._frame.scope.path
-        join = Join(self._frame.builder, self._frame.state)
+        blocks = self._sides[0].block, self._sides[1].block
+        join = Join(self._frame.builder, self._frame.state, blocks)
         value = None if pair is None else join.add(*pair)
         path.broken = any(side.path.broken for side in self._sides)
         joined: dict[str, Binding] = {}
@@ -144,13 +145,20 @@ class Fork:
                 return binding
         if not isinstance(one, Assigned) or not isinstance(other, Assigned):
             return self._one_sided(name)
-        return self._meet(join, one, other)
+        return self._meet(join, one, other, before)
 
-    def _meet(self, join: Join, one: Assigned | LeftEarly, other: Assigned | LeftEarly) -> Binding:
+    def _meet(
+        self,
+        join: Join,
+        one: Assigned | LeftEarly,
+        other: Assigned | LeftEarly,
+        before: Binding | None = None,
+    ) -> Binding:
         """One value for both, or a marker that there is none."""
         place = one.place or other.place
         try:
-            return Assigned(join.add(one.value, other.value), place)
+            old = before.value if isinstance(before, Assigned) else None
+            return Assigned(join.add(one.value, other.value, old), place)
         except Mismatch as mismatch:
             lines = [(binding.place or self._location).line for binding in (one, other)]
             text = conflict(one.value, lines[0], other.value, lines[1])

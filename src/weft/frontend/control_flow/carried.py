@@ -27,13 +27,14 @@ from weft.frontend.control_flow.joins import (
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.ir_types import ir_type
+from weft.language.numbers.promotion import wide_dtype
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Hashable, Iterator, Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import Attribute, Block, SSAValue
 
     from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
@@ -55,15 +56,16 @@ class _Variable:
         first: its leaves before the loop. A leaf that is never read is a blank.
         dtypes: of the leaves; None for a leaf with the same compile-time value in each round.
         place: where it was assigned before the loop, or None.
+        is_blank: whether it had no value before the loop, so that `first` is never read.
         is_early: whether it has a value only after a break.
     """
 
-    __slots__ = ("dtypes", "first", "is_early", "is_own", "name", "place", "shape")
+    __slots__ = ("dtypes", "first", "is_blank", "is_early", "is_own", "name", "place", "shape")
 
     def __init__(self, name: str, *, is_own: bool) -> None:
         self.name = name
         self.is_own = is_own
-        self.is_early = False
+        self.is_blank = self.is_early = False
         self.place: SourceLocation | None = None
         self.first: list[Any] = []
         self.shape: Shape | None = None
@@ -173,7 +175,7 @@ class Carried:
     def first_values(self, builder: Builder) -> list[SSAValue]:
         """The variables' values before the loop."""
         return [
-            typed_value(builder, leaf, dtype)
+            typed_value(builder, leaf, dtype, builder.block)
             for v in self._variables
             for leaf, dtype in zip(v.first, v.dtypes, strict=True)
             if dtype is not None
@@ -185,8 +187,8 @@ class Carried:
         for variable in self._variables:
             variable.bind(path, self._loop, remaining)
 
-    def last_values(self, builder: Builder, path: Path) -> list[SSAValue]:
-        """The values at the end of a round, in the variables' types; only after `update` found them stable."""
+    def last_values(self, builder: Builder, path: Path, block: Block) -> list[SSAValue]:
+        """The values at `block`, the end of a round, in the variables' types; only after `update` found them stable."""
         found: list[SSAValue] = []
         for variable in self._variables:
             binding = variable.read(path)
@@ -194,7 +196,7 @@ class Carried:
             _, leaves = joined_leaves(builder, binding.value)
             for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
                 if dtype is not None:
-                    found.append(typed_value(builder, leaf, dtype))
+                    found.append(typed_value(builder, leaf, dtype, block))
         return found
 
     def update(self, path: Path) -> bool:
@@ -216,6 +218,7 @@ class Carried:
                 blanks = [blank_like(builder, leaf) for leaf in leaves]
                 place = binding.place if variable.is_early else None
                 variable.begin(rebuild(shape, iter(blanks)), place)
+                variable.is_blank = True
                 self._variables.append(variable)
                 self._unknown.remove(variable)
                 changed = True
@@ -246,11 +249,15 @@ class Carried:
         changed = False
         for index, leaf in enumerate(leaves):
             before = variable.dtypes[index]
+            if variable.is_blank and before is not None and _widens(before, leaf):
+                # Computed from a variable that has become wide after the round that showed the type.
+                variable.first[index] = blank_like(self._frame.builder, leaf)
+                before = leaf.dtype
             try:
                 dtype = _leaf_dtype(variable.first[index], before, leaf)
             except Mismatch as mismatch:
                 raise self._changes(variable, binding, mismatch.hint) from None
-            if dtype is not before:
+            if dtype is not variable.dtypes[index]:
                 variable.dtypes[index] = dtype
                 changed = True
         return changed
@@ -299,6 +306,11 @@ def _constant_key(value: Any) -> Hashable:
     return constant_key(value) if isinstance(value, int | float | str) else id(value)
 
 
+def _widens(dtype: DType, last: Any) -> bool:
+    """Whether a leaf of a narrow type is at the end of the round one of its wide type."""
+    return isinstance(last, Scalar) and dtype is not last.dtype is wide_dtype(dtype)
+
+
 def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:
     """The type of a leaf that was `first` before the loop, `dtype` in this round and `last` at its end.
 
@@ -308,13 +320,13 @@ def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:
     if dtype is None:
         return joined_dtype(first, last)
     if isinstance(last, Scalar):
-        if last.dtype is dtype:
+        if dtype in (last.dtype, wide_dtype(last.dtype)):
             return dtype
         if not is_number(first):
             raise Mismatch(_HINT)
-        return weak_dtype(first, last.dtype)
+        return weak_dtype(first, last.dtype, widens=True)
     try:
-        return weak_dtype(last, dtype)
+        return weak_dtype(last, dtype, widens=False)
     except Mismatch:
         if not is_number(first) or not is_number(last) or isinstance(first, bool):
             raise

@@ -8,27 +8,29 @@ use is an error that names both places.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from weft.arguments.records import make
 from weft.errors import WeftError
 from weft.frontend.state.constants import kind
-from weft.frontend.structure import flatten, rebuild, same_constant
+from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
-from weft.language.numbers.convert import constant, operand
-from weft.language.numbers.promotion import common_dtype
+from weft.language.numbers.convert import constant, convert, operand
+from weft.language.numbers.promotion import common_dtype, wide_dtype
 from weft.language.values import Scalar, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Block, SSAValue
 
     from weft.dialects.builder import Builder
     from weft.frontend.state.changes import State
     from weft.frontend.structure import Shape
     from weft.types.dtype import DType
 
-_JOIN_HINT = "convert one of them, such as weft.f32(x), so that both paths agree"
+_EXPRESSION: Final = object()
+_JOIN_HINT: Final = "convert one of them, such as weft.f32(x), so that both paths agree"
 
 
 class Mismatch(Exception):
@@ -54,21 +56,32 @@ class _Yielded:
 class Join:
     """Collects the yields of two regions; variables with equal values share one result.
 
+    Args:
+        builder: of the function.
+        state: the trace's.
+        blocks: the ends of the regions, where what they yield is converted.
+
     Attributes:
         firsts, seconds: the values that the first and the second region yield, in order.
     """
 
-    __slots__ = ("_builder", "_found", "_state", "firsts", "seconds")
+    __slots__ = ("_blocks", "_builder", "_found", "_state", "firsts", "seconds")
 
-    def __init__(self, builder: Builder, state: State) -> None:
+    def __init__(self, builder: Builder, state: State, blocks: tuple[Block, Block]) -> None:
         self._builder = builder
+        self._blocks = blocks
         self._state = state
         self._found: dict[tuple[SSAValue, SSAValue], _Yielded] = {}
         self.firsts: list[SSAValue] = []
         self.seconds: list[SSAValue] = []
 
-    def add(self, first: object, second: object) -> Any:
+    def add(self, first: object, second: object, before: object = _EXPRESSION) -> Any:
         """One value for both; leaves that are yielded are replaced by `finish`.
+
+        Args:
+            first, second: the values.
+            before: a variable's value before the fork, or None: it becomes wide (`wide_dtype`), unless it was narrow. In an
+                expression, a literal takes the type of the other side.
 
         Raises:
             Mismatch: if there is none.
@@ -82,8 +95,10 @@ class Join:
         # Which one it is, is decided in the kernel, so neither may change any more.
         self._state.forget(first)
         self._state.forget(second)
-        joined = [self._leaf(*pair) for pair in zip(first_leaves, second_leaves, strict=True)]
-        return rebuild(shape, iter(joined))
+        old_shape, old_leaves = flatten(before)
+        olds = old_leaves if old_shape == shape else [None] * len(first_leaves)
+        trios = zip(first_leaves, second_leaves, olds, strict=True)
+        return rebuild(shape, iter([self._leaf(*trio) for trio in trios]))
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
         """As `add`, where the region other than `side` yields a value that is never read."""
@@ -93,14 +108,16 @@ class Join:
         blank = rebuild(shape, iter([blank_like(self._builder, leaf) for leaf in leaves]))
         return self.add(value, blank) if side == 0 else self.add(blank, value)
 
-    def _leaf(self, first: object, second: object) -> object:
+    def _leaf(self, first: object, second: object, before: object) -> object:
         if first is second:
             return first
         first, second = typed_leaf(self._builder, first), typed_leaf(self._builder, second)
-        dtype = joined_dtype(first, second)
+        keeps = before is _EXPRESSION or _has_narrow(before, first) or _has_narrow(before, second)
+        dtype = joined_dtype(first, second, widens=not keeps)
         if dtype is None:
             return first
-        one, other = (typed_value(self._builder, value, dtype) for value in (first, second))
+        leaves = zip((first, second), self._blocks, strict=True)
+        one, other = (typed_value(self._builder, leaf, dtype, block) for leaf, block in leaves)
         if one is other:
             return Scalar(one, dtype)
         found = self._found.get((one, other))
@@ -121,6 +138,13 @@ class Join:
             for leaf in leaves
         ]
         return rebuild(shape, iter(finished))
+
+
+def _has_narrow(before: object, value: object) -> bool:
+    """Whether two values have the same narrow type."""
+    if not isinstance(before, Scalar) or not isinstance(value, Scalar):
+        return False
+    return before.dtype is value.dtype is not wide_dtype(value.dtype)
 
 
 def blank_like(builder: Builder, value: object) -> object:
@@ -145,9 +169,12 @@ def joined_leaves(builder: Builder, value: Any) -> tuple[Shape | None, list[Any]
     return shape, [typed_leaf(builder, leaf) for leaf in leaves]
 
 
-def typed_value(builder: Builder, leaf: Any, dtype: DType) -> SSAValue:
-    """A leaf as a value of its type, or a constant converted to that type."""
-    return leaf.ssa if isinstance(leaf, Scalar) else constant(builder, leaf, dtype).ssa
+def typed_value(builder: Builder, leaf: Any, dtype: DType, block: Block) -> SSAValue:
+    """A leaf as a value of that type, if need be converted at the end of `block`."""
+    if not isinstance(leaf, Scalar):
+        return constant(builder, leaf, dtype).ssa
+    with builder.at(block):
+        return convert(builder, leaf, dtype).ssa
 
 
 def is_number(value: object) -> bool:
@@ -155,10 +182,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def joined_dtype(first: object, second: object) -> DType | None:
+def joined_dtype(first: object, second: object, *, widens: bool = True) -> DType | None:
     """The type in which two leaves meet; None if they are the same value.
 
-    Scalars must agree; a constant takes the scalar's type; two constants the type of both.
+    Scalars must agree; a constant takes the scalar's type; two constants the type of both. If the join `widens`, a
+    constant takes the scalar's wide type, and so does a scalar that meets another of that type.
 
     Raises:
         Mismatch: if there is none.
@@ -166,11 +194,11 @@ def joined_dtype(first: object, second: object) -> DType | None:
     if isinstance(first, Scalar):
         if isinstance(second, Scalar):
             if first.dtype is not second.dtype:
-                raise Mismatch(_JOIN_HINT)
+                return _wide_of(first.dtype, second.dtype, widens=widens)
             return None if first.ssa is second.ssa else first.dtype
-        return weak_dtype(second, first.dtype)
+        return weak_dtype(second, first.dtype, widens=widens)
     if isinstance(second, Scalar):
-        return weak_dtype(first, second.dtype)
+        return weak_dtype(first, second.dtype, widens=widens)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         if first.ssa is second.ssa:
             return None
@@ -186,6 +214,14 @@ def joined_dtype(first: object, second: object) -> DType | None:
     return joined_constants(first, second)
 
 
+def _wide_of(first: DType, second: DType, *, widens: bool) -> DType:
+    """The one of two types that is the other's wide type."""
+    for wide, narrow in ((first, second), (second, first)):
+        if widens and wide is wide_dtype(narrow):
+            return wide
+    raise Mismatch(_JOIN_HINT)
+
+
 def joined_constants(first: object, second: object) -> DType:
     """The type in which two different constants meet: that of the wider, a float for an int with a float."""
     try:
@@ -198,12 +234,14 @@ def joined_constants(first: object, second: object) -> DType:
         raise Mismatch(error.message) from None
 
 
-def weak_dtype(value: object, dtype: DType) -> DType:
-    """`dtype`, if a compile-time value can be a scalar of that type.
+def weak_dtype(value: object, dtype: DType, *, widens: bool) -> DType:
+    """`dtype`, or its wide type, if a compile-time value can be a scalar of that type.
 
     Raises:
         Mismatch: if it cannot.
     """
+    if widens:
+        dtype = wide_dtype(dtype)
     if not is_number(value):
         raise Mismatch("a number and something else cannot be one variable; decide at compile time")
     if isinstance(value, bool) != dtype.is_bool:
@@ -215,6 +253,19 @@ def weak_dtype(value: object, dtype: DType) -> DType:
         if not dtype.minimum <= number <= dtype.maximum:
             raise Mismatch(f"{dtype} holds {dtype.minimum} to {dtype.maximum}")
     return dtype
+
+
+def widened(builder: Builder, first: object, last: object) -> Any:
+    """A variable's value after an unrolled round, wide where it was a literal before it; not what lists hold."""
+    before, after = children(first), children(last)
+    if before is None or after is None:
+        is_literal = is_number(first) and not isinstance(first, bool)
+        narrow = isinstance(last, Scalar) and is_literal
+        return convert(builder, last, wide_dtype(last.dtype)) if narrow else last
+    if first is last or isinstance(last, list | dict) or before[0] != after[0]:
+        return last
+    items = [widened(builder, *pair) for pair in zip(before[1], after[1], strict=True)]
+    return make(type(last), after[0], tuple(items))
 
 
 def describe_side(value: object) -> str:

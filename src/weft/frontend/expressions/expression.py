@@ -22,6 +22,7 @@ from weft.frontend.expressions.items import Items, comprehension
 from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
+from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_product, truth, unary
 from weft.language.values import Scalar, describe, is_staged
 
@@ -146,6 +147,8 @@ class Expressions:
         if is_staged(left) or is_staged(right):
             if operator in (ast.Add, ast.Sub):
                 self._mark_products(node, left, right)
+            if in_place:
+                left = accumulator(self.frame.mark(node), left, right)
             result = binary(self.frame.mark(node), sign, left, right)
             if operator is ast.Mult and result is not left and result is not right:
                 self._products[node] = result

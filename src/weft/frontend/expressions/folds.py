@@ -19,6 +19,7 @@ from weft.frontend.state import constants
 from weft.frontend.structure import contains_staged
 from weft.language.builtins import max_, min_
 from weft.language.memory.access import attribute_names
+from weft.language.numbers.convert import accumulator
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str
         )
     total: Any = given[1] if len(given) == 2 else keywords.get("start", 0)
     for item in Items(visitor.frame, given[0], node):
+        total = accumulator(visitor.frame.mark(node), total, item)
         total = visitor.operate(node, ast.Add, total, item)
     return total
 

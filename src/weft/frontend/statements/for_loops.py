@@ -84,7 +84,7 @@ def _unroll(loop: Loop, items: Items) -> bool:
     for item in items:
         has_round = True
         loop.statements.store(loop.node.target, item)
-        loop.round()
+        loop.unrolled_round()
         looping = scope.path.looping
         if looping is False:
             return True
@@ -145,7 +145,7 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     if carried.update(path):
         discard(block)
         return None
-    block.add_op(scf.YieldOp(*carried.last_values(builder, path)))
+    block.add_op(scf.YieldOp(*carried.last_values(builder, path, block)))
     bounds = course.lower, course.upper, course.step
     firsts = carried.first_values(builder)
     builder = loop.frame.mark(loop.node)
@@ -192,6 +192,6 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
     builder = frame.mark(loop.node)
     with builder.at(after):
         following = course.following(builder, after.args)
-    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, path)))
+    after.add_op(scf.YieldOp(*following, *carried.last_values(builder, path, after)))
     firsts = [*course.first(builder), *carried.first_values(builder)]
     return builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

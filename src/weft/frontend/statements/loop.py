@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.frontend.control_flow.carried import Carried
-from weft.frontend.paths import Conflict, EnclosingLoop, Path, Undefined
+from weft.frontend.control_flow.joins import widened
+from weft.frontend.paths import Assigned, Conflict, EnclosingLoop, Path, Undefined
 from weft.frontend.source.names import NONE
 from weft.language.values import Scalar
 
@@ -168,6 +169,18 @@ class Loop(EnclosingLoop):
         """Traces the body once."""
         self.frame.scope.path.resume(self)
         self.statements.block(self.node.body, self.head, is_body=True)
+
+    def unrolled_round(self) -> None:
+        """Traces one of several rounds; what was a literal before it is wide after it, as in a loop at run time."""
+        variables, wanted = self.frame.scope.path.variables, self.assigned & self.head
+        before = [(name, variables[name]) for name in sorted(wanted) if name in variables]
+        self.round()
+        variables = self.frame.scope.path.variables
+        for name, old in before:
+            new = variables.get(name)
+            if isinstance(old, Assigned) and isinstance(new, Assigned) and old is not new:
+                builder = self.frame.builder
+                variables[name] = Assigned(widened(builder, old.value, new.value), new.place)
 
     def finish(self, carried: Carried, results: Sequence[SSAValue]) -> None:
         """Binds the variables after a staged loop."""

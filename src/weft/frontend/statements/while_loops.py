@@ -73,7 +73,7 @@ def _unroll(loop: Loop) -> bool:
         if condition is not True or emitted >= _MOST_UNROLLED:
             return False
         before = block.last_op
-        loop.round()
+        loop.unrolled_round()
         emitted += block.last_op is not before
         looping = scope.path.looping
         if looping is not True:
@@ -149,7 +149,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     if carried.update(tested):
         discard(before)
         return None, forwarded
-    passed = [*carried.last_values(builder, tested), *forwarded.operands]
+    passed = [*carried.last_values(builder, tested, before), *forwarded.operands]
     types = [value.type for value in passed]
     before.add_op(scf.ConditionOp(condition, *passed))
     after = Block(arg_types=types)
@@ -164,7 +164,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     if carried.update(path):
         discard(before, after)
         return None, forwarded
-    after.add_op(scf.YieldOp(*carried.last_values(builder, path)))
+    after.add_op(scf.YieldOp(*carried.last_values(builder, path, after)))
     firsts = carried.first_values(builder)
     builder = frame.mark(node)
     operation = builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))

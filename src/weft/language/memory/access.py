@@ -19,7 +19,7 @@ from weft.errors import (
     ValueRangeError,
 )
 from weft.language.numbers.constants import article
-from weft.language.numbers.convert import convert, materialize, operand
+from weft.language.numbers.convert import convert, operand, stored
 from weft.language.numbers.operators import binary
 from weft.language.numbers.promotion import index_dtype
 from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
@@ -53,7 +53,7 @@ def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = 
 def store(
     builder: Builder, tensor: Tensor, indices: object, value: object, *, volatile: bool = False
 ) -> None:
-    """``tensor[indices] = value``; the value must convert to the element type without loss (`materialize`).
+    """``tensor[indices] = value``; the value must convert to the element type (`stored`).
 
     Raises:
         TypeMismatchError: as `load`; or if the value needs an explicit conversion.
@@ -67,7 +67,7 @@ def store(
             hint=f"read an element of it: {value.name}[{', '.join('ijklmnop'[: value.rank])}]",
         )
     try:
-        element = materialize(builder, value, tensor.dtype)
+        element = stored(builder, value, tensor.dtype)
     except (TypeMismatchError, ValueRangeError) as error:
         text = f"{tensor.name} holds {tensor.dtype}: {error.message}"
         raise type(error)(error.code, text, hint=error.hint) from None

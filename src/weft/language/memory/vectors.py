@@ -17,7 +17,7 @@ from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride
-from weft.language.numbers.convert import materialize
+from weft.language.numbers.convert import stored
 from weft.language.numbers.operators import binary, compare
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
@@ -97,7 +97,7 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
 
 def _element(builder: Builder, tensor: Tensor, number: int, item: object) -> SSAValue:
     try:
-        return materialize(builder, item, tensor.dtype).ssa
+        return stored(builder, item, tensor.dtype).ssa
     except WeftError as error:
         text = f"store_vector: value {number}: {tensor.name} holds {tensor.dtype}: {error.message}"
         raise type(error)(error.code, text, hint=error.hint) from None

@@ -16,7 +16,7 @@ from weft.arguments.scalar import numpy_scalar_dtype
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import float_type, ir_type
 from weft.language.numbers.constants import article, constant_of, round_to
-from weft.language.numbers.promotion import holds, not_a_number
+from weft.language.numbers.promotion import holds, not_a_number, wide_dtype
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
@@ -57,7 +57,7 @@ def operand(builder: Builder, value: object) -> Operand:
 
 
 def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
-    """The value converted without loss; the implicit conversion of stores, atomics and calls.
+    """The value converted without loss; the implicit conversion of atomics and calls.
 
     A constant must fit (a float is rounded). A scalar must have the type, or one whose values all fit it, such as i32
     for i64, f16 for f32 or ``bool_`` for any integer.
@@ -67,7 +67,7 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
         TypeMismatchError: if the conversion could change the value, so that it must be explicit.
 
     Example:
-        Storing an i32 into an f64 tensor converts; into an f32 tensor it is ``weft.f32(x)``.
+        Passing an i32 for an f64 converts; for an f32 it is ``weft.f32(x)``.
     """
     value = operand(builder, value)
     if not isinstance(value, Scalar):
@@ -81,6 +81,31 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
             hint=f"write weft.{dtype}(...) to convert",
         )
     return convert(builder, value, dtype)
+
+
+def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
+    """The value for an element of this type: `materialize`, but an f32 rounds to a smaller float, and an i32 wraps to a
+    smaller integer, since sums of such elements have these types.
+
+    Raises:
+        ValueRangeError, TypeMismatchError: as `materialize`.
+    """
+    is_wide = isinstance(value, Scalar) and value.dtype is wide_dtype(dtype)
+    return (convert if is_wide else materialize)(builder, value, dtype)
+
+
+def accumulator(builder: Builder, value: object, term: object) -> object:
+    """A literal to which `term` is added, in the wide type if the term's is narrow; anything else unchanged.
+
+    Example:
+        ``s = 0.0`` becomes an f32 in ``s += x`` if x is an f16.
+    """
+    if not isinstance(term, Scalar) or type(value) not in (int, float):
+        return value
+    wide = wide_dtype(term.dtype)
+    if wide is term.dtype or (wide.is_integer and isinstance(value, float)):
+        return value
+    return constant(builder, cast("int | float", value), wide)
 
 
 def convert(builder: Builder, value: object, dtype: DType) -> Scalar:

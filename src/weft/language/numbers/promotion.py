@@ -37,6 +37,21 @@ def arithmetic_dtype(dtype: DType) -> DType:
     return types.f32 if dtype.is_float8 else dtype
 
 
+def wide_dtype(dtype: DType) -> DType:
+    """The type of a sum of such values that began as a literal: f32 for smaller floats, i32 for smaller integers.
+
+    A variable that begins as a literal has it where values of `dtype` are added or where control flow joins; stored in
+    an element of `dtype`, it narrows.
+
+    Example:
+        >>> wide_dtype(types.f16), wide_dtype(types.u8), wide_dtype(types.u32), wide_dtype(types.bool_)
+        (weft.f32, weft.i32, weft.u32, weft.bool_)
+    """
+    if dtype.is_float:
+        return types.f32 if dtype.bits < 32 else dtype
+    return types.i32 if dtype.is_integer and dtype.bits < 32 else dtype
+
+
 def common_dtype(left: Typed, right: Typed) -> DType:
     """The type in which an arithmetic operation on the two is computed.
 
