@@ -84,8 +84,9 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
 
 
 def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
-    """The value for an element of this type: `materialize`, but an f32 rounds to a smaller float, and an i32 wraps to a
-    smaller integer, since sums of such elements have these types.
+    """The value for an element: as `materialize`, but it also takes the wide type of the element's (`wide_dtype`).
+
+    An f32 rounds to a smaller float, and an i32 wraps to a smaller integer.
 
     Raises:
         ValueRangeError, TypeMismatchError: as `materialize`.
