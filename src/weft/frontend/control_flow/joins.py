@@ -80,8 +80,8 @@ class Join:
 
         Args:
             first, second: the values.
-            before: a variable's value before the fork, or None: it becomes wide (`wide_dtype`), unless it was narrow. In an
-                expression, a literal takes the type of the other side.
+            before: a variable's value before the fork, or None: it becomes wide (`wide_dtype`), unless it was
+                narrow. In an expression, a literal takes the type of the other side.
 
         Raises:
             Mismatch: if there is none.
@@ -255,15 +255,15 @@ def weak_dtype(value: object, dtype: DType, *, widens: bool) -> DType:
     return dtype
 
 
-def widened(builder: Builder, first: object, last: object) -> Any:
+def widened(builder: Builder, first: object, last: Any) -> Any:
     """A variable's value after an unrolled round, wide where it was a literal before it; not what lists hold."""
     before, after = children(first), children(last)
     if before is None or after is None:
-        is_literal = is_number(first) and not isinstance(first, bool)
-        narrow = isinstance(last, Scalar) and is_literal
-        return convert(builder, last, wide_dtype(last.dtype)) if narrow else last
+        if not isinstance(last, Scalar) or not is_number(first) or isinstance(first, bool):
+            return last
+        return convert(builder, last, wide_dtype(last.dtype))
     if first is last or isinstance(last, list | dict) or before[0] != after[0]:
-        return last
+        return last  # pyright: ignore[reportUnknownVariableType]
     items = [widened(builder, *pair) for pair in zip(before[1], after[1], strict=True)]
     return make(type(last), after[0], tuple(items))
 
