@@ -17,18 +17,17 @@ import weft
 from tests.architecture.source_tree import run_python
 from tests.architecture.test_every_op_is_complete import EXPANDED, OPERATIONS
 from tests.backends.amdgcn_site import MACHINES, WARP_SIZES, Elf, installed
-from tests.conformance.harness import define
+from tests.conformance.harness import OF_INTEGERS, QUESTIONS, define, math_functions
 from weft.backends.host import HOST_SYMBOLS
 from weft.backends.registry import find_backend, find_backend_of, find_target
 from weft.codegen.wrapper.function import WRAPPER
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.simt import SIMT
 from weft.dialects.simt.kernel import KernelOp
-from weft.language import LANGUAGE
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 F32 = weft.Tensor[weft.f32, ("n",)]
@@ -440,7 +439,7 @@ from pathlib import Path
 import tempfile
 import weft
 from tests.backends.amdgcn_site import WARP_SIZES, installed
-from tests.conformance.harness import define
+from tests.conformance.harness import OF_INTEGERS, QUESTIONS, define, math_functions
 
 with installed(Path(tempfile.mkdtemp())):
     for architecture in WARP_SIZES:
@@ -477,24 +476,20 @@ def test_every_type_is_loaded_converted_computed_with_and_stored(dtype):
     compile_everywhere(dtype, values, atomics)
 
 
-OF_INTEGERS = {"clz", "ctz", "ffs", "mulhi", "popcount"}
-OF_TWO = {"atan2", "copysign", "max", "min", "mulhi", "pow"}
-FUNCTIONS = {name.removeprefix("math.") for name in LANGUAGE if name.startswith("math.")}
-
-
-def call(name: str) -> str:
-    count = 3 if name == "fma" else 2 if name in OF_TWO else 1
-    return f"weft.math.{name}({', '.join(f'a[i + {at}]' for at in range(count))})"
+def calls(names: Iterable[str], count: int) -> list[str]:
+    arguments = ", ".join(f"a[i + {at}]" for at in range(count))
+    return [f"weft.math.{name}({arguments})" for name in sorted(names)]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
 def test_every_function_of_the_library(dtype):
-    compile_everywhere(dtype, [call(name) for name in sorted(FUNCTIONS - OF_INTEGERS)])
+    values = [call for count in (1, 2, 3) for call in calls(math_functions(count), count)]
+    compile_everywhere(dtype, values + calls(QUESTIONS, 1))
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64", "u32", "u64"])
 def test_every_function_of_integers(dtype):
-    compile_everywhere(dtype, [call(name) for name in sorted(OF_INTEGERS | {"abs", "max", "min"})])
+    compile_everywhere(dtype, calls(OF_INTEGERS - {"mulhi"}, 1) + calls({"mulhi", "max", "min"}, 2))
 
 
 # ---- what it is, and calls

@@ -3,9 +3,12 @@
 
 import numpy as np
 import pytest
+from xdsl.dialects import scf
 
 import weft
 from tests.conformance.harness import define
+from weft.backends.cpu import remarks
+from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cuda import stages
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 
@@ -37,6 +40,10 @@ def test_a_kernel_says_whether_its_threads_are_a_loop_or_coroutines():
     assert coroutine.message == "one coroutine per thread, because of sync_threads"
     assert str(coroutine).startswith(f"{__file__}:{line}: ")
     assert function.to(0).remarks == function.remarks
+
+
+def test_whatever_threads_wait_at_has_the_name_that_users_know():
+    assert {*remarks._NAMES} == {*COOPERATION, scf.WhileOp}
 
 
 @weft.kernel

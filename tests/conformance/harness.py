@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import weft
+from weft.language import LANGUAGE, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,8 +46,21 @@ WIDE_FLOATS = (weft.f32, weft.f64)
 NARROW_FLOATS = (weft.f16, weft.bf16)
 EIGHT_BIT_FLOATS = (weft.f8e4m3, weft.f8e5m2)
 BLOCK = 32
+# weft.math: what takes only integers, what answers with a bool, and what takes one float and gives one.
+OF_INTEGERS = {"clz", "ctz", "ffs", "mulhi", "popcount"}
+QUESTIONS = {"isfinite", "isinf", "isnan"}
 
 _file_numbers = itertools.count()
+
+
+def math_functions(count: int) -> list[str]:
+    """The functions of `weft.math` that take `count` floats and give one."""
+    names = {name.removeprefix("math.") for name in LANGUAGE if name.startswith("math.")}
+    return [
+        name
+        for name in sorted(names - OF_INTEGERS - QUESTIONS)
+        if len(resolve(f"math.{name}").signature.parameters) == count
+    ]
 
 
 def define(source: str, **names: Any) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import IntegerType, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult
 from xdsl.traits import Pure
 
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
-
-_OF_OPERANDS = (ShuffleOp, VoteOp, MatchOp, WarpReduceOp, BarrierReduceOp)
-"""Operations whose results change only with their operands."""
 
 
 def keep_awaited_loads(module: ModuleOp) -> None:
@@ -102,7 +99,7 @@ class _Condition:
         else:
             if isinstance(owner, LoadOp) and _is_seen_by_others(owner):
                 self._loads.append(owner)
-            elif not owner.has_trait(Pure) and not isinstance(owner, _OF_OPERANDS):
+            elif not _is_of_operands(owner):
                 raise _ChangesItselfError
             yield from owner.operands
 
@@ -136,3 +133,9 @@ def _element(access: LoadOp | StoreOp) -> tuple[SSAValue, ...]:
 
 def _is_seen_by_others(load: LoadOp) -> bool:
     return isinstance(load.tensor.type, TensorType) and load.tensor.type.space.data != "local"
+
+
+def _is_of_operands(operation: Operation) -> bool:
+    """Whether its results change only with its operands, those of other threads included."""
+    is_collective = operation.has_trait(DependsOnWarps) or isinstance(operation, BarrierReduceOp)
+    return is_collective or operation.has_trait(Pure)

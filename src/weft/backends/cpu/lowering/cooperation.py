@@ -85,4 +85,3 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
 }
-COLLECTIVES: Final = (WarpBarrierOp, ShuffleOp, VoteOp, MatchOp, WarpReduceOp)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
-from weft.backends.cpu.lowering.cooperation import COLLECTIVES, COOPERATION
+from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, CoroutinePrinter
 from weft.backends.cpu.lowering.local import LocalMemory
 from weft.backends.cpu.lowering.loops import may_wait
@@ -21,6 +21,7 @@ from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_paramete
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.walk import walk
@@ -90,7 +91,9 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     table = module.add_global(
         f"private unnamed_addr constant [{len(sites)} x {site_type}] [{body}], align 8", "sites"
     )
-    uses_collectives = any(isinstance(op, COLLECTIVES) for op in walk(kernel))
+    uses_collectives = any(
+        type(op) in COOPERATION and op.has_trait(DependsOnWarps) for op in walk(kernel)
+    )
     uses_grid = any(isinstance(op, GridBarrierOp) for op in walk(kernel))
     descriptor = module.add_global(
         "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32 } "
