@@ -57,7 +57,7 @@ V = numpy.zeros(3, numpy.float32)
 
 
 @pytest.mark.parametrize("value", [(1, 2.0), [1, 2.0]])
-def test_items_without_annotation_are_what_they_are(value):
+def test_items_without_annotation_keep_their_type(value):
     assert kind(MISSING, value).text == "tuple[i32, f32]"
     assert kind(tuple, value).text == "tuple[i32, f32]"
 

@@ -62,7 +62,7 @@ def test_a_class_that_is_an_argument_already_is_refused(known):
         register_argument(known, lambda value: 1)
 
 
-def test_what_is_no_class_or_no_function_is_refused():
+def test_only_a_class_and_a_function_are_accepted():
     with pytest.raises(SignatureError, match="takes a class, received a Python int 3"):
         register_argument(3, lambda value: 1)
     with pytest.raises(SignatureError, match="takes a function of one value, received None"):

@@ -24,7 +24,7 @@ def test_an_example_gives_the_number_of_dimensions_and_not_the_sizes():
     assert kind(Shape, [3]).text == "Shape[(None,)]"
 
 
-def test_a_tuple_without_annotation_is_no_shape():
+def test_a_tuple_without_annotation_is_not_a_shape():
     assert not isinstance(kind(tuple, (3, 4)), ShapeKind)
 
 
@@ -70,6 +70,6 @@ def test_a_shape_of_unknown_length_needs_an_example():
 
 
 @pytest.mark.parametrize("dims", ["a b", -1, 2.5])
-def test_what_is_no_size_is_refused_where_it_is_written(dims):
+def test_an_invalid_size_is_refused_where_it_is_written(dims):
     with pytest.raises(TypeError, match=r"Shape\[0\] is .*expected a size"):
         Shape[dims]

@@ -249,7 +249,7 @@ def test_the_programs_have_every_operation_of_warps():
 
 @pytest.mark.parametrize("name", WARP_BODIES)
 @pytest.mark.parametrize("architecture", [a for a, size in WARP_SIZES.items() if size == 64])
-def test_a_warp_of_64_threads_is_no_warp_of_the_language(architecture, name):
+def test_a_warp_of_64_threads_is_refused(architecture, name):
     with pytest.raises(weft.UnavailableError) as caught:
         weft.compile(warp_program(name), options=f"--gpu-arch {architecture}")
     error = caught.value

@@ -126,7 +126,7 @@ def test_a_linked_module_is_gone():
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_text_that_is_no_module_leaves_the_others_as_they_are(beside: bool):
+def test_text_that_is_not_a_module_leaves_the_others_unchanged(beside: bool):
     module = parse(TEXT, "text")
     with pytest.raises(InternalCompilerError, match="LLVM refuses the nonsense"):
         parse("nonsense", "nonsense", beside=module if beside else None)

@@ -65,7 +65,7 @@ def test_a_directory_that_cannot_be_made_is_an_option_error(tmp_path, inside):
     assert "--dump-dir must name a writable directory" in caught.value.hint
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
+def test_a_link_instead_of_a_file_is_replaced_and_not_followed(tmp_path):
     victim, directory = tmp_path / "victim", tmp_path / "dump"
     victim.write_text("precious")
     directory.mkdir()

@@ -131,7 +131,7 @@ def test_the_limit_of_recursion_is_given_back_after_the_last_compilation():
     assert sys.getrecursionlimit() == before
 
 
-def test_a_limit_that_somebody_sets_meanwhile_is_kept():
+def test_a_limit_set_meanwhile_is_kept():
     before = sys.getrecursionlimit()
     try:
         with deep_recursion():

@@ -132,7 +132,7 @@ def test_what_an_arrays_attribute_raises_says_nothing_of_the_array(attribute, er
 
 
 @pytest.mark.parametrize("stage", [STAGES[0], STAGES[2], STAGES[4]])
-def test_a_limit_of_the_process_is_named_and_is_no_defect(stage, monkeypatch):
+def test_a_limit_of_the_process_is_named_and_is_not_a_defect(stage, monkeypatch):
     monkeypatch.setattr(stage, NAMESPACE["full"])
     with pytest.raises(weft.UnavailableError, match="LIMIT_REACHED") as caught:
         weft.compile(host, np.ones(4, np.float32), 2.0)

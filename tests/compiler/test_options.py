@@ -21,7 +21,7 @@ VALUES = {
 }
 
 
-def test_empty_string_is_no_option():
+def test_empty_string_is_not_an_option():
     assert parse_options("") == []
 
 
@@ -59,7 +59,7 @@ def test_defaults_come_before_typed_options():
     assert make_options("", [OptLevel(2)], defaults=[OptLevel(0)]).opt_level == 2
 
 
-def test_none_is_no_option():
+def test_none_is_not_an_option():
     assert make_options(None).opt_level == make_options().opt_level == 3
 
 
@@ -92,7 +92,7 @@ def test_an_executor_is_one_of_wefts_own():
 
 
 @pytest.mark.parametrize("given", [3, [3], [None], [[OptLevel(1)]], {"a": 1}])
-def test_what_is_no_option_is_named_with_where_it_stood(given):
+def test_a_value_that_is_not_an_option_is_named_with_its_place(given):
     with pytest.raises(OptionError, match="options= takes options, received"):
         make_options(given)
 

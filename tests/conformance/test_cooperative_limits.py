@@ -196,7 +196,7 @@ def masked(mask: str, lanes: int = 20) -> np.ndarray:
     return out
 
 
-def test_lanes_of_a_mask_that_the_block_does_not_have_count_for_nothing():
+def test_lanes_of_a_mask_missing_from_the_block_are_ignored():
     assert (masked("0xFFFFFFFF") == 2**20 - 1).all()
     assert (masked("weft.u32(0xFFFFFFFF)") == 2**20 - 1).all()
 

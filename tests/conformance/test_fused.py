@@ -192,7 +192,7 @@ def test_a_cpu_without_the_instruction_calls_the_c_librarys_function(monkeypatch
 
 
 @pytest.mark.parametrize("value", [1, "maybe", 0.5])
-def test_what_is_no_answer_is_refused(value: object):
+def test_an_invalid_fp_contract_is_refused(value: object):
     with pytest.raises(TypeError, match=r"fp_contract is .*, expected True, False or None"):
         weft.kernel(fp_contract=value)
     with pytest.raises(weft.OptionError, match=r"--fp-contract takes one of on, off"):

@@ -245,7 +245,7 @@ def test_sizes_of_a_launch_may_be_numpys_integers():
 
 
 @pytest.mark.parametrize("grid", [np.bool_(True), np.float64(1), np.array([1]), "1"], ids=repr)
-def test_what_is_no_integer_is_no_size(grid):
+def test_a_non_integer_is_not_a_size(grid):
     names = define(
         """
         @weft.kernel

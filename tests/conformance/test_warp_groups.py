@@ -122,7 +122,7 @@ def after_returns(a: weft.Tensor, votes: weft.Tensor, sums: weft.Tensor, means: 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 45])
 @pytest.mark.parametrize("seed", range(4))
-def test_lanes_that_have_returned_count_for_nothing(n, seed):
+def test_lanes_that_have_returned_are_ignored(n, seed):
     a = np.random.default_rng(seed).integers(-3, 9, n).astype(np.int32)
     votes, sums = np.zeros((n, 4), np.uint32), np.zeros((n, 3), np.int32)
     means = np.zeros(n, np.float32)

@@ -12,7 +12,7 @@ def test_every_function_of_floats_has_a_bound():
     assert sorted(promised()) == sorted(name for n in (1, 2, 3) for name in math_functions(n))
 
 
-def test_what_is_no_polynomial_is_correctly_rounded():
+def test_functions_without_a_polynomial_are_correctly_rounded():
     for name, bounds in promised().items():
         if name not in (*FUNCTIONS, "atan2", "pow"):
             assert bounds == {"f32": 0.5, "f64": 0.5}, name

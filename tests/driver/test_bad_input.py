@@ -170,7 +170,7 @@ def test_a_device_that_does_not_exist_is_named_by_everything_that_takes_one(
 
 @on_fake()
 @pytest.mark.parametrize("device", [None, 1.5, True, object(), b"cuda"])
-def test_what_is_no_device_is_a_type_error(fake: FakeCuda, device: object):
+def test_a_non_device_is_a_type_error(fake: FakeCuda, device: object):
     for use in (driver.device_properties, driver.set_current_device):
         with pytest.raises(TypeError, match="expected an ordinal, 'cuda:<ordinal>' or a device"):
             use(device)
@@ -187,7 +187,7 @@ def test_what_is_no_device_is_a_type_error(fake: FakeCuda, device: object):
         (1 << 70, ValueError),
     ],
 )
-def test_what_is_no_stream_is_refused_before_the_driver_sees_it(
+def test_a_non_stream_is_refused_before_the_driver_sees_it(
     fake: FakeCuda, stream: object, error: type[Exception]
 ):
     function = driver.load_binary("empty_kernel", assemble(EMPTY))[1]

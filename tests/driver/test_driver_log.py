@@ -82,7 +82,7 @@ def test_any_failing_call_has_its_log(fake: FakeCuda):
 
 
 @on_fake()
-def test_what_was_logged_about_somebody_elses_call_long_ago_is_not_told(fake: FakeCuda):
+def test_the_log_of_an_older_call_is_not_shown(fake: FakeCuda):
     function = empty_kernel()
     fake.log("of another library")
     fake.library.cuCtxSetCurrent(12345)  # fails, and is nothing to weft

@@ -261,7 +261,7 @@ def test_what_cannot_be_called_is_refused_by_name(name: str):
         set_launch_hooks(**{name: 3})  # type: ignore[arg-type]
 
 
-def test_metadata_that_is_no_dict_is_an_error_of_the_call():
+def test_metadata_that_is_not_a_dict_is_an_error_of_the_call():
     set_launch_hooks(lambda launch: launch.get(), metadata=lambda launch: 3)  # type: ignore[arg-type, return-value]
     with pytest.raises((TypeError, AttributeError)):
         on_cpu()(np.zeros(8, np.float32))

@@ -114,7 +114,7 @@ CALLS: dict[str, Callable[[int, Any], object]] = {
 
 @on_fake()
 @pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_number_is_refused_by_name(fake: FakeCuda, call: str):
+def test_a_non_number_is_refused_by_name(fake: FakeCuda, call: str):
     function, name = load(), call.partition(".")[2]
     for bad, exception in SHARED_BY:
         with pytest.raises(exception, match=rf"^{name}(\.x)?(:| is )"):
@@ -124,7 +124,7 @@ def test_what_is_no_number_is_refused_by_name(fake: FakeCuda, call: str):
 @on_fake()
 @pytest.mark.parametrize("name", ["name", "data"])
 @pytest.mark.parametrize("bad", [5, None, 1.5])
-def test_load_binary_names_what_is_no_code(fake: FakeCuda, name: str, bad: Any):
+def test_load_binary_names_an_argument_that_is_not_code(fake: FakeCuda, name: str, bad: Any):
     values: dict[str, Any] = {"name": "pair", "data": assemble(PAIR), name: bad}
     with pytest.raises(TypeError, match=f"{name} is {bad}, expected (a kernel's name|the bytes)"):
         driver.load_binary(**values)
@@ -179,7 +179,7 @@ def tiled(**changes: Any) -> object:
 @on_fake()
 @pytest.mark.parametrize("name", ["address", "shape", "strides", "box", "element_strides"])
 @pytest.mark.parametrize("bad", ["x", "%s", 1.5, object()])
-def test_a_descriptor_names_what_is_no_number(fake: FakeCuda, name: str, bad: Any):
+def test_a_descriptor_names_an_argument_that_is_not_a_number(fake: FakeCuda, name: str, bad: Any):
     with pytest.raises(TypeError, match=rf"^{name} is .*, expected "):
         tiled(**{name: bad})
     with pytest.raises(TypeError, match=r"address is .*, expected an int"):

@@ -50,7 +50,7 @@ def test_a_tiled_descriptor_has_its_dimensions_reversed_for_the_driver(fake: Fak
 
 
 @on_fake()
-def test_a_descriptor_tells_what_it_was_made_from(fake: FakeCuda):
+def test_a_descriptor_shows_its_arguments(fake: FakeCuda):
     descriptor = tiled()
     assert (descriptor.shape, descriptor.strides, descriptor.box) == ((128, 64), (64, 1), (32, 16))
     assert (descriptor.element, descriptor.global_address) == ("f16", 0x10000)
@@ -95,7 +95,7 @@ def test_the_address_zero_is_not_encoded(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_filled_descriptor_shows_what_it_is(fake: FakeCuda):
+def test_a_filled_descriptor_shows_its_contents(fake: FakeCuda):
     assert repr(tiled()) == (
         "<TensorMap of f16 at 0x10000, shape=(128, 64), strides=(64, 1), box=(32, 16)>"
     )

@@ -203,7 +203,7 @@ def test_what_is_released_on_another_thread_stays_while_a_call_runs(library):
     assert seen() is None
 
 
-def test_calls_keep_no_reference_to_what_they_were_given():
+def test_calls_keep_no_reference_to_their_arguments():
     array = ffi.Array([1, "two"])
     theirs = tvm_ffi.Array([1, 2])
     before = array.reference_count

@@ -312,7 +312,7 @@ def test_texts_of_c_arrive_as_texts(library):
     assert library.pass_text(lambda text, number: f"{text} {number}") == "raw text 7"
 
 
-def test_what_is_no_callable_is_refused():
+def test_a_non_callable_is_refused():
     with pytest.raises(TypeError, match="expected a callable"):
         ffi.wrap_function(3)  # type: ignore[arg-type]
 

@@ -175,7 +175,7 @@ def test_an_export_keeps_its_memory_alive():
     assert reference() is None
 
 
-def test_a_producer_that_hands_out_a_copy_keeps_it_as_long_as_somebody_uses_it(library):
+def test_a_producer_that_exports_a_copy_keeps_it_while_it_is_used(library):
     # What the call used to give back at its end, although the callee had kept the tensor.
     deleted = callee().callee_deleted()
     library.keep_value(Producer())

@@ -738,7 +738,7 @@ def test_every_instance_of_a_subclass_is_read_like_its_base():
         weft.copy(own, np.ma.masked_array([1, 2, 3, 4], [0, 1, 0, 0], np.int32))
 
 
-def test_the_extension_refuses_what_is_no_tensor():
+def test_the_extension_refuses_a_non_tensor():
     for wrong in (3, ffi.Array([1]), None):
         with pytest.raises(TypeError):
             _native.fill_tensor(wrong, 1)

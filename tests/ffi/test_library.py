@@ -58,7 +58,7 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch):
         library.find_ffi_library()
 
 
-def test_a_file_that_is_no_library_is_refused():
+def test_a_file_that_is_not_a_library_is_refused():
     program = (
         "from weft import _native\n"
         "try:\n"

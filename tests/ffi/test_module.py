@@ -27,7 +27,7 @@ def test_a_function_that_is_not_there_is_named(library):
         library["no_such_function"]
 
 
-def test_a_module_tells_what_it_is(library):
+def test_a_module_shows_its_kind(library):
     assert library.kind == "library"
     assert library.imports == ()
     assert repr(library) == "<weft.ffi.Module of kind 'library'>"
@@ -52,7 +52,7 @@ def test_a_library_that_is_not_there_is_a_file_not_found():
         ffi.load_module("/no/such/library.so")
 
 
-def test_a_file_that_is_no_library_is_refused(tmp_path):
+def test_a_file_that_is_not_a_library_is_refused(tmp_path):
     path = tmp_path / "not_a_library.so"
     path.write_text("text")
     with pytest.raises(RuntimeError, match=r"not_a_library\.so"):

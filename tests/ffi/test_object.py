@@ -61,7 +61,7 @@ def test_a_released_object_is_empty(library):
 
 
 @pytest.mark.parametrize("handle", [0, "1", None, 1.5])
-def test_what_is_no_address_is_refused(handle):
+def test_a_non_address_is_refused(handle):
     with pytest.raises((TypeError, ValueError)):
         ffi.Object(handle, borrowed=True)
 
@@ -152,7 +152,7 @@ def test_a_moved_object_is_the_callee_s(library):
         array.move()
 
 
-def test_a_moved_object_that_nobody_takes_stays(library):
+def test_a_moved_object_not_taken_stays(library):
     array = ffi.Array([1, 2])
     assert library.has_no_cpp_call(lambda: None)
     with pytest.raises((TypeError, ValueError)):

@@ -125,7 +125,7 @@ def test_a_constructor_and_a_field_do_not_take_it(library):
         counter.count = read_only()
 
 
-def test_a_callback_gives_it_to_python_and_to_nobody_else(library):
+def test_a_callback_passes_it_only_to_python(library):
     array = read_only()
     function = ffi.wrap_function(lambda *_: array)
     assert function() is array

@@ -79,7 +79,7 @@ def test_objects_are_constructed(library):
         ffi.create_object("ffi.Function")
 
 
-def test_numbers_that_are_no_type_index_do_not_end_the_process(counter):
+def test_numbers_that_are_not_a_type_index_do_not_end_the_process(counter):
     from weft import _native
 
     with pytest.raises(ValueError, match="no FFI type"):
@@ -95,7 +95,7 @@ def test_numbers_that_are_no_type_index_do_not_end_the_process(counter):
 
 
 @pytest.mark.parametrize("index", [63, 14, 127, 100_000, -1, 2**31, 2**40, 2**40 + 71, -(2**70)])
-def test_an_index_that_nobody_registered_is_refused(index):
+def test_an_unregistered_index_is_refused(index):
     with pytest.raises(ValueError, match=rf"no FFI type has the index {index}$"):
         ffi.type_info(index)
 
@@ -123,7 +123,7 @@ class RawObject(ctypes.Structure):
 
 
 @pytest.mark.parametrize("index", [63, 127, 1_000_000])
-def test_an_object_of_a_type_that_nobody_registered_ends_nothing(library, index):
+def test_an_object_of_an_unregistered_type_does_not_end_the_process(library, index):
     raw = RawObject((1 << 32) | 1, index, 0, None)
     made = ffi.Object(ctypes.addressof(raw), borrowed=True)
     assert made.type_key == f"type {index}"
@@ -138,7 +138,7 @@ def test_an_object_of_a_type_that_nobody_registered_ends_nothing(library, index)
     del made, use  # before the memory
 
 
-def test_a_value_of_a_type_that_nobody_registered_ends_nothing(library):
+def test_a_value_of_an_unregistered_type_does_not_end_the_process(library):
     held = ffi.Any()
     ctypes.c_int32.from_address(held.address).value = 63
     assert held.type_key == "type 63"

@@ -148,7 +148,7 @@ def test_a_value_of_weft_is_the_same_in_the_package(kind):
         tvm_ffi.device("cuda:1"),
     ],
 )
-def test_a_value_of_the_package_comes_back_as_what_it_was(value):
+def test_a_value_of_the_package_comes_back_unchanged(value):
     own = {tvm_ffi.Shape: ffi.Shape, tvm_ffi.dtype: ffi.DataType}.get(type(value), ffi.Device)
     assert type(ffi.Any(value).copy()) is own
     for nested in ([value], {"a": value}):

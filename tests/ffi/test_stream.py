@@ -71,7 +71,7 @@ def test_streams_of_any_library_are_taken(stream, address):
         assert ffi.current_stream("cuda:2") == address
 
 
-def test_what_is_no_stream_or_device_is_refused():
+def test_a_non_stream_or_non_device_is_refused():
     with pytest.raises(TypeError, match="expected a stream"), ffi.use_stream("stream"):
         pass
     with pytest.raises(ValueError, match="unknown device"), ffi.use_stream(1, "tape:0"):

@@ -118,7 +118,7 @@ def test_devices_and_dtypes_of_torch_are_taken(library):
 
 
 @pytest.mark.parametrize("wrong", ["cuba", "cuda:x", "cuda:-1", "", "cpu:"])
-def test_what_is_no_device_is_refused(wrong):
+def test_a_non_device_is_refused(wrong):
     with pytest.raises(ValueError, match="unknown device"):
         ffi.Device(wrong)
     with pytest.raises(TypeError, match="expected a device"):
@@ -161,7 +161,7 @@ def test_element_types_of_other_libraries_are_element_types(library):
         assert (found, type(found)) == ((2, 32, 1), ffi.DataType)
 
 
-def test_what_is_no_element_type_is_refused(library):
+def test_a_non_element_type_is_refused(library):
     with pytest.raises(ValueError, match="unknown element type 'flaot32'"):
         ffi.DataType("flaot32")
     with pytest.raises(TypeError, match="expected an element type"):

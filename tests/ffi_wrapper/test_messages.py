@@ -82,7 +82,7 @@ RECEIVED = {
 
 
 @pytest.mark.parametrize("text", RECEIVED)
-def test_what_is_no_tensor(add_one, text):
+def test_a_non_tensor(add_one, text):
     assert (
         add_one.fails(Memory().argument, RECEIVED[text])
         == f"TypeError: argument #1 'b': expected a tensor, received {text}"
@@ -125,7 +125,7 @@ def test_rank(add_one):
     )
 
 
-def test_a_null_shape_is_no_crash(add_one):
+def test_a_null_shape_does_not_crash(add_one):
     assert add_one.fails(Memory((3,), null_shape=True).argument, none()) == (
         "ValueError: argument #0 'a': its shape is a null pointer"
     )
@@ -291,7 +291,7 @@ def test_integers_out_of_range(dtype):
         )
 
 
-def test_minus_one_is_no_u64():
+def test_minus_one_is_not_a_u64():
     assert wrapped(types.u64).fails(integer(-1)) == (
         "ValueError: argument #0 'a': value is -1, expected 0 to 18446744073709551615 (u64)"
     )
@@ -308,7 +308,7 @@ def test_a_bool_is_0_or_1():
     [(types.i8, "an int (i8)"), (types.u64, "an int (u64)"), (types.bool_, "a bool (bool_)")],
     ids=str,
 )
-def test_a_float_is_no_int(dtype, expected):
+def test_a_float_is_not_an_int(dtype, expected):
     assert wrapped(dtype).fails(real(1.0)) == (
         f"TypeError: argument #0 'a': expected {expected}, received a float 1.0"
     )
@@ -336,20 +336,20 @@ def test_a_number_beyond_the_type(dtype, value, largest):
 
 
 @pytest.mark.parametrize("dtype", [d for d in types.DTYPES if d.is_float], ids=str)
-def test_what_is_no_float(dtype):
+def test_a_non_float(dtype):
     assert wrapped(dtype).fails(small_text("x")) == (
         f"TypeError: argument #0 'a': expected a float ({dtype.name}), received a str 'x'"
     )
 
 
-def test_what_is_no_stream():
+def test_a_non_stream():
     assert wrapped(Stream).fails(real(1.0)) == (
         "TypeError: argument #0 'a': expected a stream (a handle, an int or None), "
         "received a float 1.0"
     )
 
 
-def test_what_is_not_none():
+def test_a_value_for_none():
     f = Wrapped(signature_of("f", Parameter("a", MISSING), args=(None,)))
     assert f.fails(integer(0)) == (
         "TypeError: argument #0 'a': expected None, for which it was compiled, received an int 0"

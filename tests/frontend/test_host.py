@@ -100,7 +100,7 @@ def staged_block(a, n: weft.i32):
     fill(a, 0.0).launch(grid=1, block=n)
 
 
-def test_a_block_that_is_known_at_run_time_is_no_attribute():
+def test_a_block_known_at_run_time_is_not_an_attribute():
     (kernel,) = kernels(trace_host(staged_block, F32, 1)).values()
     assert kernel.block_size is None
 
@@ -292,7 +292,7 @@ def none_and_constants(a, b, size: weft.Constexpr[int], scale=None):
     fill(a, 1.0 if scale is None else scale).launch(grid=size, block=1)
 
 
-def test_none_and_constexpr_parameters_are_no_arguments():
+def test_none_and_constexpr_parameters_are_not_arguments():
     traced = trace_host(none_and_constants, F32, F32, 7, None)
     host = [op for op in traced.module.body.block.ops][-1]
     assert len(host.function_type.inputs) == 2

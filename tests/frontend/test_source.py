@@ -142,7 +142,7 @@ def test_lines_that_were_inserted_above_a_function_do_not_matter(tmp_path):
         "",
     ],
 )
-def test_an_edited_function_whose_text_nobody_has_is_noticed(tmp_path, edited):
+def test_an_edited_function_without_its_old_text_is_noticed(tmp_path, edited):
     path = tmp_path / "edited_body.py"
     module = imported(path, "def f(a):\n    return a + 1\n")
     path.write_text(edited)
@@ -282,7 +282,7 @@ def test_generators_and_coroutines_are_refused_even_where_the_yield_is_unreachab
 
 
 @pytest.mark.parametrize("value", [abs, int, 3, functools.partial(plain)])
-def test_what_is_no_python_function_is_refused(value):
+def test_a_non_python_function_is_refused(value):
     with pytest.raises(CompileError, match="SOURCE_NOT_A_FUNCTION"):
         read_source(value)
 

@@ -266,7 +266,7 @@ def test_a_launch_that_cannot_be_says_which_limit_and_the_next_one_works():
     assert_added(b)
 
 
-def test_no_elements_are_no_launch():
+def test_no_elements_launch_nothing():
     a, b = (DeviceArray(np.zeros(0, np.float32)) for _ in range(2))
     add_one(a, b)
     weft.compile(add_one, a, b)(a, b)

@@ -66,14 +66,14 @@ def test_a_constant_index_is_i32_unless_it_does_not_fit():
 
 
 @pytest.mark.parametrize("index", [True, 1.0, "i", (0,)])
-def test_an_index_that_is_no_integer_is_refused(index):
+def test_an_index_that_is_not_an_integer_is_refused(index):
     trace = Trace()
     with pytest.raises(TypeMismatchError, match=r"index 1 of a is .*; expected an integer"):
         load(trace.builder, trace.tensor(types.f32, (-1, -1)), (0, index))
 
 
 @pytest.mark.parametrize("dtype", [types.bool_, types.f32], ids=str)
-def test_a_staged_bool_or_float_is_no_index(dtype):
+def test_a_staged_bool_or_float_is_not_an_index(dtype):
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         load(trace.builder, trace.tensor(types.f32), trace.scalar(dtype))
@@ -125,14 +125,14 @@ def test_a_typed_constant_is_checked_as_an_index_too():
 
 
 @pytest.mark.parametrize("index", [slice(None), (0, slice(1, 2)), (..., 0), (None, 0)])
-def test_a_slice_is_no_element(index):
+def test_a_slice_is_not_an_element(index):
     trace = Trace()
     with pytest.raises(TypeMismatchError, match="a slice of a is not an element") as caught:
         store(trace.builder, trace.tensor(types.f32, (-1, -1)), index, 1.0)
     assert caught.value.code == "INDEX_SLICE"
 
 
-def test_a_tensor_is_no_element():
+def test_a_tensor_is_not_an_element():
     trace = Trace()
     row = trace.tensor(types.f32, (4,), name="row")
     with pytest.raises(TypeMismatchError, match="row is a tensor of rank 1") as caught:

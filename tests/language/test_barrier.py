@@ -43,7 +43,7 @@ def test_a_constant_predicate_still_waits():
     assert trace.names == ["simt.barrier_reduce"]
 
 
-def test_a_predicate_that_is_no_number_is_refused():
+def test_a_predicate_that_is_not_a_number_is_refused():
     trace = Trace()
     with pytest.raises(
         TypeMismatchError, match="sync_threads_or: the predicate must be a number, received"

@@ -189,7 +189,7 @@ def test_len_of_a_tensor_is_its_first_dimension():
 
 
 @pytest.mark.parametrize("function", [abs, int, float, bool, round])
-def test_a_tensor_is_no_number(function):
+def test_a_tensor_is_not_a_number(function):
     trace = Trace()
     with pytest.raises(TypeMismatchError, match=r"received Tensor\[f32, \(\?,\)\]"):
         call(trace, function, trace.tensor(types.f32))

@@ -52,7 +52,7 @@ def test_an_integer_beyond_64_bits_is_an_error(constant):
         default_dtype(constant)
 
 
-def test_what_is_no_number_has_no_default_type():
+def test_a_non_number_has_no_default_type():
     with pytest.raises(TypeMismatchError, match="received 'x' of type str"):
         default_dtype("x")
 

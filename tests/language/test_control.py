@@ -62,7 +62,7 @@ def test_a_range_begins_at_0_and_steps_by_1():
 
 
 @pytest.mark.parametrize("bound", [1.5, "3", None])
-def test_a_bound_that_is_no_integer_is_refused(bound):
+def test_a_bound_that_is_not_an_integer_is_refused(bound):
     trace = Trace()
     for operation in (range_, static_range):
         with pytest.raises(TypeMismatchError):
@@ -70,7 +70,7 @@ def test_a_bound_that_is_no_integer_is_refused(bound):
 
 
 @pytest.mark.parametrize("dtype", [types.f32, types.bool_], ids=str)
-def test_a_staged_float_or_bool_is_no_bound(dtype):
+def test_a_staged_float_or_bool_is_not_a_bound(dtype):
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         range_.emit(trace.builder, trace.scalar(dtype))

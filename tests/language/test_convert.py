@@ -165,7 +165,7 @@ def test_a_constant_keeps_its_value_and_sign():
     assert isinstance(materialize(trace.builder, 1, types.i8), Scalar)
 
 
-def test_what_is_no_number_does_not_convert():
+def test_a_non_number_does_not_convert():
     trace = Trace()
     with pytest.raises(TypeMismatchError, match=r"expected a number, received the tuple \(1, 2\)"):
         convert(trace.builder, (1, 2), types.f32)

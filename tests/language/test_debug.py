@@ -102,7 +102,7 @@ def test_an_argument_of_another_kind_is_an_error(conversion, dtype, expected, hi
     assert caught.value.hint == hint
 
 
-def test_a_tensor_is_no_argument():
+def test_a_tensor_is_not_an_argument():
     trace = Trace()
     with pytest.raises(TypeMismatchError, match=r"is Tensor\[f32, \(\?,\)\]; expected a number"):
         printf.emit(trace.builder, "%f", trace.tensor(types.f32))
@@ -188,7 +188,7 @@ def test_an_assertion_that_is_false_at_compile_time_fails_when_reached():
     assert trace.names == ["simt.assert"]
 
 
-def test_a_tensor_is_no_condition():
+def test_a_tensor_is_not_a_condition():
     trace = Trace()
     with pytest.raises(TypeMismatchError):
         emit_assert(trace.builder, trace.tensor(types.f32), "a")

@@ -42,7 +42,7 @@ def test_every_family_in_the_table_is_a_file():
     assert missing == set()
 
 
-def test_an_unknown_name_is_no_operation():
+def test_an_unknown_name_is_not_an_operation():
     for name in ("thread_id", "math", "math.gamma"):
         with pytest.raises(NameResolutionError):
             resolve(name)

@@ -265,7 +265,7 @@ def test_floats_have_no_bits_to_count(name):
 
 
 @pytest.mark.parametrize("name", [*ONE_OPERATION, *BIT_FUNCTIONS[:4], *OTHERS[1:]])
-def test_what_is_no_number_is_refused_by_name(name):
+def test_a_non_number_is_refused_by_name(name):
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         function(name).emit(trace.builder, trace.tensor(types.f32))

@@ -263,7 +263,7 @@ def test_logical_not_asks_for_zero():
     assert [trace.evaluate(result, value) for value in (0, 1, -5)] == [True, False, False]
 
 
-def test_what_is_no_number_is_refused_with_both_operands():
+def test_a_non_number_is_refused_with_both_operands():
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
         binary(trace.builder, "+", trace.scalar(types.f32), "one")

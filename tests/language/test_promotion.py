@@ -112,7 +112,7 @@ def test_the_error_for_u64_with_a_signed_type_says_how_to_convert():
     assert caught.value.hint == "convert one operand: weft.u64(x) or weft.i64(x)"
 
 
-def test_what_is_no_number_is_refused():
+def test_a_non_number_is_refused():
     trace = Trace()
     tensor = trace.tensor(dtype_named("f32"))
     with pytest.raises(TypeMismatchError, match=r"received the str 'a'"):

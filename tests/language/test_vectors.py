@@ -35,7 +35,7 @@ def test_an_index_that_is_a_multiple_by_its_arithmetic_is_not_checked_again():
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 6), (-1, -1)], ids=str)
-def test_what_is_not_known_is_checked_in_the_kernel(shape):
+def test_an_unknown_alignment_is_checked_in_the_kernel(shape):
     trace = Trace()
     index = (trace.scalar(types.i32),) * len(shape)
     loaded(trace, index, count=2, shape=shape)

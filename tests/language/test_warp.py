@@ -153,7 +153,7 @@ def test_a_mask_is_checked_as_that_of_sync_warp(name):
     trace.verify()
 
 
-def test_a_value_that_is_no_number_is_refused():
+def test_a_value_that_is_not_a_number_is_refused():
     trace = Trace()
     tensor = trace.tensor(types.i32)
     for name, arguments in (("shfl_up", (1,)), ("match", ()), ("warp_sum", ())):

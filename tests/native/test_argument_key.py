@@ -92,7 +92,7 @@ def test_the_layout_class_ignores_dims_of_one_element_and_empty_tensors(array, l
     assert _native.tensor_info(array).layout == layout
 
 
-def test_what_is_no_tensor_has_no_tensor_info():
+def test_a_non_tensor_has_no_tensor_info():
     assert _native.tensor_info(3) is None
     assert _native.tensor_info("text") is None
     assert _native.tensor_info(object()) is None

@@ -90,7 +90,7 @@ def test_a_call_that_does_not_bind_fails_in_the_words_of_python(model, arguments
     assert signature == f"{model.__name__}(...)"
 
 
-def test_a_function_without_parameters_counts_what_it_was_given():
+def test_a_function_without_parameters_counts_its_arguments():
     with pytest.raises(TypeError, match=r"zero\(\) takes 0 positional arguments but 1 was given"):
         planned("record", name="zero")(1)
 

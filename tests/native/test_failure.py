@@ -63,7 +63,7 @@ def test_every_failure_kind_has_one_name():
     assert len(set(_native.FAILURE_KINDS)) == len(_native.FAILURE_KINDS)
 
 
-def test_a_rank_that_makes_no_sense_is_no_crash(wrapped):
+def test_a_senseless_rank_does_not_crash(wrapped):
     for data in (0x10000, None):
         memory = Memory((3,), data=data)
         for rank in (-1, 1 << 30):

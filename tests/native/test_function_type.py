@@ -126,7 +126,7 @@ def test_a_borrowed_object_is_not_used_up():
     assert _native.Function.from_object(handle, borrowed=False)() is True
 
 
-def test_what_is_no_function_is_refused_as_one():
+def test_a_non_function_is_refused():
     error = foreign("echo")(foreign("nothing"))
     assert isinstance(error, _native.Function)
     header = (ctypes.c_int64 * 4)(0, 70, 0, 0)

@@ -195,7 +195,7 @@ def test_no_stream_is_none():
     assert received.type_index == NONE
 
 
-def test_what_is_no_stream_is_refused():
+def test_a_non_stream_is_refused():
     with pytest.raises(TypeError, match=r"argument #0 'stream': expected a stream .* received str"):
         planned("record", "stream", stream_mask=1)("x")
 

@@ -177,7 +177,7 @@ def double(a: weft.Tensor[weft.i32, ("n",)], b: weft.Tensor[weft.i32, ("n",)]):
 @pytest.mark.parametrize(
     ("argument", "missing"), [(0, "the pointer"), (1, "dimension 0")], ids=["pointer", "dim"]
 )
-def test_a_hook_that_uses_what_is_not_passed_is_told_so(argument, missing, target):
+def test_a_hook_that_uses_a_removed_parameter_gets_an_error(argument, missing, target):
     def use(module):
         block = next(iter(module.body.block.ops)).body.block
         tensor = block.args[argument]

@@ -39,7 +39,7 @@ def test_the_pages_loop_reads_groups_that_are_warp_groups():
         assert heavy > 2 * light
 
 
-def test_the_pages_loop_reads_groups_that_are_no_warps():
+def test_the_pages_loop_reads_groups_that_are_not_warps():
     _, prof = seed.run(seed.uneven_groups, 128)
     tracks = seed.page_spans(prof)
     assert sorted(tracks) == [0, 1, 2]

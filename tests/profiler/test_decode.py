@@ -267,7 +267,7 @@ def test_a_time_before_the_clock_moves_the_timeline_and_is_written(tmp_path):
         (np.zeros(0, np.uint64), ValueError, "missing|empty"),
     ],
 )
-def test_what_is_no_buffer_is_a_clear_error(decode, given, error, text):
+def test_a_non_buffer_is_a_clear_error(decode, given, error, text):
     with pytest.raises(error, match=text) as caught:
         decode(given)
     assert isinstance(caught.value, weft.WeftError)

@@ -206,7 +206,7 @@ def test_two_leaders_of_one_track_are_reported_and_one_records():
     assert any("more than one leader" in problem for problem in found.problems)
 
 
-def test_a_track_that_nobody_leads_is_reported():
+def test_a_track_without_a_leader_is_reported():
     found = run("p = Profiler(groups=3, buffer=rec)\np.init(1)\np.mark('x')")
     assert found.tracks["group"].tolist() == [1]
     assert any("2 of 3 tracks have no leader" in problem for problem in found.problems)

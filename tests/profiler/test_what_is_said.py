@@ -201,7 +201,7 @@ def test_names_are_a_list_a_mapping_or_an_enum(names: Any, expected: list[str], 
 @pytest.mark.parametrize(
     "names", ["load", b"load", 5, [1, 2], {"load": 0}, {-1: "a"}, {0: 1}, {5000: "a"}]
 )
-def test_what_are_no_names_is_said(names: Any):
+def test_invalid_names_are_a_clear_error(names: Any):
     words = tirx_buffer([entries((0, FINALIZE, 0))], 1)
     for use in (
         lambda: decode_tirx(words, names),
@@ -230,7 +230,7 @@ def test_every_exporter_compresses_for_gz(tmp_path):
     assert json.loads((tmp_path / "chrome").read_text(encoding="utf-8"))["traceEvents"]
 
 
-def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     trace = Trace([decode_tirx(tirx_buffer([entries((0, FINALIZE, 0))], 1))])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -178,7 +178,7 @@ def host(out: weft.Tensor, n: weft.i32):
 OUT = (("i32", (32,), [0] * 32), 0)
 
 
-def test_threads_that_meet_without_a_barrier_are_no_test():
+def test_threads_that_meet_without_a_barrier_are_not_a_test():
     assert run(TOGETHER.format(barrier="weft.sync_threads()"), OUT)[0] == [
         i // 2 for i in range(32)
     ]
@@ -186,20 +186,20 @@ def test_threads_that_meet_without_a_barrier_are_no_test():
         run(TOGETHER.format(barrier="pass"), OUT)
 
 
-def test_a_barrier_that_not_all_reach_is_no_test():
+def test_a_barrier_that_not_all_reach_is_not_a_test():
     source = TOGETHER.format(barrier="if i < 3: weft.sync_threads()\n    else: weft.ballot(i)")
     with pytest.raises(UnspecifiedError, match="wait for each other"):
         run(source, OUT)
 
 
 @pytest.mark.parametrize("step", ["out[i + 1]", "out[-1 - i]"])
-def test_an_index_out_of_range_is_no_test(step: str):
+def test_an_index_out_of_range_is_not_a_test(step: str):
     source = TOGETHER.format(barrier=f"{step} = 1\n    weft.sync_threads()")
     with pytest.raises(UnspecifiedError, match="index"):
         run(source, OUT)
 
 
-def test_a_loop_without_end_is_no_test():
+def test_a_loop_without_end_is_not_a_test():
     source = TOGETHER.format(barrier="while n == 0: n = n * 1")
     with pytest.raises(UnspecifiedError, match="too long"):
         run(source, OUT)

@@ -45,6 +45,6 @@ def test_devices_have_names(text):
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "cuda:²"])
-def test_what_is_no_device(text):
+def test_a_non_device(text):
     with pytest.raises(ValueError, match="expected 'cpu', 'cuda' or 'cuda:<index>'"):
         parse_device(text)

@@ -225,12 +225,12 @@ def test_a_register_limit_needs_no_assembler():
 
 
 @pytest.mark.parametrize("word", ["-maxrregcount=8", "-maxrregcount=archmax", "-maxrregcount"])
-def test_a_register_limit_that_is_no_number_of_registers_is_refused(word: str):
+def test_an_invalid_register_limit_is_refused(word: str):
     with pytest.raises(OptionError, match=r"-maxrregcount .* takes an integer from 16 to 255"):
         compiled(kernel_text(), ptxas_options=(word,))
 
 
-def test_a_limit_that_both_the_kernel_and_the_options_give_is_no_remark(assembler: str):
+def test_a_limit_of_both_the_kernel_and_the_options_is_not_a_remark(assembler: str):
     text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     code, _ = compiled(text, ptxas_options=("-maxrregcount=64",))
     assert len(code.remarks) == (assembler == "nvJitLink")  # which says what it costs

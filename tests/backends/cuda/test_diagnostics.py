@@ -50,7 +50,7 @@ def test_each_kernel_has_its_sizes():
     assert found["second"] == KernelResources(registers=8, local_memory_bytes=12)
 
 
-def test_sizes_and_times_are_no_diagnostics():
+def test_sizes_and_times_are_not_diagnostics():
     assert read_diagnostics(LOG, PTX) == []
 
 
