@@ -350,7 +350,7 @@ def kept_memory(makers: Mapping[str, Any], calls: int) -> Iterator[Figure]:
         timer.timeit(calls)
         kept = (mallinfo().uordblks - before) / calls
         more = sys.getallocatedblocks() - blocks
-        note = f"{calls:,} times; {more} more blocks of Python's in all"
+        note = f"{calls:,} times; {more} more Python blocks in all"
         yield Figure(f"call_overhead/bytes kept per call, {title}", kept, "B", note=note)
 
 

@@ -19,7 +19,7 @@ BLOCKS, THREADS = 16, 128
 
 @weft.kernel
 def begin_kernel(distances: weft.Tensor, found: weft.Tensor):
-    """One thread: one vertex that nobody has found yet, but for the first."""
+    """One thread: marks one vertex as not found, except the first."""
     vertex = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if vertex < distances.shape[0]:
         distances[vertex] = 0 if vertex == 0 else -1
@@ -33,7 +33,7 @@ def search_kernel(
 ):
     """All threads: one level after the other, until a level finds nothing new.
 
-    `found` has three flags, of this level, the next and the one before: nobody clears a flag that
+    `found` has three flags, of this level, the next and the one before: no thread clears a flag that
     another thread may still set or read.
     """
     first = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x

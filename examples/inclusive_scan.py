@@ -49,7 +49,7 @@ def scan_slices_kernel(a: weft.Tensor, totals: weft.Tensor, of_slices: weft.Tens
     """One block: the running totals within one slice, and the slice's sum."""
     of_warps = weft.shared(WARPS, weft.i32)
     i = weft.block_idx.x * THREADS + weft.thread_idx.x
-    # Threads beyond the end take part: nobody may leave while others wait for the block.
+    # Threads beyond the end take part: no thread may leave while others wait for the block.
     value = scan_of_block(a[i] if i < a.shape[0] else 0, of_warps)
     if i < a.shape[0]:
         totals[i] = value

@@ -18,7 +18,7 @@ THREADS = 128
 
 @weft.kernel
 def begin_kernel(is_prime: weft.Tensor):
-    """One thread: one number, prime until somebody strikes it out."""
+    """One thread: one number, prime until struck out."""
     number = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if number < len(is_prime):
         is_prime[number] = number >= 2

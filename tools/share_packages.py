@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets this environment import what another interpreter has installed, after its own packages.
 
-For machines without a network, where torch and its like are installed already. `venv --system-site-packages`
+For machines without a network, where torch and similar packages are installed already. `venv --system-site-packages`
 would miss them where that interpreter is of an environment itself.
 In: folders of packages. Out: one .pth file in site-packages.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libcuda.so.1 that torch's libraries can be linked to and that nobody calls in the benchmark.
+// A libcuda.so.1 for torch's libraries to link to, never called in the benchmark.
 #define NOTHING(name) \
   int name(void) { return 0; }
 

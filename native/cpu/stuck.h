@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of threads that wait for each other for ever: the block, and which threads wait where.
+// Errors of threads that wait for each other forever: the block, and which threads wait where.
 #ifndef WEFT_CPU_STUCK_H_
 #define WEFT_CPU_STUCK_H_
 

@@ -75,7 +75,7 @@ bool is_instance_of_imported(PyObject* object, const char* module, const char* a
 int refuse(PyObject* exception_type, const char* format, ...);
 
 // The result of `call`. Before Python 3.14 a thread that wants the GIL of an ending interpreter is unwound;
-// with generated code or destructors on its stack, which would end the process, it waits for ever instead.
+// with generated code or destructors on its stack, which would end the process, it waits forever instead.
 template <typename Call>
 auto or_wait_for_the_end(Call call) -> decltype(call()) {
   try {
@@ -88,7 +88,7 @@ auto or_wait_for_the_end(Call call) -> decltype(call()) {
 // Whether this thread has the GIL; reliable even while and after the interpreter ends.
 bool holds_the_gil();
 
-// Waits for ever if the interpreter ends and another thread has the GIL: this one is being unwound.
+// Waits forever if the interpreter ends and another thread has the GIL: this one is being unwound.
 WEFT_COLD void wait_unless_held();
 
 // Drops a reference with the GIL held, in any context: its finalizer may release the GIL and never get it

@@ -170,7 +170,7 @@ PyObject* make_metadata(const LaunchFacts& facts) {
 
 // ---- calling them
 
-// After a failed launch: the hook's own exception must not hide the launch's, be it an FFI error or a pending
+// After a failed launch: the hook's own exception must not hide the launch's, which is an FFI error or a pending
 // exception, as after Ctrl-C.
 template <typename Call>
 void call_after_failure(PyObject* hook, Call call) {

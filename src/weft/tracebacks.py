@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks of errors in users' programs: the user's frames, and at most one of weft's.
+"""Tracebacks of errors in users' programs: the user's frames, and at most one weft frame.
 
 In: an exception on its way out of a function that users call. Out: the same, without weft's frames; a defect of weft
 keeps them, and `WEFT_FULL_TRACEBACKS` keeps all. pytest hides the remaining one.

@@ -34,7 +34,7 @@ BY_CALL = {"cpu": {KernelOp, ReturnOp}, "cuda": {KernelOp}}
 
 PASS_TEXTS = ROOT / "tests" / "filecheck" / "passes"
 
-# What passes put other operations in the place of, so that no backend sees it.
+# Operations that passes replace, so that no backend sees them.
 EXPANDED = {GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
 
 operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

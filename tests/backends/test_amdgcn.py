@@ -279,7 +279,7 @@ def test_every_shuffle_reads_the_lane_that_the_language_says(kind, width):
 
 
 def _expected(kind: str, given: int, width: int, own: int) -> int:
-    """The lane that a shuffle reads, as the pages of shfl_up and its like say it."""
+    """The lane that a shuffle reads, as the pages of shfl_up and the others say it."""
     first = own // width * width
     if kind == "idx":
         return first + given % width
@@ -334,7 +334,7 @@ def _source(warp: Any, kind: str, given: int, width: int, own: int) -> int:
 LACKING = {
     "out[0] = weft.f32(weft.clock64())": "simt.timer: amdgcn has no clock",
     "out[0] = weft.f32(weft.sm_id())": "simt.sm_id: amdgcn does not number its multiprocessors",
-    "weft.printf('%d', i)": "simt.printf: amdgcn has nobody to print",
+    "weft.printf('%d', i)": "simt.printf: amdgcn cannot print",
     "weft.inline_ptx('bar.sync 0;')": "nvgpu.inline_ptx: PTX is for NVIDIA's GPUs",
     "out[0] = weft.f32(weft.sync_threads_count(i > 3))": "simt.barrier_reduce: amdgcn has no barrier",
 }
@@ -412,7 +412,7 @@ def test_bounds_that_it_has_are_its_attributes(tmp_path):
 def test_an_assertion_that_is_kept_is_refused():
     host = define(WARP_PROGRAM.format(body="assert i < 8", dtype="f32", block=32))["host"]
     weft.compile(host, options="--target amdgcn")
-    with pytest.raises(weft.UnavailableError, match="amdgcn has nobody to tell") as caught:
+    with pytest.raises(weft.UnavailableError, match="amdgcn cannot report") as caught:
         weft.compile(host, options="--target amdgcn --enable-assertions")
     assert caught.value.location.line == 5
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llvmlite's lock is free after whatever interrupts, in a forked child too; and nobody gets it after the end."""
+"""llvmlite's lock is free after whatever interrupts, in a forked child too; and no thread gets it after the end."""
 
 from __future__ import annotations
 

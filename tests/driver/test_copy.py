@@ -441,7 +441,7 @@ def test_dlpack_makes_the_consumer_s_stream_wait(fake: FakeCuda):
             assert len(waits(stream)) == 2
             assert f"{ours:#x}" in fake.calls("cuEventRecord")[0]
         fake.begin_capture(theirs)
-        assert waits(theirs) == []  # what a graph waits for is whoever captures it to say
+        assert waits(theirs) == []  # the capturing code decides what a graph waits for
         fake.destroy_graph(fake.end_capture(theirs))
     assert fake.live("event") == 0
     with pytest.raises(CudaError, match="the stream does not exist"):

@@ -182,7 +182,7 @@ def first_call(executor: str, callers: str, failing: tuple[str, int] | None) -> 
     return names
 
 
-# What may fail without anybody noticing: a limit that is read, a name for a message, a precaution.
+# What may fail unnoticed: a limit that is read, a name for a message, a precaution.
 HARMLESS = (
     "cuDeviceGetName",
     "cuDevicePrimaryCtxGetState",

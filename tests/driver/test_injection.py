@@ -29,7 +29,7 @@ from weft.profiler import capture
 pytestmark = pytest.mark.slow
 
 OUT_OF_MEMORY = 2
-# Read for a message or as a precaution: nobody notices that they fail.
+# Read for a message or as a precaution: their failure goes unnoticed.
 HARMLESS = frozenset(
     {
         "cuDeviceGetName",
@@ -43,7 +43,7 @@ HARMLESS = frozenset(
 )
 KINDS = ("allocation", "event", "executable", "function", "graph", "library", "module", "stream")
 # Limits of a loaded module's function are read again where they are needed, and of an address only what is
-# known is compared; host memory that nobody knows counts as not pinned.
+# known is compared; unknown host memory counts as not pinned.
 HARMLESS_THERE = frozenset(
     {
         ("cuFuncGetAttribute", "context executor"),
@@ -306,7 +306,7 @@ def fail_one(
         assert (error.function, error.code) == (name, OUT_OF_MEMORY)
         told = True
     except ValueError:
-        assert name == "cuPointerGetAttribute"  # then it is an address that nobody knows
+        assert name == "cuPointerGetAttribute"  # then it is an unknown address
         told = True
     except AssertionError as error:
         assert str(error) == f"{name} returned {OUT_OF_MEMORY}"
@@ -314,7 +314,7 @@ def fail_one(
     # What cannot be given back stays where it is, and standard error says so.
     is_kept = f"{name} returned CUDA_ERROR_OUT_OF_MEMORY" in complaints.read_text()
     is_harmless = name in HARMLESS or (name, scenario_name(scenario)) in HARMLESS_THERE
-    assert told or is_kept or is_harmless, f"call {nth} of {name} failed and nobody was told"
+    assert told or is_kept or is_harmless, f"call {nth} of {name} failed silently"
     fake.forget_failures()
     driver.open_driver()
     assert fake.current() is None
@@ -331,7 +331,7 @@ def scenario_name(scenario: Scenario) -> str:
     return next(name for name, found in SCENARIOS.items() if found is scenario)
 
 
-# Restoring the caller's context, which is none here, has a test of its own (test_device_guard.py).
+# Restoring the caller's context, absent here, has its own test (test_device_guard.py).
 RESTORING = "restoring"
 RESTORED_BY = {RESTORING: "cuCtxSetCurrent"}
 # The fake's own functions that a scenario calls as the program around weft.

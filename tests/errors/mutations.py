@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that nobody would write: those of the golden cases with their expressions and statements exchanged.
+"""Absurd programs: those of the golden cases with their expressions and statements exchanged.
 
 In: a random generator. Out: texts that parse. What compiling one says must be a user's error, or nothing.
 """

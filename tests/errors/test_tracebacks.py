@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traceback of a user's error: the user's frames, at most one of weft's, and one screen in a notebook."""
+"""The traceback of a user's error: the user's frames, at most one weft frame, and one screen in a notebook."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tensor on the host is an array of Python's: numbers, views, buffers, NumPy's arrays; compared with NumPy's own."""
+"""A tensor on the host is a Python array: numbers, views, buffers, NumPy's arrays; compared with NumPy's own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_each_type_has_its_letter_or_says_what_takes_it(dtype: weft.DType):
         return
     with pytest.raises(BufferError, match=f"no letter for elements of {dtype.name}; numpy.asarray"):
         memoryview(tensor)
-    # Whoever asks for bytes alone needs no letter.
+    # A consumer of bytes alone needs no letter.
     assert hashlib.sha256(tensor).digest() == hashlib.sha256(tensor.tobytes()).digest()
 
 
@@ -573,7 +573,7 @@ def test_the_standard_s_arguments_of_dlpack():
     assert np.from_dlpack(tensor, device="cpu").tolist() == source.tolist()
     assert "dltensor_versioned" not in repr(
         tensor.__dlpack__(copy=True)
-    )  # of a copy the older form is no lie
+    )  # a copy is writable, so the older form is right
     transposed = ffi.from_dlpack(source.T)
     assert np.from_dlpack(transposed, copy=True).flags.c_contiguous
     assert np.from_dlpack(transposed, copy=True).tolist() == source.T.tolist()

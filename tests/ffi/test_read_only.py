@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-only memory is given to nobody who may write to it, in whatever form and at whatever depth."""
+"""Read-only memory is never passed to code that may write to it, in any form and at any depth."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_foreign_function_takes_it_on_its_caller_s_word_only(library, form):
         function(inner, FORMS[form]())
 
 
-# What compiled functions take in the place of one tensor.
+# What compiled functions take instead of one tensor.
 SINGLE = ["array", "bytes", "tensor", "view", "any", "any of a tensor", "view of an any"]
 
 
@@ -171,7 +171,7 @@ def test_the_path_to_it_is_told(library):
 
 
 class Immutable:
-    """What JAX's arrays are: nobody changes them, and the export does not say so."""
+    """Like JAX's arrays: immutable, though the export does not say so."""
 
     def __init__(self) -> None:
         self.memory = np.arange(3.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way in which an argument can be wrong, or odd and right: one message, whoever calls.
+"""Every way in which an argument can be wrong, or odd and right: one message for every caller.
 
 A case is the annotations of a function `f(a, b, ...)`, the values, and what every caller must get.
 """

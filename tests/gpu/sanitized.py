@@ -22,7 +22,7 @@ SIZE = 1 << 18  # bytes: a driver's allocations are large, and their neighbors m
 
 @weft.kernel
 def far_kernel(a: weft.Tensor, step: weft.i32):
-    """Writes where there is no memory of anybody's."""
+    """Writes outside all memory."""
     a[weft.thread_idx.x * step] = 1.0
 
 

@@ -40,7 +40,7 @@ FILES = (
 # What the CPU promises and a GPU does not.
 ON_CPU_ONLY = (
     "test_each_thread_gets_what_the_one_before_left",  # the threads of a block run in order
-    "test_groups_that_never_meet_are_an_error_that_names_both",  # a GPU waits for ever
+    "test_groups_that_never_meet_are_an_error_that_names_both",  # a GPU waits forever
 )
 WORKERS = 8
 

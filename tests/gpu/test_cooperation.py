@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that work together give on a GPU what they give on the CPU, bit for bit, and never wait for ever.
+"""Threads that work together give on a GPU what they give on the CPU, bit for bit, and never wait forever.
 
 In: kernels with barriers, shared memory, collectives over whole and partial warps, grid barriers. Out: their
 arrays, against those of the CPU target.
@@ -55,7 +55,7 @@ def leave_in_turn(a: I32, block: weft.i32, turns: weft.i32):
 
 
 def test_threads_that_return_in_a_loop_are_not_waited_for():
-    # Nobody leaves at the first turn, so that every place of the ring has been written when it is read.
+    # No thread leaves at the first turn, so that every place of the ring has been written when it is read.
     a = np.arange(256, dtype=np.int32) // 8 * 7 + 6
     check_like_the_cpu(leave_in_turn, a, 256, 5)
 

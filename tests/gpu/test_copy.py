@@ -132,7 +132,7 @@ def test_pinned_memory_on_a_named_stream_is_queued(cuda, stream, pinned):
     assert pinned[:5].tolist() == [5, 5, 5, 5, 0]
     with ffi.use_stream(stream, "cuda:0"):
         fn(a[:4], SPIN_NS, 8, weft.Stream(stream))
-        weft.copy(pinned, a)  # nobody named a stream: it is waited for
+        weft.copy(pinned, a)  # no stream was named: the call waits
     assert pinned[:5].tolist() == [8, 8, 8, 8, 0]
 
 

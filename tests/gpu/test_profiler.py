@@ -36,7 +36,7 @@ FUSED = 10  # a region's two clock reads and the loop's last turn, in microsecon
 
 
 def on_device(array: np.ndarray):
-    """The array's values in device memory of weft's own."""
+    """The array's values in weft's own device memory."""
     dtype = {"float32": weft.f32, "uint64": weft.u64, "int32": weft.i32}[array.dtype.name]
     return weft.copy(weft.empty(array.shape, dtype, 0), array)
 

@@ -266,7 +266,7 @@ CALLEE void* callee_exchange_api() {
   api.current_work_stream = work_stream;
   return &api;
 }
-// The same through managed tensors only, after a newer version that nobody knows yet.
+// The same through managed tensors only, after a newer, unknown version.
 CALLEE void* callee_future_exchange_api() {
   static DLPackExchangeAPI known = {};
   known.header.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};

@@ -85,7 +85,7 @@ int g_object_count;
 TVMFFIObject* g_owned[kMostObjects];  // made by libtvm_ffi
 int g_owned_count;
 
-// A header and `bytes` of content, with many references, so that nobody frees it.
+// A header and `bytes` of content, with many references, so that it is never freed.
 char* make_object(int32_t type, size_t bytes) {
   auto* object = static_cast<TVMFFIObject*>(g_fence.take(sizeof(TVMFFIObject) + bytes));
   memset(object, 0, sizeof(TVMFFIObject));

@@ -53,7 +53,7 @@ def test_a_context_that_names_a_class_gives_its_other_arguments():
     assert (caught.value.code, caught.value.name) == (700, "a longer name")
 
 
-@pytest.mark.parametrize("context", [("Nobody", 1), ("DetailedError",), (), (1, 2)])
+@pytest.mark.parametrize("context", [("Unknown", 1), ("DetailedError",), (), (1, 2)])
 def test_a_context_that_says_nothing_does_not_hide_the_error(context):
     with pytest.raises(RuntimeError, match="with context"):
         foreign("raise_with_context")(context)

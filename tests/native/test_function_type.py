@@ -49,9 +49,9 @@ def test_the_function_has_its_name_signature_and_no_borrowed_text():
 def test_text_and_module_are_those_that_the_details_give():
     details = Details()
     assert planned("nothing", details=details).__module__ == "weft._native"
-    details.documentation, details.module = "What it does.", "somebody.elses"
+    details.documentation, details.module = "What it does.", "another.package"
     function = planned("nothing", details=details)
-    assert (function.__doc__, function.__module__) == ("What it does.", "somebody.elses")
+    assert (function.__doc__, function.__module__) == ("What it does.", "another.package")
     assert type(function).__module__ == "weft._native"
 
 

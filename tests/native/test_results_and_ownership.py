@@ -100,9 +100,7 @@ def test_new_tensors_are_exporting_objects_where_nothing_came_in():
     assert _native.tensor_info(result).shape == (4,)
     assert foreign("echo")(result).address == result.address
     assert np.from_dlpack(result, copy=True).ctypes.data != legacy.ctypes.data
-    assert "dltensor" in repr(
-        result.__dlpack__()
-    )  # a capsule that nobody takes gives back what it holds
+    assert "dltensor" in repr(result.__dlpack__())  # a capsule not taken releases what it holds
     assert "dltensor_versioned" in repr(result.__dlpack__(max_version=(1, 0)))
 
 

@@ -331,7 +331,7 @@ def changed(words, **places):
     ("words", "text"),
     [
         (np.zeros(8, np.uint64), r"the header \(word 0\) is empty"),
-        (changed(tirx_buffer([CLOSED], 1), _0=5), "which is none: 0 groups, 5 blocks"),
+        (changed(tirx_buffer([CLOSED], 1), _0=5), "which is not a header: 0 groups, 5 blocks"),
         (tirx_buffer([PAIR], 1, extra=4), "track b0/g0 has no finalize"),
         (tirx_buffer([PAIR], 1), "reached the end of the buffer"),
         (tirx_buffer([CLOSED, []], 2), "1 of 2 tracks have no records"),

@@ -276,7 +276,7 @@ def test_fewer_threads_than_before_work_alone(compiled, threads):
 
 @weft.kernel
 def uneven_kernel(out: weft.Tensor, n: weft.i32):
-    """Block b does b rounds, so that whoever has the first blocks is done long before the others."""
+    """Block b does b rounds, so that the thread with the first blocks is done long before the others."""
     x = 0
     for i in range(weft.block_idx.x * n):
         x = x * 3 + i

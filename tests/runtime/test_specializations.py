@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is to compile: no thread waits for ever, whatever interrupts, calls back or forks."""
+"""Whose turn it is to compile: no thread waits forever, whatever interrupts, calls back or forks."""
 
 from __future__ import annotations
 

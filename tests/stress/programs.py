@@ -107,7 +107,7 @@ def signals(seconds: float, launch=check):
     # What was being compiled when the last signal came, and something new.
     for factor in (float(number), -1.0, 1.0):
         if not within(60, lambda factor=factor: launch(factor)):
-            raise AssertionError("another thread waits for ever")
+            raise AssertionError("another thread waits forever")
     return {"signals": storm.count, "done": done, "interrupted": interrupted}
 
 

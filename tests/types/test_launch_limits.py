@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of launches: whoever takes them, the same forms and the same limits."""
+"""Launch sizes: the same forms and limits everywhere."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def _reduced(name: str, values: list[Value]) -> Value:
 
 
 class _Coordinate:
-    """`thread_idx` and its like."""
+    """`thread_idx` and the others."""
 
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference's arrays: elements, who touched them, and atomics on them.
 
-In: reads and writes of threads. Out: `Value`s; `UnspecifiedError` for an index out of range, an element that nobody
-wrote, and two threads that meet at one element without a barrier between them.
+In: reads and writes of threads. Out: `Value`s; `UnspecifiedError` for an index out of range, an element not
+written yet, and two threads that meet at one element without a barrier between them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Array:
     def _value(self, position: int) -> Value:
         number = self.numbers[position]
         if number is None:
-            raise UnspecifiedError("an element that nobody wrote")
+            raise UnspecifiedError("an element not written yet")
         return Value(self.dtype, number)
 
     def __setitem__(self, index: Any, value: object) -> None:

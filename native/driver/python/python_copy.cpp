@@ -99,7 +99,7 @@ bool order(Queue after, Queue before, DriverError* error) {
 struct Copy {
   int32_t to = kHost, from = kHost;  // devices
   Queue queue{kHost, nullptr};
-  Queue other{kHost, nullptr};  // of the target's device, where both are devices and nobody named a stream
+  Queue other{kHost, nullptr};  // of the target's device, if both are devices and no stream was named
   bool named = false;           // the caller named the stream
   bool early = false;           // the caller keeps host memory until the stream has got there
   bool lent = false;            // the driver may use host memory after this has returned

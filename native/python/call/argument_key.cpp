@@ -119,7 +119,7 @@ class Key {
   Reference constants_;
 };
 
-// The tensor behind an FFI object, or nullptr without an exception.
+// An FFI object's tensor, or nullptr without an exception.
 const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
   TVMFFIObject* handle = nullptr;
   if (kind == Kind::kTensorView) return describe_tensor_view(object).tensor;
@@ -365,7 +365,7 @@ PyMethodDef kMethods[] = {
      "differ, 0.0 and -0.0 too, NaN is itself."},
     {"tensor_info", tensor_info, METH_O,
      "tensor_info(value) -> TensorInfo | None\n--\n\n"
-     "Where a tensor's memory is and how it is laid out, strides in elements; None for what is not a "
+     "A tensor's address and layout, strides in elements; None for objects other than a "
      "tensor.\n"
      "TypeError or ValueError for tensors that no kernel can use."},
     {"describe", describe, METH_O,

@@ -35,7 +35,7 @@ inline char* first_element(const DLTensor& tensor) {
 }
 
 // Plans a copy between tensors of one shape and element type. 0, or -1 with an exception where the target's
-// elements may overlap each other, or an element is no whole number of bytes.
+// elements may overlap each other, or an element is not a whole number of bytes.
 int plan_copy(const DLTensor& to, const DLTensor& from, CopyPlan* plan);
 
 // Copies between host memory, as if all were read before anything is written; gives up the GIL. Both are held

@@ -26,7 +26,7 @@ class HeldTensor {
 
   DLTensor tensor{};  // dims and strides belong to what is held
   bool read_only = false;
-  bool copied = false;  // the array's library made a copy, so that nobody sees what is written
+  bool copied = false;  // the array's library made a copy, so writes are lost
 
  private:
   Keeper keeper_{nullptr, nullptr};

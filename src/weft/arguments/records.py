@@ -66,7 +66,7 @@ def record_of(kind: type) -> Record:
     if is_named_tuple(kind):
         names = kind._fields  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     else:
-        from dataclasses import fields  # whoever made the class has imported it
+        from dataclasses import fields  # imported already, to define the class
 
         names = tuple(field.name for field in fields(kind))  # pyright: ignore[reportArgumentType]
     return Record(names, _annotations(kind))  # pyright: ignore[reportUnknownArgumentType]

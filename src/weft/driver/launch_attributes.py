@@ -204,7 +204,7 @@ class Priority(AttributeRow, id=8, layout="i", priority=range(-(1 << 31), 1 << 3
 class MemorySyncDomainMap(
     AttributeRow, id=9, layout="BB", defaults=(0, 1), default=_BYTE, remote=_BYTE
 ):
-    """Which of the device's memory domains stand behind ``"default"`` and ``"remote"``."""
+    """The device's memory domains for ``"default"`` and ``"remote"``."""
 
     def check(self, shape: LaunchShape, device: DeviceProperties | None) -> None:
         """The device must have these domains."""

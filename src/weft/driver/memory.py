@@ -75,7 +75,7 @@ def zeros(
         stream: as of `weft.full`.
 
     Raises:
-        TypeError, ValueError, weft.CudaError, MemoryError: as `weft.empty`, and for what is no stream.
+        TypeError, ValueError, weft.CudaError, MemoryError: as `weft.empty`, and if `stream` is not a stream.
 
     Example:
         >>> weft.zeros((2, 2), weft.i32).tolist()
@@ -97,13 +97,13 @@ def full(
     Args:
         shape, dtype, device: as of `weft.empty`.
         value: a number of Python or NumPy in the range of `dtype`; a float is rounded to the nearest of the type, ties
-            to even. Infinities fit where the type has them, which f8e4m3 has not; NaN does.
+            to even. Infinities fit if the type has them (f8e4m3 does not); NaN does.
         stream: in whose order a device writes; None is the one that calls run on there (`weft.ffi.use_stream`), the
-            default stream if nobody chose another. The host has written when this returns.
+            default stream unless another was chosen. On the host the writes are complete when this returns.
 
     Raises:
         ValueError: the value is beyond the type's range, or as `weft.empty`.
-        TypeError: the value is no number of the type's kind, such as 0.5 for an integer; or as `weft.empty`.
+        TypeError: the value is not a number of the type's kind, such as 0.5 for an integer; or as `weft.empty`.
         weft.CudaError, MemoryError: as `weft.empty`.
 
     Example:
@@ -147,7 +147,7 @@ def copy(to: _Array, from_: object, *, stream: object = None) -> _Array:
     Raises:
         ValueError: shapes, types or devices do not go together, `to` cannot be written, its elements overlap each
             other, or a device has no copy between these strides.
-        TypeError: one of them is no array, or `stream` is no stream.
+        TypeError: one of them is not an array, or `stream` is not a stream.
         weft.CudaError: the driver refuses, or there is none.
         MemoryError: the host has no room for a contiguous copy, which one with gaps needs on its way to a device.
 

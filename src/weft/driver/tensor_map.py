@@ -104,7 +104,7 @@ def _choice(name: str, value: str, choices: Mapping[str, int]) -> int:
 
 
 def _address(descriptor: object, address: object) -> int:
-    """The address as an int; refuses what is not a descriptor."""
+    """The address as an int; refuses other objects."""
     if not isinstance(descriptor, TensorMap):
         raise TypeError(f"descriptor is {brief(descriptor)}, expected a weft.driver.TensorMap")
     return as_int(address, "address", 0, 2**64 - 1)

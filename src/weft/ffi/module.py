@@ -143,7 +143,7 @@ def system_library(prefix: str = "") -> Module:
     """The functions linked into the program and registered with libtvm_ffi, by prefix.
 
     Example:
-        >>> system_library().has_function("a_function_that_nobody_linked")
+        >>> system_library().has_function("a_function_that_is_not_linked")
         False
     """
     return standard_function("ffi.SystemLib")(prefix)

@@ -168,7 +168,7 @@ def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
     Called by the extension for tensors that `numpy.from_dlpack` does not know.
     """
     dtype = _ml_dtype(source)
-    # Whoever asks for an array of NumPy has imported it.
+    # Code that asks for a NumPy array has imported NumPy.
     return source if dtype is None else _reinterpreted(source, dtype, sys.modules["numpy"])
 
 

@@ -111,7 +111,7 @@ def trace(source: FunctionSource, signature: Signature) -> TracedModule:
 
 
 def trace_into(builder: Builder, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Traces a function of weft's own where a builder stands: passes write what they expand to in the language.
+    """Traces one of weft's own functions at a builder's place, with which passes expand operations.
 
     Returns:
         The value of ``function(*arguments)``.
@@ -125,10 +125,10 @@ def trace_into(builder: Builder, function: Callable[..., Any], *arguments: Any) 
 
 
 class _OwnSession(Session):
-    """Reads the text of weft's own functions once per process, since nobody changes it."""
+    """Reads the text of weft's own functions once per process, since it does not change."""
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
-        """The source of a function of weft's."""
+        """The source of one of weft's functions."""
         return _own_source(function)
 
 

@@ -44,7 +44,7 @@ _MOST_TRACK_WORDS: Final = 1 << 20
 
 
 class Inline(Protocol):
-    """What the front end hands in: traces a function of weft's own where a builder stands; its value."""
+    """The front end's tracer: traces one of weft's own functions at a builder's place; returns its value."""
 
     def __call__(self, builder: Builder, function: Callable[..., Any], *arguments: Any) -> Any:
         """The value of ``function(*arguments)``."""
@@ -133,7 +133,7 @@ class _Expansion:
     def _template(
         self, function: Callable[..., Any], arguments: Sequence[Any]
     ) -> tuple[Block, Any]:
-        """A call traced with parameters in the place of its staged arguments, and its value."""
+        """A call traced with parameters instead of its staged arguments, and its value."""
         block = Block(arg_types=[a.ssa.type for a in arguments if isinstance(a, Scalar)])
         given = iter(block.args)
         inner = [Scalar(next(given), a.dtype) if isinstance(a, Scalar) else a for a in arguments]

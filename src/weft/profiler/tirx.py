@@ -129,7 +129,7 @@ def _header(word: int, problems: list[str]) -> tuple[int, int]:
         problems.append(
             "the header (word 0) is empty: the kernel did not run, or thread 0 of block 0 never called init()"
             if not word
-            else f"the header (word 0) is 0x{word:016x}, which is none: {groups} groups, {blocks} blocks"
+            else f"the header (word 0) is 0x{word:016x}, which is not a header: {groups} groups, {blocks} blocks"
         )
         return 1, wire.TIRX_MOST_TRACKS
     return groups, blocks

@@ -25,7 +25,7 @@ PTX = ".version 8.0\n.target sm_90a\n.address_size 64\n" + "".join(
 
 
 def script(folder: Path, text: str) -> str:
-    """A program of the shell in the place of ptxas, in a folder with a space in its name."""
+    """A shell program instead of ptxas, in a folder with a space in its name."""
     path = folder / "a folder" / "ptxas"
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")

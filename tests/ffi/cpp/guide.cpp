@@ -29,7 +29,7 @@ ffi::Map<ffi::String, double> Weigh(const ffi::Array<ffi::String>& words, ffi::F
 }
 
 // Calls a function that weft compiled, by the name that Python registered it under. It checks what it is
-// given, whoever calls it.
+// given, for every caller.
 ffi::String AddTwice(ffi::Tensor a, ffi::Tensor b, ffi::Tensor c) {
   static ffi::Function add_one = ffi::Function::GetGlobalRequired("guide.add_one");
   add_one(a, b);

@@ -172,7 +172,7 @@ ffi::Any LendTensor(ffi::Function function) {
   int64_t shape[2] = {2, 3}, strides[2] = {3, 1};
   DLTensor tensor{data, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, strides, 0};
   ffi::Any result = function(&tensor);
-  for (float& value : data) value = -1;  // whoever reads it later sees it
+  for (float& value : data) value = -1;  // a later reader sees it
   return result;
 }
 

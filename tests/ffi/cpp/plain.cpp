@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of one function and nothing that stays behind when it is unloaded.
+// A library of one function and nothing left over when it is unloaded.
 #include <tvm/ffi/c_api.h>
 
 extern "C" __attribute__((visibility("default"))) int __tvm_ffi_answer(void*, const TVMFFIAny*, int32_t,

@@ -2,7 +2,7 @@
 // RUN: ptx
 // RUN: sass
 // A thread that has returned leaves at once. Were it to wait where the lanes of its warp meet after the loop, the
-// others would wait for it at the barrier in the loop, for ever.
+// others would wait for it at the barrier in the loop, forever.
 
 // LLVM-CUDA:      {{^}}then.[[THEN:[0-9]+]]:
 // LLVM-CUDA-NEXT: br label %exit

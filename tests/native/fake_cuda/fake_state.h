@@ -201,7 +201,7 @@ Stream* as_stream(weft::cuda::CUstream stream);  // NULL for the default streams
 // The context a call on `stream` belongs to; NULL with `result` where the
 // handle is dead or none is current.
 Context* context_of(weft::cuda::CUstream stream, CUresult* result);
-// The function behind a CUfunction or a CUkernel in that context; loads it
+// The function of a CUfunction or a CUkernel in that context; loads it
 // there like the driver's lazy loading.
 Function* function_in(void* handle, Context* context, CUresult* result);
 bool runs_on(const Image& image, const Device& device);

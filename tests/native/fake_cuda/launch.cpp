@@ -175,7 +175,7 @@ CUresult run_kernel(const Node& node) {
   const int64_t blocks = int64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   const int32_t failed = kernel.run(packed.data(), &launch, 0, blocks, scratch);
   std::free(scratch);
-  // As on a device: the launch succeeds, and whoever calls next learns that it
+  // As on a device: the launch succeeds, and the next caller learns that it
   // did not.
   if (failed != 0) state().poison = CUDA_ERROR_ASSERT;
   return 0;

@@ -36,8 +36,8 @@ class LinkResult:
 class Calls:
     """Calls of a library, any number at once; a fork waits until none is running.
 
-    The child would otherwise wait for ever for a lock of the library's that a thread holds which it does not have. The
-    interpreter's end waits, too: the process then destroys what daemon threads would still use.
+    The child would otherwise wait forever for a lock of the library, held by a thread that the child does not have. The
+    interpreter's end waits too: the process then destroys what daemon threads would still use.
     """
 
     def __init__(self) -> None:

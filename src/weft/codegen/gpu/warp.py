@@ -64,7 +64,7 @@ class Warp(ABC):
             kind: ``up``, ``down``, ``xor`` or ``idx``.
             mask: the lanes that take part.
             register: what this lane gives.
-            lane: its low five bits count.
+            lane: taken modulo 32.
             width: lanes of a group, a power of two.
         """
 

@@ -3,7 +3,7 @@
 
 llvmlite takes it in Python code, and disposes of its objects wherever the last reference is dropped, even on the main
 thread. In between a signal handler may run: if it compiles, it would wait for a lock that its own thread holds; if it
-raises, the lock would stay held for ever. So the lock is taken and released in C.
+raises, the lock would stay held forever. So the lock is taken and released in C.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def guard_llvm() -> None:
 
     A fork waits for other threads' LLVM calls: the child would otherwise inherit LLVM's data half changed, and a lock
     held by a thread it does not have. Shutdown waits likewise, since the process then destroys what daemon threads
-    still use; their next call waits for ever.
+    still use; their next call waits forever.
     """
     ffi._lib_fn_wrapper.__call__ = _native.call_locked  # pyright: ignore[reportPrivateUsage]
     held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]

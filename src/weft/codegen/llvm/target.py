@@ -36,7 +36,7 @@ class Target:
         half_conversions: the machine converts between half and float itself, without a library call.
         address_spaces: LLVM's number of the spaces `global`, `shared`, `local` (the stack's) and `constant`.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
-        coordinates: of a GPU, the intrinsics that read `thread_idx` and its like, without the axis.
+        coordinates: of a GPU, the intrinsics that read `thread_idx` and the others, without the axis.
         warp_size: threads that it issues together. The language's warps have 32.
         compute_capability: of NVIDIA's GPUs, such as 90 for sm_90a; 0 for any other machine.
     """

@@ -66,7 +66,7 @@ def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType) -> str
 
 
 def _kind_or_range(printer: WrapperPrinter, kind: str, kind_site: str, range_site: str) -> str:
-    """The site for what is not an int of 64 bits: one of more bits is of the right kind, and out of range."""
+    """The failure site for values other than 64-bit ints; a larger int has the right kind, but is out of range."""
     is_big = printer.let(f"icmp eq i32 {kind}, {TypeIndex.BIG_INT}")
     return printer.let(f"select i1 {is_big}, ptr {range_site}, ptr {kind_site}")
 

@@ -233,7 +233,7 @@ class Fork:
         if given is None:
             return None
         side = 0 if first is not None else 1
-        # If the loop continues, a value on only one side is no value.
+        # If the loop continues, a value on only one side does not count.
         if isinstance(given, Assigned) and self._sides[side].path.looping is not False:
             return None
         return loop.left_early(join.add_beside_nothing(given.value, side), given.place)

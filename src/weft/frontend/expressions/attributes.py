@@ -105,7 +105,7 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
         known = [row for row in LANGUAGE if row.startswith(f"{namespace.name}.")]
         hint = hint_for(name, near=known)
         if isinstance(getattr(math, name, None), float):
-            hint = f"write math.{name}, of Python's own math"
+            hint = f"write math.{name}, from Python's math module"
         raise NameResolutionError(
             "UNKNOWN_NAME", f"weft.{namespace.name} has no operation {name}", hint=hint
         ) from None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python functions need tracing although none of their arguments is staged.
 
-In: a Python function and its arguments. Out: whether it, or a function it calls, names something of weft's; whether an
+In: a Python function and its arguments. Out: whether it, or a function it calls, uses one of weft's names; whether an
 argument is meaningful only in a kernel.
 """
 

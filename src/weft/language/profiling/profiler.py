@@ -68,7 +68,7 @@ def CudaProfiler(  # the name that programs for TIRx use
         fence: whether each start and end also waits for the thread's memory accesses, as in TIRx.
 
     Raises:
-        TypeMismatchError: for a buffer of another type or rank, or what is not an integer or bool.
+        TypeMismatchError: for a buffer of another type or rank, or a value that is not an integer or bool.
         ValueRangeError: for constants that the format cannot hold.
         CompileError: if it is made in a branch or loop; if the kernel never calls ``init``; for an ``end``
             without a ``start``.

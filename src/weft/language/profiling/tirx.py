@@ -100,7 +100,7 @@ class TirxRecorder:
         atomic_max(self.buffer, 0, u64(reason) << wire.TIRX_REFUSAL_SHIFT | header)
 
     def claim(self, track: Any) -> None:
-        """The leader puts a finalize where its first record goes; whoever finds one there is not alone."""
+        """The leader puts a finalize where its first record goes; a thread that finds one there is not alone."""
         final = u64(track << wire.TIRX_TRACK_SHIFT | wire.FINALIZE)
         if atomic_exchange(self.buffer, track + 1, final) > 0:
             self.flag(wire.TAKEN_TWICE)

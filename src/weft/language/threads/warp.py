@@ -191,7 +191,7 @@ def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Sca
 
     Args:
         builder: where operations go; users leave it out.
-        predicate: a number; true is what is not 0.
+        predicate: a number; any value but 0 is true.
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
 
     Raises:

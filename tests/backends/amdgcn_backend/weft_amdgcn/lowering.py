@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import ModulePrinter
     from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 
-# What the hidden arguments of a kernel hold (code object 5 and later), from their begin: sizes along x, y and z.
+# What the hidden arguments of a kernel hold (code object 5 and later), from their start: sizes along x, y and z.
 _HIDDEN: Final = {"grid_dim": ("i32", 0), "block_dim": ("i16", 12)}
 _READ_BY: Final = {
     "grid_dim": (GridDimOp,),
@@ -179,7 +179,7 @@ def _print_assert(printer: FunctionPrinter, op: Operation) -> None:
     if printer.module.enable_assertions:
         raise UnavailableError(
             "TARGET_OPERATION",
-            "an assert with --enable-assertions: amdgcn has nobody to tell of its failure",
+            "an assert with --enable-assertions: amdgcn cannot report its failure",
             hint="leave out --enable-assertions",
             location=source_location(op.location),
         )
@@ -202,7 +202,7 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
 }
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
     InlinePtxOp: "PTX is for NVIDIA's GPUs; amdgcn has no inline_ptx",
-    PrintfOp: "amdgcn has nobody to print",
+    PrintfOp: "amdgcn cannot print",
     MatchOp: "amdgcn has no instruction that compares lanes",
     BarrierReduceOp: "amdgcn has no barrier that counts",
     GridBarrierOp: "amdgcn has no barrier of the whole grid",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thread and block coordinates on the CPU, defined by the loops around a thread's code.
 
-In: simt.thread_idx and its like. Out: the loops' induction variables.
+In: simt.thread_idx and similar operations. Out: the loops' induction variables.
 """
 
 from __future__ import annotations
