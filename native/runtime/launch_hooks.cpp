@@ -170,8 +170,8 @@ PyObject* make_metadata(const LaunchFacts& facts) {
 
 // ---- calling them
 
-// After a failed launch: the hook's own exception must not hide the launch's, which is an FFI error or a pending
-// exception, as after Ctrl-C.
+// After a failed launch: the hook's own exception must not hide the launch's, which is an FFI error or a
+// pending exception, as after Ctrl-C.
 template <typename Call>
 void call_after_failure(PyObject* hook, Call call) {
   TVMFFIObjectHandle error = nullptr;
