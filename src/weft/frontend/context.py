@@ -118,7 +118,7 @@ class Session:
         self.inline = inline
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
-        self.loop_types: dict[Hashable, dict[Any, tuple[DType | None, ...]]] = {}
+        self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[DType | None, ...]]]] = {}
         self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
@@ -242,14 +242,14 @@ class Frame:
 
     def trace_in(self, block: Block, path: Path, body: Callable[[], Any]) -> tuple[Any, Path]:
         """Traces `body` at the end of a region's block, on that path; returns its value and the resulting path."""
-        scope, builder, regions = self.scope, self.builder, self.state.regions
+        scope, builder, state = self.scope, self.builder, self.state
         outer = scope.path, builder.block
         scope.path, builder.block = path, block
-        regions.append(block)
+        state.enter(block)
         try:
             return body(), scope.path
         finally:
-            regions.pop()
+            scope.path.changed = state.leave()
             scope.path, builder.block = outer
 
     @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.frontend.source.names import Exits, Names
+    from weft.frontend.state.slots import Slot
     from weft.language.values import Scalar
     from weft.location import SourceLocation
 
@@ -158,9 +159,10 @@ class Path:
         active: whether the function continues: false after a return.
         broken: whether this round of the innermost loop may have met a break.
         result: the function's result.
+        changed: at the end of a region, what it left in items and attributes of objects made before it.
     """
 
-    __slots__ = ("active", "broken", "live", "looping", "result", "variables")
+    __slots__ = ("active", "broken", "changed", "live", "looping", "result", "variables")
 
     def __init__(self) -> None:
         self.variables: dict[str, Binding] = {}
@@ -169,11 +171,13 @@ class Path:
         self.active: bool | Scalar | None = True
         self.broken = False
         self.result: Binding = NOT_RETURNED
+        self.changed: dict[Slot, Any] = {}
 
     def copy(self) -> Path:
         """A copy that continues independently."""
         made = copy(self)
         made.variables = dict(self.variables)
+        made.changed = {}
         return made
 
     def where(self, condition: SSAValue, holds: bool) -> Path:

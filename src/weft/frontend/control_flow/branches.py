@@ -15,7 +15,8 @@ from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
 from weft.dialects.simt.kernel import ExitOp
-from weft.frontend.control_flow.joins import Join, Mismatch, conflict
+from weft.errors import TypeMismatchError
+from weft.frontend.control_flow.joins import Join, Mismatch, conflict, describe_side
 from weft.frontend.paths import Assigned, Conflict, LeftEarly, Undefined, WhenDecided
 from weft.language.values import Scalar
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Frame
     from weft.frontend.paths import Binding, Path
+    from weft.frontend.state.slots import Slot
 
 _DEAD: Final = Undefined("has no value after this branch")
 
@@ -93,7 +95,7 @@ class Fork:
         """
         path = self._frame.scope.path
         blocks = self._sides[0].block, self._sides[1].block
-        join = Join(self._frame.builder, self._frame.state, blocks)
+        join = Join(self._frame.builder, self._frame.state, blocks, self.changed)
         value = None if pair is None else join.add(*pair)
         path.broken = any(side.path.broken for side in self._sides)
         joined: dict[str, Binding] = {}
@@ -105,6 +107,7 @@ class Fork:
             joined[name] = found
         flags = self._join_flags(join, path, live=live)
         path.result = self._join_result(join)
+        slots = self._join_slots(join)
         results = self._emit(join)
         value = join.finish(value, results)
         for found in (*joined.values(), path.result):
@@ -114,7 +117,37 @@ class Fork:
             path.variables[name] = _decided_by(value, found)
         for name, flag in flags.items():
             setattr(path, name, join.finish(flag, results))
+        for slot, found in slots.items():
+            self._frame.state.put(slot, join.finish(found, results))
         return value
+
+    @property
+    def changed(self) -> tuple[dict[Slot, Any], dict[Slot, Any]]:
+        """What each region left in items and attributes of objects made before it."""
+        first, second = self._sides
+        return first.path.changed, second.path.changed
+
+    def _join_slots(self, join: Join) -> dict[Slot, Any]:
+        """One value for each item and attribute that a region changed."""
+        first, second = self.changed
+        is_over = [self._exits(side) for side in self._sides]
+        joined: dict[Slot, Any] = {}
+        for slot in {**first, **second}:
+            one, other = (each[slot] if slot in each else slot.read() for each in (first, second))
+            if is_over[0] != is_over[1]:
+                side = int(is_over[0])
+                joined[slot] = join.add_beside_nothing((one, other)[side], side)
+                continue
+            try:
+                joined[slot] = join.add(one, other, slot.read())
+            except Mismatch as mismatch:
+                raise TypeMismatchError(
+                    "TYPE_JOIN",
+                    f"{slot} is {describe_side(one)} where the condition in line "
+                    f"{self._location.line} holds and {describe_side(other)} where it does not",
+                    hint=mismatch.hint,
+                ) from None
+        return joined
 
     def _changed(self, path: Path, *, anew: bool) -> list[str]:
         """Variables that a region assigned or deleted, in order of assignment."""

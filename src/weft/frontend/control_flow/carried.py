@@ -25,6 +25,7 @@ from weft.frontend.control_flow.joins import (
     weak_dtype,
 )
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
+from weft.frontend.state.slots import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.ir_types import ir_type
 from weft.language.numbers.promotion import wide_dtype
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
     from weft.frontend.paths import Binding, EnclosingLoop, Path, Undefined
+    from weft.frontend.state.changes import State
     from weft.location import SourceLocation
     from weft.types.dtype import DType
 
@@ -52,6 +54,7 @@ class _Variable:
     Attributes:
         name: the variable, or the attribute of `Path`.
         is_own: whether it is an attribute of `Path`.
+        slot: the item or attribute that it is, if it is no variable.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
         dtypes: of the leaves; None for a leaf with the same compile-time value in each round.
@@ -60,12 +63,23 @@ class _Variable:
         is_early: whether it has a value only after a break.
     """
 
-    __slots__ = ("dtypes", "first", "is_blank", "is_early", "is_own", "name", "place", "shape")
+    __slots__ = (
+        "dtypes",
+        "first",
+        "is_blank",
+        "is_early",
+        "is_own",
+        "name",
+        "place",
+        "shape",
+        "slot",
+    )
 
-    def __init__(self, name: str, *, is_own: bool) -> None:
+    def __init__(self, name: str, *, is_own: bool = False, slot: Slot | None = None) -> None:
         self.name = name
         self.is_own = is_own
         self.is_blank = self.is_early = False
+        self.slot = slot
         self.place: SourceLocation | None = None
         self.first: list[Any] = []
         self.shape: Shape | None = None
@@ -78,13 +92,17 @@ class _Variable:
         self.dtypes = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
 
     def read(self, path: Path) -> Binding | None:
-        """Its value on a path."""
+        """Its value on a path, whose changes of slots are in place."""
+        if self.slot is not None:
+            return Assigned(self.slot.read())
         if not self.is_own:
             return path.variables.get(self.name)
         return path.result if self.name == "result" else Assigned(getattr(path, self.name))
 
-    def bind(self, path: Path, loop: EnclosingLoop, arguments: Iterator[SSAValue]) -> None:
-        """Binds it to block arguments or results, which are named after it."""
+    def bind(
+        self, path: Path, loop: EnclosingLoop, state: State | None, arguments: Iterator[SSAValue]
+    ) -> None:
+        """Binds it to block arguments or results, which are named after it; slots only if there is a state."""
         leaves: list[Any] = []
         for index, (leaf, dtype) in enumerate(zip(self.first, self.dtypes, strict=True)):
             if dtype is not None:
@@ -92,6 +110,10 @@ class _Variable:
                 name_value(leaf.ssa, self.name if self.shape is None else f"{self.name}_{index}")
             leaves.append(leaf)
         value = rebuild(self.shape, iter(leaves))
+        if self.slot is not None:
+            if state is not None:
+                state.put(self.slot, value)
+            return
         early = self.is_early
         binding = loop.left_early(value, self.place) if early else Assigned(value, self.place)
         if not self.is_own:
@@ -152,21 +174,27 @@ class Carried:
         A nested loop is retraced with its outer loop; without this, each level would double the number of rounds.
         """
         known = self._frame.context.session.loop_types.get(self._key, {})
-        for variable in self._variables:
-            dtypes = known.get((variable.name, variable.is_own), ())
-            if len(dtypes) == len(variable.dtypes):
+        variables = {(variable.name, variable.is_own): variable for variable in self._variables}
+        for key, (kinds, dtypes) in known.items():
+            variable = variables.get(key)
+            if isinstance(key, Slot) and key.exists:
+                leaves = joined_leaves(self._frame.builder, key.read())[1]
+                variable = self._add_slot(key) if _kinds(leaves) == kinds else None
+            if variable is not None and len(dtypes) == len(variable.dtypes):
                 variable.dtypes = list(dtypes)
 
     def remember(self) -> None:
         """Records the types, which are stable."""
         if self._key is not None:
-            found = {(v.name, v.is_own): tuple(v.dtypes) for v in self._variables}
-            self._frame.context.session.loop_types[self._key] = found
+            self._frame.context.session.loop_types[self._key] = {
+                v.slot or (v.name, v.is_own): (_kinds(v.first) if v.slot else (), tuple(v.dtypes))
+                for v in self._variables
+            }
 
     @property
     def names(self) -> list[str]:
         """The variables that have a value after the loop."""
-        return [variable.name for variable in self._variables if not variable.is_own]
+        return [v.name for v in self._variables if not v.is_own and v.slot is None]
 
     def types(self) -> list[Attribute]:
         """Types of the block arguments."""
@@ -181,22 +209,24 @@ class Carried:
             if dtype is not None
         ]
 
-    def bind(self, path: Path, arguments: Sequence[SSAValue]) -> None:
-        """Binds a path's variables to block arguments or results."""
+    def bind(self, path: Path, arguments: Sequence[SSAValue], *, slots: bool = True) -> None:
+        """Binds a path's variables, and slots unless not wanted, to block arguments or results."""
         remaining = iter(arguments)
+        state = self._frame.state if slots else None
         for variable in self._variables:
-            variable.bind(path, self._loop, remaining)
+            variable.bind(path, self._loop, state, remaining)
 
     def last_values(self, builder: Builder, path: Path, block: Block) -> list[SSAValue]:
         """The values at `block`, the end of a round, in the variables' types; only after `update` found them stable."""
         found: list[SSAValue] = []
-        for variable in self._variables:
-            binding = variable.read(path)
-            assert isinstance(binding, Assigned | LeftEarly)
-            _, leaves = joined_leaves(builder, binding.value)
-            for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
-                if dtype is not None:
-                    found.append(typed_value(builder, leaf, dtype, block))
+        with applied(path.changed):
+            for variable in self._variables:
+                binding = variable.read(path)
+                assert isinstance(binding, Assigned | LeftEarly)
+                _, leaves = joined_leaves(builder, binding.value)
+                for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
+                    if dtype is not None:
+                        found.append(typed_value(builder, leaf, dtype, block))
         return found
 
     def update(self, path: Path) -> bool:
@@ -205,6 +235,21 @@ class Carried:
         Raises:
             TypeMismatchError: for a variable that changes its type from round to round.
         """
+        known = {variable.slot for variable in self._variables}
+        found = [self._add_slot(slot) for slot in path.changed if slot not in known]
+        with applied(path.changed):
+            return self._update_all(path) or bool(found)
+
+    def _add_slot(self, slot: Slot) -> _Variable:
+        variables = self._frame.scope.path.variables.items()
+        owner = (name for name, each in variables if getattr(each, "value", None) is slot.item)
+        variable = _Variable(f"{next(owner, 'item')}_{slot.key}", slot=slot)
+        shape, leaves = joined_leaves(self._frame.builder, slot.read())
+        variable.begin(rebuild(shape, iter(leaves)), None)
+        self._variables.append(variable)
+        return variable
+
+    def _update_all(self, path: Path) -> bool:
         changed = False
         builder = self._frame.builder
         for variable in list(self._unknown):
@@ -269,6 +314,7 @@ class Carried:
         before = f" (line {variable.place.line})" if variable.place is not None else ""
         after = f" (line {binding.place.line})" if binding.place is not None else ""
         what = "the returned value" if variable.is_own else f"'{variable.name}'"
+        what = str(variable.slot or what)
         return TypeMismatchError(
             "TYPE_LOOP",
             f"{what} is {describe_side(first)} before the loop{before} and "
@@ -300,6 +346,11 @@ def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
                 return None  # it has variables of its own
             found.append(leaf.dtype if isinstance(leaf, Scalar) else _constant_key(leaf))
     return tuple(found)
+
+
+def _kinds(leaves: list[Any]) -> tuple[Hashable, ...]:
+    """What a slot's types depend on of its value before the loop."""
+    return tuple(x.dtype if isinstance(x, Scalar) else _constant_key(x) for x in leaves)
 
 
 def _constant_key(value: Any) -> Hashable:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.arguments.records import make
 from weft.errors import WeftError
 from weft.frontend.state.constants import kind
+from weft.frontend.state.slots import applied
 from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant, convert, operand
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.state.changes import State
+    from weft.frontend.state.slots import Slot
     from weft.frontend.structure import Shape
     from weft.types.dtype import DType
 
@@ -60,16 +62,24 @@ class Join:
         builder: of the function.
         state: the trace's.
         blocks: the ends of the regions, where what they yield is converted.
+        changed: what each region left in slots of objects made before.
 
     Attributes:
         firsts, seconds: the values that the first and the second region yield, in order.
     """
 
-    __slots__ = ("_blocks", "_builder", "_found", "_state", "firsts", "seconds")
+    __slots__ = ("_blocks", "_builder", "_changed", "_found", "_state", "firsts", "seconds")
 
-    def __init__(self, builder: Builder, state: State, blocks: tuple[Block, Block]) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        state: State,
+        blocks: tuple[Block, Block],
+        changed: tuple[dict[Slot, Any], dict[Slot, Any]],
+    ) -> None:
         self._builder = builder
         self._blocks = blocks
+        self._changed = changed
         self._state = state
         self._found: dict[tuple[SSAValue, SSAValue], _Yielded] = {}
         self.firsts: list[SSAValue] = []
@@ -88,8 +98,10 @@ class Join:
         """
         if first is second:
             return first
-        shape, first_leaves = flatten(first)
-        other_shape, second_leaves = flatten(second)
+        with applied(self._changed[0]):
+            shape, first_leaves = flatten(first)
+        with applied(self._changed[1]):
+            other_shape, second_leaves = flatten(second)
         if shape != other_shape:
             raise Mismatch("containers must have the same type and length on both paths")
         # Which one it is, is decided in the kernel, so neither may change any more.
@@ -102,7 +114,8 @@ class Join:
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
         """As `add`, where the region other than `side` yields a value that is never read."""
-        shape, leaves = flatten(value)
+        with applied(self._changed[side]):
+            shape, leaves = flatten(value)
         if not any(isinstance(leaf, Scalar) for leaf in leaves):
             return value
         blank = rebuild(shape, iter([blank_like(self._builder, leaf) for leaf in leaves]))

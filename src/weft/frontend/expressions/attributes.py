@@ -132,6 +132,8 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> 
     if owner.partition(".")[0] == "weft" or (is_module and isinstance(found, LanguageName)):
         return
     own: Any = getattr(value, "__dict__", ())
+    if frame.state.is_made(value):
+        return
     if not is_module and (is_dataclass(cast("Any", type(value)), frozen=True) or name not in own):
         return
     frame.context.session.captures.read_attribute(value, name, found, node)

@@ -77,7 +77,7 @@ def _both(
     later = fork.trace(taken, rest)
     if not names and isinstance(value, Scalar) and value.dtype is bool_:
         operand = _as_bool(visitor, later)
-        if operand is not None and fork.inline(taken):
+        if operand is not None and not fork.changed[taken] and fork.inline(taken):
             # The skippable part has no effect, so it is computed always, without a branch.
             builder = frame.mark(node)
             kind = arith.AndIOp if is_and else arith.OrIOp

@@ -27,6 +27,7 @@ from weft.frontend.state.reachable import (
     is_plain_iterator,
     iterators,
 )
+from weft.frontend.state.slots import Slot, has_slots
 from weft.frontend.structure import children
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ _CONTAINERS: Final = (list, dict, set, deque)
 
 @dataclass(slots=True, eq=False)
 class _Made:
-    """An object made by traced code: its region, and its order among others."""
+    """An object made by traced code: its region, its order among others, and whether it must stay as it is."""
 
     item: object  # alive, so that its id stays its own
     region: object
     number: int
+    is_fixed: bool = False
 
 
 class _Trial:
@@ -64,6 +66,8 @@ class State:
 
     def __init__(self, program: str) -> None:
         self.regions: list[object] = []
+        # For each region, what slots of objects made around it held before their first change in it.
+        self._before: list[dict[Slot, Any]] = []
         self._program = program
         self._made: dict[int, _Made] = {}
         self._trials: list[_Trial] = []
@@ -73,6 +77,22 @@ class State:
         """The innermost region; None outside run-time control flow."""
         return self.regions[-1] if self.regions else None
 
+    def enter(self, region: object) -> None:
+        """The start of a region."""
+        self.regions.append(region)
+        self._before.append({})
+
+    def leave(self) -> dict[Slot, Any]:
+        """The end of the innermost region: takes its changes of slots back, and returns what they held."""
+        self.regions.pop()
+        changed: dict[Slot, Any] = {}
+        for slot, value in self._before.pop().items():
+            now = slot.read()
+            if now is not value:
+                changed[slot] = now
+                slot.write(value)
+        return changed
+
     def note(self, item: Any) -> Any:
         """Records that an object was made here and may be changed here; returns it."""
         self._made[id(item)] = _Made(item, self.region, len(self._made))
@@ -80,7 +100,8 @@ class State:
 
     def forget(self, value: Any) -> None:
         """From now on containers must not change, since only the running kernel knows which one it is."""
-        self._made.pop(id(value), None)
+        if made := self._made.get(id(value)):
+            made.is_fixed = True
         _, items = children(value) or ((), ())
         for item in items:
             self.forget(item)
@@ -117,7 +138,7 @@ class State:
     def may_change(self, item: object) -> bool:
         """Whether an object was made by traced code under exactly the current conditions."""
         made = self._made.get(id(item))
-        return made is not None and made.region is self.region
+        return made is not None and made.region is self.region and not made.is_fixed
 
     def change(self, item: object, how: str) -> None:
         """Called before traced code changes a container: raises if it must not be changed here.
@@ -129,6 +150,39 @@ class State:
             raise _refusal(item, how)
         if self._trials:
             self._record(Held(item, Reach(self._program).content(item) or []), how)
+
+    def assign(self, slot: Slot, value: Any) -> None:
+        """Assigns an item or an attribute; in regions inside the one where the object was made, only one that exists.
+
+        There it is carried through loops and joined after branches, like a variable.
+
+        Raises:
+            UnsupportedSyntaxError: if the object was not made by traced code, or is not known at compile time.
+        """
+        item, how = slot.item, "an assignment"
+        made = self._made.get(id(item))
+        if made is None or made.region is self.region:
+            self.change(item, how)
+            slot.write(value)
+            return
+        is_around = made.region in (None, *self.regions) and not made.is_fixed
+        if not is_around or not slot.exists or not has_slots(item):
+            raise _refusal(item, how)
+        self.put(slot, value)
+
+    def put(self, slot: Slot, value: Any) -> None:
+        """Assigns what a loop or a branch, which is over, left in a slot."""
+        made = self._made.get(id(slot.item))
+        if self._before and made is not None and made.region is not self.region:
+            self._before[-1].setdefault(slot, slot.read())
+        if self._trials:
+            content = Reach(self._program).content(slot.item) or []
+            self._record(Held(slot.item, content), "an assignment")
+        slot.write(value)
+
+    def is_made(self, item: object) -> bool:
+        """Whether traced code made an object."""
+        return id(item) in self._made
 
     def run(self, what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """``function(*arguments, **keywords)``, run by Python.

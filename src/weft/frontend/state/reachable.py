@@ -155,6 +155,13 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
                     continue  # it is not assigned
 
 
+def is_plain_object(value: Any) -> bool:
+    """Whether an instance of a user's class has attributes and nothing else, and Python's own way to assign them."""
+    kind = cast("type[Any]", type(value))
+    is_users = bool(kind.__flags__ & _HEAP_TYPE) and type(getattr(value, "__dict__", None)) is dict
+    return is_users and kind.__setattr__ is object.__setattr__ and not _has_more(value)
+
+
 class Held:
     """A mutable object, and its contents when examined.
 

@@ -204,7 +204,7 @@ class Loop(EnclosingLoop):
 def flags_of(carried: Carried, arguments: Sequence[SSAValue]) -> Path:
     """The loop-carried flags; true if no round can end it early."""
     path = Path()
-    carried.bind(path, arguments)
+    carried.bind(path, arguments, slots=False)
     return path
 
 

@@ -8,7 +8,7 @@ branch of an `if` ends the block, the rest goes into the other branch.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.ir import BlockArgument
 
@@ -16,15 +16,14 @@ from weft.dialects.printed_names import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
-from weft.frontend.expressions import matching, short_circuit
+from weft.frontend.expressions import attributes, matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
 from weft.frontend.expressions.expression import Expressions
 from weft.frontend.expressions.items import unpack
 from weft.frontend.paths import Assigned, Conflict, Undefined
 from weft.frontend.source.names import NONE
 from weft.frontend.source.refusals import outer_assignment, refusal
-from weft.frontend.state import constants
-from weft.frontend.statements import for_loops, while_loops
+from weft.frontend.statements import for_loops, stores, while_loops
 from weft.frontend.statements.loop import Rest
 from weft.frontend.structure import contains_staged
 from weft.language.debug import emit_assert
@@ -326,40 +325,18 @@ class Statements:
                     self.store(part, found)
             elif isinstance(target, ast.Subscript):
                 owner = self.expressions.evaluate(target.value)
-                self._store_item(target, owner, self.expressions.evaluate(target.slice), value)
-            else:
-                raise UnsupportedSyntaxError(
-                    "TARGET",
-                    "attributes cannot be assigned in compiled code",
-                    hint="make a new object, for example with dataclasses.replace, or use variables",
+                stores.store_item(
+                    frame, target, owner, self.expressions.evaluate(target.slice), value
                 )
+            elif isinstance(target, ast.Attribute):
+                stores.store_attribute(
+                    frame, target, self.expressions.evaluate(target.value), value
+                )
+            else:
+                raise UnsupportedSyntaxError("TARGET", "only one starred target can be assigned")
         except WeftError as error:
             frame.note(error, target)
             raise
-
-    def _store_item(self, target: ast.Subscript, owner: Any, index: Any, value: Any) -> None:
-        frame = self.frame
-        if isinstance(owner, Tensor):
-            refuse_elements(frame, owner)
-            access.store(frame.mark(target), owner, index, value)
-            return
-        if isinstance(owner, list | dict):
-            if contains_staged(index):
-                raise TypeMismatchError(
-                    "NOT_CONSTANT",
-                    f"an index of a {type(cast('object', owner)).__name__} must be known at compile time, "
-                    f"received {constants.kind(index)}",
-                    hint="keep the values in a weft.local array, or unroll with weft.static_range",
-                )
-            items = cast("dict[Any, Any]", owner)
-            frame.state.change(items, "an assignment")
-            constants.python("the assignment", items.__setitem__, index, value)
-            return
-        raise TypeMismatchError(
-            "TARGET",
-            f"items of {constants.kind(owner)} cannot be assigned",
-            hint="elements of tensors and of weft.local arrays can",
-        )
 
     def _augmented(self, node: ast.AugAssign) -> None:
         frame, expressions = self.frame, self.expressions
@@ -375,10 +352,14 @@ class Statements:
             after = expressions.operate(
                 node, type(node.op), before, expressions.evaluate(node.value), in_place=True
             )
-            self._store_item(target, owner, index, after)
+            stores.store_item(frame, target, owner, index, after)
             return
-        if not isinstance(target, ast.Name):
-            self.store(target, None)  # the refusal of any other target
+        if isinstance(target, ast.Attribute):
+            owner = expressions.evaluate(target.value)
+            before = attributes.read(frame, owner, frame.source.mangled(target.attr), target)
+            value = expressions.evaluate(node.value)
+            after = expressions.operate(node, type(node.op), before, value, in_place=True)
+            stores.store_attribute(frame, target, owner, after)
             return
         before = frame.scope.lookup(target.id)
         value = expressions.evaluate(node.value)
