@@ -36,7 +36,7 @@ def bitwise(builder: Builder, operator: str, left: Operand, right: Operand) -> S
     if dtype.is_float:
         raise _no_bits(operator, left, right)
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
-    return Scalar(builder.emit(_BITWISE[operator](first.ssa, second.ssa)).result, dtype)
+    return Scalar(builder.compute(_BITWISE[operator], first.ssa, second.ssa), dtype)
 
 
 def invert(builder: Builder, value: Operand) -> Scalar:
@@ -56,7 +56,7 @@ def invert(builder: Builder, value: Operand) -> Scalar:
         raise _no_bits("~", value)
     ones = builder.constant(ir_type(dtype), (1 << dtype.bits) - 1)
     number = to_common(builder, value, dtype)
-    return Scalar(builder.emit(arith.XOrIOp(number.ssa, ones)).result, dtype)
+    return Scalar(builder.compute(arith.XOrIOp, number.ssa, ones), dtype)
 
 
 def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
@@ -78,9 +78,7 @@ def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Sca
     staged = convert(builder, right, count_dtype)
     if _is_masked_below(staged, dtype.bits):
         amount = convert(builder, staged, dtype)
-        return Scalar(
-            builder.emit(_shift_kind(operator, dtype)(number.ssa, amount.ssa)).result, dtype
-        )
+        return Scalar(builder.compute(_shift_kind(operator, dtype), number.ssa, amount.ssa), dtype)
     if operator == "<<":
         return _shift_left(builder, number, staged)
     return _shift_right(builder, number, staged)
@@ -110,7 +108,7 @@ def _shift_by_constant(builder: Builder, operator: str, number: Scalar, count: i
             return constant(builder, 0, dtype)
         count = dtype.bits - 1
     amount = builder.constant(ir_type(dtype), count)
-    return Scalar(builder.emit(_shift_kind(operator, dtype)(number.ssa, amount)).result, dtype)
+    return Scalar(builder.compute(_shift_kind(operator, dtype), number.ssa, amount), dtype)
 
 
 def _shift_kind(operator: str, dtype: DType) -> type[arith.ShLIOp | arith.ShRSIOp | arith.ShRUIOp]:
@@ -137,9 +135,9 @@ def _shift_right(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
         return _zero_beyond_width(builder, arith.ShRUIOp, number, count)
     # A shift by width − 1 fills with the sign; a negative count is large when unsigned.
     last = builder.constant(ir_type(count.dtype), number.dtype.bits - 1)
-    clamped = Scalar(builder.emit(arith.MinUIOp(count.ssa, last)).result, count.dtype)
+    clamped = Scalar(builder.compute(arith.MinUIOp, count.ssa, last), count.dtype)
     amount = convert(builder, clamped, number.dtype)
-    return Scalar(builder.emit(arith.ShRSIOp(number.ssa, amount.ssa)).result, number.dtype)
+    return Scalar(builder.compute(arith.ShRSIOp, number.ssa, amount.ssa), number.dtype)
 
 
 def _zero_beyond_width(
@@ -150,7 +148,7 @@ def _zero_beyond_width(
     inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
     amount = convert(builder, count, dtype)
     # Beyond the width the shift is poison, which select ignores.
-    shifted = builder.emit(kind(number.ssa, amount.ssa)).result
+    shifted = builder.compute(kind, number.ssa, amount.ssa)
     zero = builder.constant(ir_type(dtype), 0)
     return Scalar(builder.emit(arith.SelectOp(inside, shifted, zero)).result, dtype)
 

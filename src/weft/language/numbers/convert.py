@@ -196,14 +196,14 @@ def _to_integer(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     target = IntegerType(dtype.bits)
     if source.is_float:
         kind = arith.FPToSIOp if dtype.is_signed else arith.FPToUIOp
-        return Scalar(builder.emit(kind(value.ssa, target)).result, dtype)
+        return Scalar(builder.compute(kind, value.ssa, to=target), dtype)
     width = 1 if source.is_bool else source.bits
     if width == dtype.bits:
         return Scalar(value.ssa, dtype)
     if width > dtype.bits:
-        return Scalar(builder.emit(arith.TruncIOp(value.ssa, target)).result, dtype)
+        return Scalar(builder.compute(arith.TruncIOp, value.ssa, to=target), dtype)
     extend = arith.ExtSIOp if source.is_signed else arith.ExtUIOp
-    return Scalar(builder.emit(extend(value.ssa, target)).result, dtype)
+    return Scalar(builder.compute(extend, value.ssa, to=target), dtype)
 
 
 def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
@@ -215,11 +215,11 @@ def _to_float(builder: Builder, value: Scalar, dtype: DType) -> Scalar:
     target = float_type(dtype)
     if not source.is_float:
         step = arith.SIToFPOp if source.is_signed else arith.UIToFPOp
-        return Scalar(builder.emit(step(value.ssa, target)).result, dtype)
+        return Scalar(builder.compute(step, value.ssa, to=target), dtype)
     if source.bits == dtype.bits:
         return _to_float(builder, _to_float(builder, value, types.f32), dtype)
     kind = arith.ExtFOp if dtype.bits > source.bits else arith.TruncFOp
-    return Scalar(builder.emit(kind(value.ssa, target)).result, dtype)
+    return Scalar(builder.compute(kind, value.ssa, to=target), dtype)
 
 
 def expect_scalar(builder: Builder, value: object, what: str) -> Operand:

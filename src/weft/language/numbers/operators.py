@@ -154,7 +154,7 @@ def unary(builder: Builder, operator: str, value: object) -> Scalar:
     if dtype.is_float:
         return Scalar(builder.emit(arith.NegfOp(number.ssa)).result, dtype)
     zero = builder.constant(ir_type(dtype), 0)
-    return Scalar(builder.emit(arith.SubiOp(zero, number.ssa)).result, dtype)
+    return Scalar(builder.compute(arith.SubiOp, zero, number.ssa), dtype)
 
 
 def logical_not(builder: Builder, value: object) -> Scalar:
@@ -165,7 +165,7 @@ def logical_not(builder: Builder, value: object) -> Scalar:
     """
     boolean = truth(builder, value)
     true = builder.constant(ir_type(types.bool_), 1)
-    return Scalar(builder.emit(arith.XOrIOp(boolean.ssa, true)).result, types.bool_)
+    return Scalar(builder.compute(arith.XOrIOp, boolean.ssa, true), types.bool_)
 
 
 def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
@@ -175,7 +175,7 @@ def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) 
         return to_common(builder, same, dtype)
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
     kind = _ARITHMETIC[operator][dtype.is_float]
-    return Scalar(builder.emit(kind(first.ssa, second.ssa)).result, dtype)
+    return Scalar(builder.compute(kind, first.ssa, second.ssa), dtype)
 
 
 def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Operand | None:
@@ -226,7 +226,7 @@ def _floor(builder: Builder, operator: str, left: Operand, right: Operand) -> Sc
         kind = FloorDivOp if operator == "//" else FloorModOp
     else:
         kind = arith.DivUIOp if operator == "//" else arith.RemUIOp
-    return Scalar(builder.emit(kind(first.ssa, second.ssa)).result, dtype)
+    return Scalar(builder.compute(kind, first.ssa, second.ssa), dtype)
 
 
 def _floor_by_power_of_two(
@@ -238,12 +238,12 @@ def _floor_by_power_of_two(
     number = to_common(builder, left, dtype)
     if operator == "%":
         mask = builder.constant(ir_type(dtype), divisor - 1)
-        return Scalar(builder.emit(arith.AndIOp(number.ssa, mask)).result, dtype)
+        return Scalar(builder.compute(arith.AndIOp, number.ssa, mask), dtype)
     if divisor == 1:
         return number
     count = builder.constant(ir_type(dtype), divisor.bit_length() - 1)
     kind = arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
-    return Scalar(builder.emit(kind(number.ssa, count)).result, dtype)
+    return Scalar(builder.compute(kind, number.ssa, count), dtype)
 
 
 def _power(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
