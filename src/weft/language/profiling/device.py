@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import arith
 
 from weft.dialects.simt.timing import RecordOp
-from weft.language.memory.access import index_value
+from weft.language.memory.access import index_value, store
 from weft.language.numbers.convert import convert, truth
 from weft.language.operation import operation
 from weft.language.threads.grid import block_idx, grid_dim
@@ -20,6 +20,8 @@ from weft.types import dtype as types
 from weft.types.dtype import u32, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.dialects.builder import Builder
 
 _NO_OVERFLOW: Final = arith.IntegerOverflowAttr(
@@ -50,6 +52,13 @@ def advanced(builder: Builder, place: Scalar, words: int) -> Scalar:
     step = convert(builder, words, place.dtype)
     added = arith.AddiOp(place.ssa, step.ssa, overflow=_NO_OVERFLOW)
     return Scalar(builder.emit(added).result, place.dtype)
+
+
+@operation
+def fill(builder: Builder, words: Tensor, first: int, values: Sequence[int]) -> None:
+    """Stores constants side by side; an operation, since a loop would be traced round by round."""
+    for number, value in enumerate(values, first):
+        store(builder, words, number, value)
 
 
 @operation

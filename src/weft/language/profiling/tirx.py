@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from weft.language.memory.atomics import atomic_exchange, atomic_max
-from weft.language.profiling.device import block_count, block_number, is_constant, packed, record
+from weft.language.profiling.device import (
+    block_count,
+    block_number,
+    fill,
+    is_constant,
+    packed,
+    record,
+)
 from weft.language.threads.barrier import fence_block
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.types import record_format as wire
@@ -52,8 +59,7 @@ class TirxRecorder:
 
     def begin(self) -> None:
         """Where the profiler is made: no thread has a track."""
-        for word in STATE:
-            self.state[word] = 0
+        fill(self.state, 0, [0] * len(STATE))
 
     def size(self) -> Any:
         """Words of the buffer, at most 2³² − 1, u32."""

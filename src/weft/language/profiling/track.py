@@ -18,6 +18,7 @@ from weft.language.profiling.device import (
     advanced,
     block_count,
     block_number,
+    fill,
     is_constant,
     packed,
     record,
@@ -128,8 +129,7 @@ class TrackRecorder:
 
     def begin(self) -> None:
         """Where the profiler is made: no thread has a track, and the first one describes the launch."""
-        for word in STATE:
-            self.state[word] = 0
+        fill(self.state, 0, [0] * len(STATE))
         self.place[0] = 0
         block = block_idx.x | block_idx.y | block_idx.z
         first = (block | thread_idx.x | thread_idx.y | thread_idx.z) == 0
@@ -165,8 +165,7 @@ class TrackRecorder:
         buffer[wire.WORD_REFUSAL] = u64(0 if fits else wire.REFUSED_SIZE)
         buffer[wire.WORD_ECHO] = buffer[wire.WORD_EPOCH]
         if layout.first_header <= buffer.shape[0]:
-            for number, word in enumerate(layout.text):
-                buffer[wire.PROLOGUE_WORDS + number] = word
+            fill(buffer, wire.PROLOGUE_WORDS, layout.text)
 
     def places(self) -> Any:
         """First word of the records, words per track, words needed (u64), and whether they are there."""
