@@ -10,6 +10,7 @@
 #include "driver/launch/launch.h"
 #include "python/readers/stream.h"
 #include "runtime/array.h"
+#include "runtime/call_scratch.h"
 #include "runtime/failure.h"
 #include "runtime/launch_memory.h"
 #include "runtime/scalar.h"

@@ -91,6 +91,7 @@ from weft.language.memory.ordered import atomic_store as atomic_store
 from weft.language.memory.ordered import volatile_load as volatile_load
 from weft.language.memory.ordered import volatile_store as volatile_store
 from weft.language.memory.scratch import global_scratch as global_scratch
+from weft.language.memory.scratch import scratch as scratch
 from weft.language.memory.shared import dynamic_shared as dynamic_shared
 from weft.language.memory.shared import shared as shared
 from weft.language.memory.vectors import load_vector as load_vector

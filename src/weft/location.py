@@ -85,17 +85,24 @@ class SourceLocation:
     def _heading(self) -> str:
         return f"{self.file}:{self.line}" + (f", in {self.function}" if self.function else "")
 
-    def _text(self) -> str:
+    def span(self) -> str:
+        """The text of the span, on one line; empty where the source cannot be read."""
+        lines = [self._text(line) for line in range(self.line, self.end_line + 1)]
+        lines[-1] = lines[-1][: self.end_column]
+        lines[0] = lines[0][self.column :]
+        return " ".join(" ".join(lines).split()).replace("( ", "(")
+
+    def _text(self, line: int) -> str:
         if self.lines is None:
-            return linecache.getline(self.file, self.line)
-        return self.lines[self.line - 1] if 0 < self.line <= len(self.lines) else ""
+            return linecache.getline(self.file, line)
+        return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
     def _source_line(self, indent: str) -> str:
-        text = self._text().rstrip()
+        text = self._text(self.line).rstrip()
         return f"\n{indent}{text.strip()}" if text else ""
 
     def _line_and_caret(self) -> str:
-        text = self._text().rstrip("\n")
+        text = self._text(self.line).rstrip("\n")
         if not text.strip():
             return ""
         stripped = text.lstrip()

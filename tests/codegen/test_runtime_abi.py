@@ -19,6 +19,7 @@ FIELDS = {
     "weft_state.table": abi.STATE_TABLE,
     "weft_call_frame.state": abi.FRAME_STATE,
     "weft_call_frame.stream": abi.FRAME_STREAM,
+    "weft_call_frame.scratch": abi.FRAME_SCRATCH,
     "weft_launch.grid": abi.LAUNCH_GRID,
     "weft_launch.block": abi.LAUNCH_BLOCK,
     "weft_launch.shared_memory_bytes": abi.LAUNCH_SHARED_MEMORY,

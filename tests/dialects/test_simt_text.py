@@ -15,6 +15,7 @@ from weft.dialects.context import make_context
 VECTOR = "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
 MATRIX = "!simt.tensor<i32, [?, 4], strided, global, dims 64, offsets 64, align 16>"
 LOCAL = "!simt.tensor<i1, [3], contiguous, local, dims 32, offsets 32, align 1>"
+SCRATCH = "!simt.tensor<f32, [?, 4, ?], contiguous, global, dims 64, offsets 64, align 256>"
 OWN = LOCAL.replace("local", "global")
 TYPES = {"a": VECTOR, "m": MATRIX, "i": "i32", "x": "f32", "c": "i1"}
 PARAMETERS = ", ".join(f'%{n}: {t} {{weft.name = "{n}"}}' for n, t in TYPES.items())
@@ -57,6 +58,8 @@ TEXT = f"""builtin.module {{
     simt.return
   }}
   func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !simt.stream) {{
+    %z = simt.scratch "weft.scratch(3, weft.bool_)" : {OWN}
+    %y = simt.scratch "weft.scratch((n, 4, m), weft.f32)" sizes(%n, %n : i64, i64) stream %q : {SCRATCH}
     simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n records %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}
     func.return
   }}
@@ -102,6 +105,9 @@ WRONG = [
         "static",
     ),
     (f"simt.global_scratch : {OWN}", f"simt.global_scratch : {LOCAL}", "a global tensor"),
+    ("sizes(%n, %n : i64, i64)", "sizes(%n : i64)", "1 sizes for"),
+    ("sizes(%n, %n : i64, i64)", "sizes(%n, %i : i64, i32)", "the sizes of"),
+    (f'weft.bool_)" : {OWN}', f'weft.bool_)" : {LOCAL}', "a contiguous global tensor"),
     ('"add"', '"nand"', "atomic 'nand' is not one of"),
     ('"relaxed"', '"strong"', "memory order 'strong' is not one of"),
     ('"acquire" "block"', '"release" "block"', "memory order 'release' is not one of"),

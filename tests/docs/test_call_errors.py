@@ -104,7 +104,9 @@ def test_every_row_is_said_in_words_of_the_native_code(error: CallError):
     assert error.exception and error.cause and error.cure
     if error.key in kinds():
         return
-    folder = {"driver": "driver", "launch": "cpu"}.get(error.key.partition(".")[0], "python")
+    folder = {"driver": "driver", "launch": "cpu", "scratch": "runtime"}.get(
+        error.key.partition(".")[0], "python"
+    )
     said = set(re.findall(r"\w{3,}", error.message))
     assert said - words_of(folder) == set()
 

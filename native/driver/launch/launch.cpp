@@ -266,7 +266,8 @@ inline int32_t perform(const CudaLaunch* call) {
 }
 
 int32_t perform_with_scratch(const CudaLaunch* call) {
-  LaunchScratch scratch({*call->kernel, device_of(*call), static_cast<cuda::CUstream>(call->frame->stream)});
+  LaunchScratch scratch(
+      {call->kernel->name, device_of(*call).ordinal, static_cast<cuda::CUstream>(call->frame->stream)});
   for (int64_t index = 0; index < call->scratch_count; ++index) {
     const weft_scratch& wanted = call->scratch[index];
     void* slot = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocates and frees the scratch of a launch. Users' allocators are Python; a program that never sets one
+// Allocates and frees scratch. Users' allocators are Python; a program that never sets one
 // needs no interpreter here.
 #include "driver/launch/launch_scratch.h"
 
@@ -58,22 +58,22 @@ PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPla
   if (!memory || memory.get() == Py_None) return memory.release();
   ParameterType pointer{};
   uint64_t address = 0;
-  const ExtractionContext context{place.device.ordinal, place.check};
+  const ExtractionContext context{place.device, place.check};
   if (!parse_parameter_type("*i8", &pointer)) return nullptr;
   if (extract_parameter(memory.get(), pointer, context, &address) != 0) {
-    Reference name(PyUnicode_FromFormat("scratch of %s", place.kernel.name));
+    Reference name(PyUnicode_FromFormat("scratch of %s", place.name));
     if (name) name_argument(name.get(), wanted.parameter, nullptr);
     return nullptr;
   }
   if (address == 0) {
     refuse(PyExc_ValueError, "scratch of %s: the allocator returned the address 0, expected %lld bytes",
-           place.kernel.name, static_cast<long long>(bytes));
+           place.name, static_cast<long long>(bytes));
     return nullptr;
   }
   if (address % static_cast<uint64_t>(wanted.alignment) != 0) {
     refuse(PyExc_ValueError,
-           "scratch of %s: the allocator returned the address %p, expected a multiple of %lld",
-           place.kernel.name, reinterpret_cast<void*>(address), static_cast<long long>(wanted.alignment));
+           "scratch of %s: the allocator returned the address %p, expected a multiple of %lld", place.name,
+           reinterpret_cast<void*>(address), static_cast<long long>(wanted.alignment));
     return nullptr;
   }
   *slot = reinterpret_cast<void*>(address);
@@ -109,10 +109,9 @@ bool LaunchScratch::take_from_pool(const weft_scratch& wanted, int64_t bytes, vo
                                    DriverError* error) {
   // Stronger alignment than the pool's is reached by moving forward in a larger block.
   const int64_t spare = wanted.alignment > kPoolAlignment ? wanted.alignment : 0;
-  error->kernel = place_.kernel.name;
   const cuda::CUdeviceptr address =
-      allocate_from_pool(static_cast<size_t>(bytes + spare), place_.stream, place_.device.ordinal,
-                         "scratch for " + std::string(place_.kernel.name), error);
+      allocate_from_pool(static_cast<size_t>(bytes + spare), place_.stream, place_.device,
+                         "scratch for " + std::string(place_.name), error);
   if (address == 0) return false;
   pooled_.push_back(address);
   const auto alignment = static_cast<cuda::CUdeviceptr>(wanted.alignment);
@@ -126,7 +125,19 @@ int32_t LaunchScratch::take(const weft_scratch& wanted, const weft_launch& launc
   if (has_no_blocks(launch)) return 0;  // nothing runs, or the launch is refused
   DriverError error;
   int64_t bytes = 0;
-  if (!total_bytes(wanted, launch, place_.kernel.name, &bytes, &error)) return set_ffi_error(error);
+  if (!total_bytes(wanted, launch, place_.name, &bytes, &error)) return set_ffi_error(error);
+  error.kernel = place_.name;
+  return take_bytes(wanted, bytes, slot, &error);
+}
+
+int32_t LaunchScratch::take(const weft_scratch& wanted, void** slot) {
+  DriverError error;
+  return take_bytes(wanted, wanted.bytes_per_block, slot, &error);
+}
+
+int32_t LaunchScratch::take_bytes(const weft_scratch& wanted, int64_t bytes, void** slot,
+                                  DriverError* error) {
+  *slot = nullptr;
   if (g_has_source.load(std::memory_order_relaxed) && interpreter_is_usable()) {
     HeldGil gil;
     Reference memory(ask_source(wanted, bytes, place_, slot));
@@ -136,14 +147,14 @@ int32_t LaunchScratch::take(const weft_scratch& wanted, const weft_launch& launc
       return 0;
     }
   }
-  return take_from_pool(wanted, bytes, slot, &error) ? 0 : set_ffi_error(error);
+  return take_from_pool(wanted, bytes, slot, error) ? 0 : set_ffi_error(*error);
 }
 
 bool LaunchScratch::give_back(DriverError* error) {
   bool all = true;
   for (cuda::CUdeviceptr address : pooled_) {
     DriverError later;  // only the first error is reported
-    all = free_to_pool(address, place_.stream, place_.device.ordinal, all ? error : &later) && all;
+    all = free_to_pool(address, place_.stream, place_.device, all ? error : &later) && all;
   }
   pooled_.resize(0);
   for (PyObject* memory : kept_) drop_anywhere(memory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scratch memory of launches: from the calling Python context's allocator if it has one, else from the
-// driver's stream-ordered pool, whose allocations and frees a graph can capture.
+// Scratch memory of launches and of calls: from the calling Python context's allocator if it has one, else
+// from the driver's stream-ordered pool, whose allocations and frees a graph can capture.
 #ifndef WEFT_DRIVER_LAUNCH_SCRATCH_H_
 #define WEFT_DRIVER_LAUNCH_SCRATCH_H_
 
@@ -9,23 +9,24 @@
 #include <Python.h>
 #include <weft/runtime_table.h>
 
-#include "driver/devices/device_program.h"
 #include "driver/launch/extractors.h"
 #include "driver/launch/small_vector.h"
+#include "driver/library/driver_error.h"
+#include "driver/library/driver_functions.h"
 
 namespace weft {
 
 constexpr int64_t kMostScratchAlignment = int64_t{1} << 20;
 
-// The place of one launch's scratch. The context of the stream is current.
+// What scratch is for. The context of the stream is current.
 struct ScratchPlace {
-  const LoadedKernel& kernel;
-  const Device& device;
+  const char* name;  // of the kernel or the host function
+  int32_t device;    // ordinal, or -1: the current one
   cuda::CUstream stream;
   int check = kPointerDevice;  // enum PointerCheck: how a user allocator's result is checked
 };
 
-// The memory of one launch, freed in stream order at the latest when it is destroyed.
+// The memory of one launch or one array, freed in stream order at the latest when it is destroyed.
 class LaunchScratch {
  public:
   explicit LaunchScratch(const ScratchPlace& place) : place_(place) {}
@@ -36,10 +37,13 @@ class LaunchScratch {
   // Memory for all blocks of the launch, its address in `*slot`; NULL if the launch has no blocks. 0, or
   // -1 with the FFI error set.
   int32_t take(const weft_scratch& wanted, const weft_launch& launch, void** slot);
+  // `wanted.bytes_per_block` bytes, however many blocks there are; otherwise the same.
+  int32_t take(const weft_scratch& wanted, void** slot);
   // Frees it after the work queued on the stream so far. True, or false with the first error.
   bool give_back(DriverError* error);
 
  private:
+  int32_t take_bytes(const weft_scratch& wanted, int64_t bytes, void** slot, DriverError* error);
   bool take_from_pool(const weft_scratch& wanted, int64_t bytes, void** slot, DriverError* error);
 
   ScratchPlace place_;

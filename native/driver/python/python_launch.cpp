@@ -134,8 +134,8 @@ int run(const PythonLaunch& launch, Binary* binary, Parameters* parameters) {
   DriverError error;
   if (!check_still_loaded(*binary, &error)) return raise_driver_error(error);
   void** pointers = parameters->pointers.data();
-  LaunchScratch scratch(
-      {binary->kernel, *binary->device, static_cast<cuda::CUstream>(launch.stream), launch.given.check});
+  LaunchScratch scratch({binary->kernel.name, binary->device->ordinal,
+                         static_cast<cuda::CUstream>(launch.stream), launch.given.check});
   for (int64_t index = 0; index < parameters->wanted_count; ++index) {
     const weft_scratch& wanted = parameters->wanted[index];
     void* slot = nullptr;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 8
+#define WEFT_RUNTIME_TABLE_VERSION 9
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -46,6 +46,7 @@ typedef struct weft_call_frame {
   int32_t must_restore;  // 1 when device_enter switched contexts
   int32_t is_home;       // 1 when the kernels were loaded in this context
   void* entered_stream;  // a stream that device_enter found to be of this device
+  void* scratch;         // the memory of take_scratch, newest first; NULL at first, where there is any
 } weft_call_frame;
 
 // The layout of CUlaunchAttribute: an id and a value padded to 64 bytes, 8-byte aligned.
@@ -241,7 +242,15 @@ typedef struct weft_failure_site {
   ROW(launch_memory, int32_t,                                                                               \
       (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,      \
        int64_t* words),                                                                                     \
-      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")
+      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                 \
+  /* Uninitialized memory for an array, in the order of `stream`; the call has it until release_scratch. */ \
+  /* Its address, a multiple of 256, goes to `memory`; NULL without elements. `place` begins messages. */   \
+  ROW(take_scratch, int32_t,                                                                                \
+      (weft_call_frame * frame, void* stream, const char* place, int64_t element_bytes,                     \
+       const int64_t* sizes, int64_t rank, void** memory),                                                  \
+      "i32 (ptr, ptr, ptr, i64, ptr, i64, ptr)")                                                            \
+  /* Gives back the call's scratch, whatever happened; returns `code`, or -1 if that fails. */              \
+  ROW(release_scratch, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -19,6 +19,7 @@ STATE_TABLE: Final = 0
 # weft_call_frame
 FRAME_STATE: Final = 0
 FRAME_STREAM: Final = 8
+FRAME_SCRATCH: Final = 56
 # weft_launch
 LAUNCH_GRID: Final = 0
 LAUNCH_BLOCK: Final = 24

@@ -17,8 +17,9 @@ from weft.codegen.operations.host_function import HOST
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.codegen.operations.memory import MEMORY, print_dim, print_stride
+from weft.codegen.operations.scratch import print_scratch
 from weft.codegen.operations.views import VIEWS, print_view
-from weft.dialects.simt.memory import DimOp, StrideOp
+from weft.dialects.simt.memory import DimOp, ScratchOp, StrideOp
 from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
@@ -46,5 +47,6 @@ HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST,
     DimOp: print_dim,
     StrideOp: print_stride,
+    ScratchOp: print_scratch,
     ViewOp: print_view,
 }

@@ -15,6 +15,7 @@ from weft.arguments.signature import Signature, infer_signature
 from weft.backends.base import Job
 from weft.backends.worker import away_from_signals
 from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.operations.scratch import scratch_arrays
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import reported
@@ -119,6 +120,7 @@ def compile_function(
             captured=traced.captured,
             inspection=artifacts,
             remarks=code.remarks,
+            scratch=scratch_arrays(traced.module),
             times=CallTimes(source.name, image) if timed else None,
             documentation=source.function.__doc__,
             module=source.function.__module__,

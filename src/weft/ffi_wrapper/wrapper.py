@@ -17,6 +17,8 @@ from weft.dialects.ffi.arguments import DecodeTensorOp, Position
 from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
+from weft.dialects.simt.memory import ScratchOp
+from weft.dialects.walk import walk
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.body import WrapperBody
 from weft.ffi_wrapper.decode import decode
@@ -104,6 +106,7 @@ def _call_host(
         None if on_host else body.device,
         None if on_host else stream,
         host.function_type.outputs.data,
+        has_scratch=any(isinstance(operation, ScratchOp) for operation in walk(host)),
     )
     return list(body.emit(guard).values)
 

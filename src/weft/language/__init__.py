@@ -29,6 +29,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "bitcast": "numbers.bitcast",
     "inline_ptx": "inline_asm",
     "global_scratch": "memory.scratch",
+    "scratch": "memory.scratch",
     "sync_threads": "threads.barrier",
     "sync_threads_count": "threads.barrier",
     "sync_threads_and": "threads.barrier",

@@ -32,13 +32,17 @@ class Operation(Generic[Parameters]):
 
     Attributes:
         name: as written after ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
-        on_host: whether host functions may use it too; the others need a thread or memory.
+        on_host: whether host functions may use it; the others need a thread or memory.
+        in_kernels: whether kernels may use it.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, *, on_host: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, *, on_host: bool, in_kernels: bool = True
+    ) -> None:
         self._function = function
         self.name = name
         self.on_host = on_host
+        self.in_kernels = in_kernels
         self.__doc__ = _BUILDER_LINE.sub("", function.__doc__ or "")
 
     def __repr__(self) -> str:
@@ -94,7 +98,7 @@ def operation(
 
 @overload
 def operation(
-    *, name: str | None = None, on_host: bool = False
+    *, name: str | None = None, on_host: bool = False, in_kernels: bool = True
 ) -> Callable[[Callable[Concatenate[Builder, Parameters], Any]], Operation[Parameters]]: ...
 
 
@@ -104,6 +108,7 @@ def operation(
     *,
     name: str | None = None,
     on_host: bool = False,
+    in_kernels: bool = True,
 ) -> Any:
     """Makes an `Operation` from a function; its docstring becomes the user's documentation.
 
@@ -111,9 +116,11 @@ def operation(
         function: takes the Builder, then the user's arguments.
         name: as written after ``weft.``, if not the function's name.
         on_host: whether host functions may use it.
+        in_kernels: whether kernels may use it.
     """
 
     def decorate(decorated: Callable[..., Any]) -> Operation[...]:
-        return Operation(decorated, name or decorated.__name__, on_host=on_host)
+        own_name = name or decorated.__name__
+        return Operation(decorated, own_name, on_host=on_host, in_kernels=in_kernels)
 
     return decorate if function is None else decorate(function)

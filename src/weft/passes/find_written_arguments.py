@@ -14,10 +14,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
-from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.memory import AllocaOp, ScratchOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.views import viewed
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozen
     arguments = function.body.block.args
     index_of: dict[SSAValue, int] = {argument: argument.index for argument in arguments}
     found: set[int] = set()
-    for tensor in map(_viewed, tensors):
+    for tensor in map(viewed, tensors):
         if isinstance(tensor.type, TensorType) and not _is_own(tensor):
             index = index_of.get(tensor)
             if index is None:
@@ -88,13 +88,6 @@ def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> I
             yield from (value for index, value in enumerate(operation.args) if index in indices)
 
 
-def _viewed(tensor: SSAValue) -> SSAValue:
-    """The tensor underlying a view; the tensor itself if it is not a view."""
-    while isinstance(tensor.owner, ViewOp):
-        tensor = tensor.owner.source
-    return tensor
-
-
 def _is_own(tensor: SSAValue) -> bool:
-    """Whether a tensor is the kernel's own memory: a thread's or a block's."""
-    return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp)
+    """Whether a tensor is the function's own memory: a thread's, a block's or a call's."""
+    return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp | ScratchOp)

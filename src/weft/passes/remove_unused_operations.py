@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import Pure
 
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import AllocaOp, GlobalScratchOp
+from weft.dialects.simt.memory import AllocaOp, GlobalScratchOp, ScratchOp
 from weft.dialects.simt.shared import SharedOp
 
 if TYPE_CHECKING:
@@ -40,6 +40,6 @@ def _tidy(block: Block) -> None:
 
 
 def _is_removable(operation: Operation) -> bool:
-    if isinstance(operation, arith.ConstantOp | AllocaOp | GlobalScratchOp | SharedOp):
+    if isinstance(operation, arith.ConstantOp | AllocaOp | GlobalScratchOp | SharedOp | ScratchOp):
         return True
     return not operation.regions and bool(operation.results) and operation.has_trait(Pure)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weft.runtime.executor import Executor
-    from weft.runtime.object_code import KernelInfo, Remark
+    from weft.runtime.object_code import KernelInfo, Remark, ScratchInfo
     from weft.runtime.specializations import Captured
 
 
@@ -77,6 +77,7 @@ class CompiledDetails:
         image: the native code image; holds code, state and libraries.
         captured: compiled-in globals and closure constants.
         remarks: how each kernel was compiled, and the assembler's warnings.
+        scratch: each `weft.scratch` of the host function, with what is known of its size.
         times: prints the times of loading and of the first launch, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
         documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
@@ -94,6 +95,7 @@ class CompiledDetails:
         "name",
         "plan",
         "remarks",
+        "scratch",
         "signature",
         "times",
     )
@@ -107,6 +109,7 @@ class CompiledDetails:
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
         remarks: Sequence[Remark] = (),
+        scratch: Sequence[ScratchInfo] = (),
         times: CallTimes | None = None,
         documentation: str | None = None,
         module: str | None = None,
@@ -119,6 +122,7 @@ class CompiledDetails:
         self.captured = tuple(captured)
         self.constant_positions: tuple[int, ...] = signature.constant_positions
         self.remarks = tuple(remarks)
+        self.scratch = tuple(scratch)
         self.times = times
         self.documentation = documentation
         self.module = module

@@ -42,6 +42,23 @@ class KernelInfo(Frozen):
     global_scratch_bytes: int = 0
 
 
+class ScratchInfo(Frozen):
+    """One `weft.scratch` of a host function, which each call takes and gives back.
+
+    Attributes:
+        text: as written, such as ``"weft.scratch((n, 4), weft.f32)"``.
+        shape: None for a size known only at run time.
+        bytes: of one array; None if known only at run time.
+        file, line: where in the user's source, or an empty string and 0.
+    """
+
+    text: str
+    shape: tuple[int | None, ...]
+    bytes: int | None
+    file: str = ""
+    line: int = 0
+
+
 class Remark(Frozen):
     """A backend's remark on a kernel: how it was compiled, or an assembler warning.
 

@@ -152,7 +152,7 @@ def _print_profile_memory(
         table_of_frame(printer),
         "launch_memory",
         "ptr %frame",
-        f"ptr {_stream_text(printer, op)}",
+        f"ptr {stream_text(printer, op.stream)}",
         f"ptr {printer.module.string(_host_name(op))}",
         f"ptr {printer.module.string(op.kernel.string_value())}",
         f"ptr {slots}",
@@ -172,10 +172,10 @@ def _host_name(op: LaunchExOp) -> str:
     return "" if parent is None else parent.sym_name.data
 
 
-def _stream_text(printer: FunctionPrinter, op: LaunchExOp) -> str:
-    """The launch's own stream, else the call's."""
-    if op.stream is not None:
-        return printer.values[op.stream]
+def stream_text(printer: FunctionPrinter, own: SSAValue | None) -> str:
+    """A launch's or an array's own stream, else the call's."""
+    if own is not None:
+        return printer.values[own]
     slot = printer.let(f"getelementptr i8, ptr %frame, i64 {abi.FRAME_STREAM}")
     return printer.let(f"load ptr, ptr {slot}, align 8", "stream")
 

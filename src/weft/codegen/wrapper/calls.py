@@ -23,7 +23,7 @@ _DEVICE: Final = 20
 _DRIVER_KERNELS: Final = 24
 _SAVED_CONTEXT: Final = 32
 _MUST_RESTORE: Final = 40
-_FRAME_BYTES: Final = 56
+_FRAME_BYTES: Final = 64
 _CALLERS_DEVICE: Final = "-1"
 
 
@@ -58,6 +58,8 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
         arguments.append(f"ptr {slot}")
     callee = host_symbol(op.callee.string_value())
     code = printer.let(f"call i32 {callee}({', '.join(arguments)})", "code")
+    if op.scratch is not None:
+        code = printer.call("release_scratch", f"ptr {frame}", f"i32 {code}")
     if op.stream is not None:
         code = printer.call("device_leave", f"ptr {frame}", f"i32 {code}")
     printer.require_success(code)
@@ -76,4 +78,6 @@ def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
     printer.line(f"store i32 {device}, ptr {printer.address(frame, _DEVICE)}, align 4")
     for offset in (_DRIVER_KERNELS, _SAVED_CONTEXT, _MUST_RESTORE):
         printer.store("i64", "0", frame, offset)
+    if op.scratch is not None:
+        printer.store("ptr", "null", frame, abi.FRAME_SCRATCH)
     return frame

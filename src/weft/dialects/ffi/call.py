@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import SymbolRefAttr, i32
+from xdsl.dialects.builtin import SymbolRefAttr, UnitAttr, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -48,12 +49,14 @@ class DeviceGuardOp(InFunctionOp):
     """Calls the host function with the kernels loaded and the device current, and restores the caller's.
 
     Without `device` the stream's or the caller's current device is used. Changes are undone on every path, before the
-    host function's return code is examined. On the CPU it is only the call.
+    host function's return code is examined. On the CPU it is only the call. With `scratch` the host function may
+    take scratch memory, which is given back first.
     """
 
     name = "ffi.device_guard"
 
     callee = prop_def(SymbolRefAttr)
+    scratch = opt_prop_def(UnitAttr)
     args = var_operand_def()
     device = opt_operand_def(i32)
     stream = opt_operand_def(StreamType)
@@ -72,9 +75,14 @@ class DeviceGuardOp(InFunctionOp):
         device: SSAValue | None,
         stream: SSAValue | None,
         result_types: Sequence[Attribute],
+        *,
+        has_scratch: bool = False,
     ) -> None:
         super().__init__(
             operands=[args, device, stream],
-            properties={"callee": SymbolRefAttr(callee)},
+            properties={
+                "callee": SymbolRefAttr(callee),
+                "scratch": UnitAttr() if has_scratch else None,
+            },
             result_types=[result_types],
         )

@@ -29,6 +29,7 @@ from weft.dialects.simt.memory import (
     DimOp,
     GlobalScratchOp,
     LoadOp,
+    ScratchOp,
     StoreOp,
     StrideOp,
 )
@@ -64,6 +65,7 @@ SIMT: Final = Dialect(
         StrideOp,
         AllocaOp,
         GlobalScratchOp,
+        ScratchOp,
         ViewOp,
         LoadVectorOp,
         StoreVectorOp,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, atomics.
+"""Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, scratch, atomics.
 
 In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when LLVM text is
 printed, so that an access stays one operation with its shape.
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, UnitAttr, i32, i64
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -23,7 +25,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,6 +214,51 @@ class GlobalScratchOp(IRDLOperation):
         tensor_type = _tensor_type(self.result)
         if tensor_type.space.data != "global" or any(dim < 0 for dim in tensor_type.dims):
             raise VerifyException("simt.global_scratch makes a global tensor of static shape")
+
+
+@operation_definition
+class ScratchOp(IRDLOperation):
+    """An uninitialized tensor that the launches of a host function share; the call has it until it ends.
+
+    `sizes` holds one integer for each `?` of the result's type; a negative one fails the call. The memory is in the
+    order of `stream`, without it of the call's. `text` is what the user wrote.
+    """
+
+    name = "simt.scratch"
+
+    text = prop_def(StringAttr)
+    sizes = var_operand_def()
+    stream = opt_operand_def(StreamType)
+    result = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$text (`sizes` `(` $sizes^ `:` type($sizes) `)`)? (`stream` $stream^)? attr-dict "
+        "`:` type($result)"
+    )
+
+    def __init__(
+        self, text: str, sizes: Sequence[SSAValue], stream: SSAValue | None, tensor_type: TensorType
+    ) -> None:
+        super().__init__(
+            operands=[sizes, stream],
+            properties={"text": StringAttr(text)},
+            result_types=[tensor_type],
+        )
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand with the size of a dimension unknown to the type."""
+        return self.sizes[_tensor_type(self.result).dims[:dimension].count(DYNAMIC)]
+
+    def verify_(self) -> None:
+        kind = _tensor_type(self.result)
+        if (kind.space.data, kind.layout.data) != ("global", "contiguous"):
+            raise VerifyException("simt.scratch makes a contiguous global tensor")
+        if kind.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {kind}")
+        wanted = i32 if kind.dim_bits.data == 32 else i64
+        if any(size.type != wanted for size in self.sizes):
+            raise VerifyException(f"the sizes of {kind} are {wanted}")
 
 
 def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEMORY_ORDERS) -> None:

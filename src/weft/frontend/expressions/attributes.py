@@ -52,7 +52,7 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return access.attribute(frame.mark(node), value, name)
     value = resolved(value)  # weft.thread_idx may come from a default or a container
     if isinstance(value, StagedNamespace):
-        refuse_on_host(frame, value)
+        refuse_misplaced(frame, value)
         return access.attribute(frame.mark(node), value, name)
     if isinstance(value, LanguageName):
         return _of_namespace(value, name)
@@ -111,8 +111,8 @@ def _of_namespace(namespace: LanguageName, name: str) -> Any:
         ) from None
 
 
-def refuse_on_host(frame: Frame, value: Any) -> None:
-    """Raises if a host function uses a feature of kernel threads.
+def refuse_misplaced(frame: Frame, value: Any) -> None:
+    """Raises if a host function uses a feature of kernel threads, or a kernel one of host functions.
 
     Raises:
         UnavailableError: naming the operation.
@@ -122,6 +122,12 @@ def refuse_on_host(frame: Frame, value: Any) -> None:
             "HOST_OPERATION",
             f"{value!r} needs a thread of a kernel; this is a host function",
             hint="move it into a kernel, and launch that",
+        )
+    if not frame.context.is_host and not getattr(value, "in_kernels", True):
+        raise UnavailableError(
+            "KERNEL_OPERATION",
+            f"{value!r} works in a host function; this is a kernel",
+            hint="pass its result as an argument; kernels have weft.shared, weft.local and weft.global_scratch",
         )
 
 

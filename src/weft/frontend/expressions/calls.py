@@ -18,7 +18,7 @@ from weft.arguments.records import is_dataclass
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.expressions import comparisons, folds, methods
-from weft.frontend.expressions.attributes import is_mover, refuse_on_host
+from weft.frontend.expressions.attributes import is_mover, refuse_misplaced
 from weft.frontend.expressions.items import Items
 from weft.frontend.expressions.staging import needs_tracing
 from weft.frontend.scope import resolved
@@ -84,7 +84,7 @@ def call_value(
     frame = visitor.frame
     callee = resolved(callee)  # an argument or item may be a name of the language
     if isinstance(callee, Operation):
-        refuse_on_host(frame, callee)
+        refuse_misplaced(frame, callee)
         return callee.emit(frame.builder, *arguments, **keywords)
     if isinstance(callee, DType):
         return _converted(frame, callee, arguments, keywords)

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
 from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
+from weft.dialects.simt.memory import ScratchOp
+from weft.dialects.simt.types import StreamType
+from weft.dialects.simt.views import viewed
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable
@@ -177,6 +180,8 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             f"stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
+    for value in pending.values:
+        _check_scratch(frame, value, stream)
     cluster = _cluster(kernel, options["cluster"])
     properties = _properties(kernel, options, cluster)
     _check_grid(grid, cluster)
@@ -193,6 +198,26 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             properties,
         )
     )
+
+
+def _check_scratch(frame: Frame, value: SSAValue, stream: Stream | None) -> None:
+    """Checks that an array of `weft.scratch` is used in the order in which it is taken and given back.
+
+    Raises:
+        TypeMismatchError: if its stream is another than the launch's.
+    """
+    array = viewed(value).owner
+    if not isinstance(array, ScratchOp):
+        return
+    passed = [one for one in frame.builder.entry.args if isinstance(one.type, StreamType)]
+    calls = passed[0] if len(passed) == 1 else None  # several: the call's may be any of them
+    launches = calls if stream is None else stream.ssa
+    if launches is not (array.stream or calls):
+        raise TypeMismatchError(
+            "SCRATCH_STREAM",
+            "the launch is on another stream than its scratch memory, which may be given back before it runs",
+            hint="give weft.scratch the stream of the launches that use the array: stream=...",
+        )
 
 
 def _plain(value: Any) -> Any:

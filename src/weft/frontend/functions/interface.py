@@ -22,7 +22,8 @@ from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
 from weft.dialects.printed_names import name_value
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.memory import ScratchOp
+from weft.dialects.simt.views import viewed
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
 from weft.language.numbers.constants import default_dtype
@@ -143,7 +144,7 @@ class Results:
     def _leaf(self, value: Any) -> Attribute:
         if value is None:
             return none_result()
-        is_argument = isinstance(value, Tensor) and not isinstance(value.ssa.owner, ViewOp)
+        is_argument = isinstance(value, Tensor) and value.ssa.owner is self._builder.entry
         if is_argument and not value.type.is_pointer:
             self.has_tensors = True
             return argument_result(value.name)
@@ -152,6 +153,12 @@ class Results:
         if isinstance(value, Scalar):
             self.values.append(value.ssa)
             return scalar_result(len(self.values) - 1, value.dtype)
+        if isinstance(value, Tensor) and isinstance(viewed(value.ssa).owner, ScratchOp):
+            raise TypeMismatchError(
+                "RETURN_SCRATCH",
+                "a host function cannot return its scratch memory, which the call gives back",
+                hint="write into a tensor that the caller passes, such as weft.empty(shape, weft.f32)",
+            )
         raise TypeMismatchError(
             "RETURN_KIND",
             f"a host function cannot return {describe(value)}",

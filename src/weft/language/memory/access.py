@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
 
-from weft.dialects.simt.memory import DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import DimOp, LoadOp, ScratchOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.simt.views import ViewOp
 from weft.errors import (
@@ -242,7 +242,7 @@ def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
     owner = tensor.ssa.owner
     ssa = (
         owner.size(dimension)
-        if isinstance(owner, ViewOp)
+        if isinstance(owner, ViewOp | ScratchOp)
         else _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
     )
     return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)

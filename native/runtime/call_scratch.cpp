@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each array is a link of a chain that begins in the call's frame, so that a call that fails anywhere gives
+// all of them back.
+#include "runtime/call_scratch.h"
+
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "driver/launch/launch_scratch.h"
+#include "python/common.h"
+#include "runtime/failure.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+constexpr size_t kMostKept = size_t{64} << 20;  // bytes that a thread keeps for its next calls
+constexpr size_t kMostKeptArrays = 16;
+constexpr size_t kLittle = size_t{64} << 10;  // what a larger array than needed may waste
+
+struct DeviceArray {
+  DeviceArray* next;
+  LaunchScratch memory;
+};
+
+// What precedes the elements of an array on the host.
+struct alignas(kAlignment) HostArray {
+  HostArray* next;
+  size_t bytes;  // with this header
+};
+static_assert(sizeof(HostArray) == kAlignment, "the elements follow, as aligned as the header");
+
+// A thread's arrays without a user, the newest first; freed with the thread.
+class KeptArrays {
+ public:
+  ~KeptArrays() { shrink(0, 0); }
+
+  // The smallest that is large enough and not far too large, else a new one; nullptr without memory.
+  HostArray* take(size_t bytes) {
+    HostArray** best = nullptr;
+    for (HostArray** link = &first_; *link != nullptr; link = &(*link)->next) {
+      const size_t size = (*link)->bytes;
+      if (size >= bytes && size / 2 <= bytes + kLittle && (best == nullptr || size < (*best)->bytes))
+        best = link;
+    }
+    if (best != nullptr) {
+      HostArray* found = *best;
+      *best = found->next;
+      return found;
+    }
+    void* made = std::aligned_alloc(kAlignment, bytes);
+    return made == nullptr ? nullptr : new (made) HostArray{nullptr, bytes};
+  }
+
+  void give_back(HostArray* array) {
+    array->next = first_;
+    first_ = array;
+    shrink(kMostKept, kMostKeptArrays);
+  }
+
+ private:
+  // Frees the oldest beyond so many.
+  void shrink(size_t most_bytes, size_t most_arrays) {
+    size_t bytes = 0;
+    size_t count = 0;
+    for (HostArray** link = &first_; *link != nullptr;) {
+      HostArray* array = *link;
+      if (bytes + array->bytes <= most_bytes && count < most_arrays) {
+        bytes += array->bytes;
+        ++count;
+        link = &array->next;
+        continue;
+      }
+      *link = array->next;
+      std::free(array);
+    }
+  }
+
+  HostArray* first_ = nullptr;
+};
+
+thread_local KeptArrays t_kept;
+
+std::string shape_text(const int64_t* sizes, int64_t rank) {
+  std::string text = "(";
+  for (int64_t index = 0; index < rank; ++index)
+    text += (index == 0 ? "" : ", ") + std::to_string(sizes[index]);
+  return text + (rank == 1 ? ",)" : ")");
+}
+
+// Bytes of an array; -1 with the FFI error set for a negative size, or more bytes than 64 bits count.
+int64_t count_bytes(const char* place, int64_t element_bytes, const int64_t* sizes, int64_t rank) {
+  bool is_empty = false;
+  for (int64_t index = 0; index < rank; ++index) {
+    if (sizes[index] < 0) {
+      return raise_error("ValueError", std::string(place) + ": shape[" + std::to_string(index) + "] is " +
+                                           std::to_string(sizes[index]) + ", expected 0 or more");
+    }
+    is_empty |= sizes[index] == 0;
+  }
+  if (is_empty) return 0;
+  int64_t bytes = element_bytes;
+  // With room for a header and for rounding up, which then cannot overflow either.
+  int64_t padded = 0;
+  bool overflows = false;
+  for (int64_t index = 0; index < rank; ++index)
+    overflows |= __builtin_mul_overflow(bytes, sizes[index], &bytes);
+  if (!overflows && !__builtin_add_overflow(bytes, 2 * kAlignment, &padded)) return bytes;
+  return raise_error("ValueError", std::string(place) + ": shape " + shape_text(sizes, rank) + " of " +
+                                       std::to_string(element_bytes) +
+                                       " bytes each takes more bytes than 64 bits count");
+}
+
+int32_t take_on_host(weft_call_frame* frame, const char* place, int64_t bytes, void** memory) {
+  const auto rounded = static_cast<size_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+  HostArray* array = t_kept.take(sizeof(HostArray) + rounded);
+  if (array == nullptr) {
+    return raise_error("MemoryError",
+                       std::string(place) + ": no memory for " + std::to_string(bytes) + " bytes");
+  }
+  array->next = static_cast<HostArray*>(frame->scratch);
+  frame->scratch = array;
+  *memory = array + 1;
+  return 0;
+}
+
+int32_t take_on_device(weft_call_frame* frame, void* stream, const char* place, int64_t bytes,
+                       void** memory) {
+  if (frame->driver_kernels == nullptr)
+    return 0;  // without a kernel nobody reads it, and no device is entered
+  auto* array = new DeviceArray{static_cast<DeviceArray*>(frame->scratch),
+                                LaunchScratch({place, frame->device, static_cast<cuda::CUstream>(stream)})};
+  frame->scratch = array;
+  return array->memory.take({bytes, kAlignment, 0, WEFT_SCRATCH_GLOBAL}, memory);
+}
+
+}  // namespace
+
+int32_t take_scratch(weft_call_frame* frame, void* stream, const char* place, int64_t element_bytes,
+                     const int64_t* sizes, int64_t rank, void** memory) {
+  *memory = nullptr;
+  try {
+    const int64_t bytes = count_bytes(place, element_bytes, sizes, rank);
+    if (bytes <= 0) return static_cast<int32_t>(bytes);
+    if (frame->device_type == kDLCPU) return take_on_host(frame, place, bytes, memory);
+    return take_on_device(frame, stream, place, bytes, memory);
+  } catch (const std::bad_alloc&) {
+    return raise_error("MemoryError", "no memory for a call");
+  }
+}
+
+int32_t release_scratch(weft_call_frame* frame, int32_t code) {
+  if (frame->device_type == kDLCPU) {
+    for (auto* array = static_cast<HostArray*>(frame->scratch); array != nullptr;) {
+      HostArray* next = array->next;
+      t_kept.give_back(array);
+      array = next;
+    }
+    return code;
+  }
+  for (auto* array = static_cast<DeviceArray*>(frame->scratch); array != nullptr;) {
+    DriverError error;
+    // Only the first error is reported.
+    if (!array->memory.give_back(&error) && code == 0) code = set_ffi_error(error);
+    DeviceArray* next = array->next;
+    delete array;
+    array = next;
+  }
+  return code;
+}
+
+}  // namespace weft

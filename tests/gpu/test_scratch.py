@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.scratch` on a device: shared by launches, in stream order, under graph capture, given back.
+
+In: a host function whose launches leave data to each other. Out: what it computes, and the memory of the pool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import weft
+from tests.gpu.device_memory import DeviceArray, check, libcuda
+from tests.gpu.test_graphs import captured, instantiated, replay, stream
+from weft import driver
+
+__all__ = ["stream"]  # a fixture
+
+pytestmark = pytest.mark.gpu
+
+Vector = weft.Tensor[weft.f32, ("n",)]
+USED_NOW = 7  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+
+
+@weft.kernel
+def reverse_kernel(a: weft.Tensor, out: weft.Tensor, added: weft.f32):
+    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if i < len(a):
+        out[i] = a[len(a) - 1 - i] + added
+
+
+@weft.jit
+def through(a: Vector, out: Vector, rounds: weft.i32, stream: weft.Stream):
+    n = len(a)
+    blocks = weft.ceil_div(n, 128)
+    table = weft.scratch((2, n), weft.f32)
+    reverse_kernel(a, table[0], 1.0).launch(grid=blocks, block=128)
+    for i in range(rounds):
+        other = weft.scratch(n, weft.f32, stream=stream)
+        reverse_kernel(table[0], other, weft.f32(i)).launch(grid=blocks, block=128, stream=stream)
+        reverse_kernel(other, table[0], 0.0).launch(grid=blocks, block=128)
+    reverse_kernel(table[0], table[1], 0.0).launch(grid=blocks, block=128)
+    reverse_kernel(table[1], out, 0.0).launch(grid=blocks, block=128)
+
+
+def pool_bytes() -> int:
+    """What the device's default pool has given out and not got back."""
+    driver.synchronize(0)
+    pool, used = ctypes.c_void_p(), ctypes.c_uint64()
+    check(libcuda().cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0))
+    check(libcuda().cuMemPoolGetAttribute(pool, USED_NOW, ctypes.byref(used)))
+    return used.value
+
+
+def expected(a: np.ndarray, rounds: int) -> np.ndarray:
+    return a[::-1] + 1 + sum(range(rounds))
+
+
+@pytest.mark.parametrize("executor", ["library", "context"])
+def test_launches_share_arrays_and_all_memory_comes_back(stream: ctypes.c_void_p, executor: str):
+    a = DeviceArray(np.arange(100_000, dtype=np.float32))
+    out = DeviceArray(np.zeros_like(a.kept))
+    fn = weft.compile(through, a, out, 1, weft.Stream(0), options=f"--executor {executor}")
+    before = pool_bytes()
+    for rounds in (0, 1, 5, 0, 3):
+        fn(a, out, rounds, stream)
+        np.testing.assert_array_equal(out.fetch(), expected(a.kept, rounds))
+    assert pool_bytes() == before
+
+
+def test_a_captured_call_computes_at_each_replay(stream: ctypes.c_void_p):
+    a = DeviceArray(np.arange(5000, dtype=np.float32))
+    out = DeviceArray(np.zeros_like(a.kept))
+    fn = weft.compile(through, a, out, 1, weft.Stream(0))
+    fn.preload(0)
+    graph = captured(stream, lambda: fn(a, out, 3, stream))
+    assert not out.fetch().any()
+    runnable = instantiated(graph)
+    for _ in range(3):
+        replay(runnable, stream)
+        np.testing.assert_array_equal(out.fetch(), expected(a.kept, 3))
+    check(libcuda().cuGraphExecDestroy(runnable))
+    check(libcuda().cuGraphDestroy(graph))
+
+
+def test_a_size_that_no_device_has_is_an_error_and_the_next_call_works(stream: ctypes.c_void_p):
+    @weft.kernel
+    def touch_kernel(a: weft.Tensor, out: weft.Tensor):
+        a[0] = 1
+        out[0] = a[0] + 1
+
+    @weft.jit
+    def host(out: weft.Tensor[weft.i32, (1,)], n: weft.i64, m: weft.i64, stream: weft.Stream):
+        touch_kernel(weft.scratch(m, weft.i32), out).launch(grid=1, block=1)
+        touch_kernel(weft.scratch(n, weft.i32), out).launch(grid=1, block=1)
+
+    out = DeviceArray(np.zeros(1, np.int32))
+    fn = weft.compile(host, out, 1, 1, weft.Stream(0))
+    before = pool_bytes()
+    with pytest.raises(weft.CudaError, match=r"bytes of scratch for host \(.*OUT_OF_MEMORY"):
+        fn(out, 1 << 45, 8, stream)
+    with pytest.raises(ValueError, match=r"shape\[0\] is -4, expected 0 or more"):
+        fn(out, -4, 8, stream)
+    assert pool_bytes() == before
+    fn(out, 1, 8, stream)
+    assert out.fetch()[0] == 2
