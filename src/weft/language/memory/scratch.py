@@ -94,7 +94,7 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
         ValueRangeError: for a negative constant, a rank above 8, or more than 2^62 bytes.
 
     Example:
-        ``partial = weft.scratch((weft.ceil_div(len(a), 256), 2), weft.f32)``
+        ``partial = weft.scratch((2, len(a)), weft.f32); kernel(partial[0]).launch(grid=1, block=32)``
     """
     element = _element_type("scratch", dtype)
     if stream is not None and not isinstance(stream, Stream):
