@@ -90,7 +90,7 @@ std::string shape_text(const int64_t* sizes, int64_t rank) {
   return text + (rank == 1 ? ",)" : ")");
 }
 
-// Bytes of an array; -1 with the FFI error set for a negative size, or more bytes than 64 bits count.
+// Bytes of an array; -1 with the FFI error set for a negative size, or more bytes than fit 64 bits.
 int64_t count_bytes(const char* place, int64_t element_bytes, const int64_t* sizes, int64_t rank) {
   bool is_empty = false;
   for (int64_t index = 0; index < rank; ++index) {
@@ -110,7 +110,7 @@ int64_t count_bytes(const char* place, int64_t element_bytes, const int64_t* siz
   if (!overflows && !__builtin_add_overflow(bytes, 2 * kAlignment, &padded)) return bytes;
   return raise_error("ValueError", std::string(place) + ": shape " + shape_text(sizes, rank) + " of " +
                                        std::to_string(element_bytes) +
-                                       " bytes each takes more bytes than 64 bits count");
+                                       " bytes each takes more bytes than fit 64 bits");
 }
 
 int32_t take_on_host(weft_call_frame* frame, const char* place, int64_t bytes, void** memory) {
@@ -129,7 +129,7 @@ int32_t take_on_host(weft_call_frame* frame, const char* place, int64_t bytes, v
 int32_t take_on_device(weft_call_frame* frame, void* stream, const char* place, int64_t bytes,
                        void** memory) {
   if (frame->driver_kernels == nullptr)
-    return 0;  // without a kernel nobody reads it, and no device is entered
+    return 0;  // without kernels it is never read, and no device is entered
   auto* array = new DeviceArray{static_cast<DeviceArray*>(frame->scratch),
                                 LaunchScratch({place, frame->device, static_cast<cuda::CUstream>(stream)})};
   frame->scratch = array;

@@ -202,7 +202,7 @@ def host(out: weft.Tensor, n: weft.i64, m: weft.i64):
     [
         ((-1, 4), ValueError, r"shape\[0\] is -1, expected 0 or more"),
         ((0, -3), ValueError, r"shape\[2\] is -3, expected 0 or more"),
-        ((1 << 40, 1 << 40), ValueError, r"takes more bytes than 64 bits count"),
+        ((1 << 40, 1 << 40), ValueError, r"takes more bytes than fit 64 bits"),
         ((1 << 62, 1), ValueError, r"shape \(4611686018427387904, 2, 1\) of 4 bytes each"),
         ((1 << 58, 1), MemoryError, r"no memory for 2305843009213693952 bytes"),
     ],
