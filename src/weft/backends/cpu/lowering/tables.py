@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.atomics import ATOMICS
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.coordinates import COORDINATES
 from weft.backends.cpu.lowering.debug import DEBUG
 from weft.backends.cpu.lowering.launch import LAUNCH
 from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
+from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.backends.cpu.lowering.timing import TIMING
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp

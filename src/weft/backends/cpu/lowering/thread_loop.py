@@ -28,7 +28,7 @@ from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
 from weft.dialects.simt.debug import AssertOp, PrintfOp
-from weft.dialects.simt.grid import ThreadIdxOp
+from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
 from weft.dialects.simt.timing import RecordOp
@@ -36,7 +36,7 @@ from weft.dialects.simt.views import StoreVectorOp
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from xdsl.ir import Operation, SSAValue
 
@@ -389,3 +389,16 @@ def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
         hints.append(debug.node('!{!"llvm.loop.vectorize.enable", i1 false}'))
     listed = ", ".join(f"!{hint}" for hint in hints)
     return f", !llvm.loop !{debug.node(f'distinct !{{!self, {listed}}}')}"
+
+
+def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:
+    """The loops around a thread's code have defined it."""
+    printer.values[op.results[0]] = printer.coordinates[f"{op.name[5:]}.{op.dimension.data}"]
+
+
+COORDINATES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ThreadIdxOp: _print_coordinate,
+    BlockIdxOp: _print_coordinate,
+    BlockDimOp: _print_coordinate,
+    GridDimOp: _print_coordinate,
+}
