@@ -143,7 +143,8 @@ def page() -> str:
             "it was added to.",
             "",
             block("text", operation(traced, "simt.kernel")),
-            "The host function computes the grid and launches:",
+            "The host function computes the grid and launches. Numbers among the arguments, literals too, are passed at run time: "
+            "a launch with `k(a, 24)` and one with `k(a, 8)` share one kernel, unless the parameter is a `weft.Constexpr`:",
             "",
             block("text", operation(traced, "func.func")),
             "## 4. Passes",

@@ -71,6 +71,7 @@ from weft.errors import ValueRangeError as ValueRangeError
 from weft.errors import WeftError as WeftError
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import select as select
+from weft.language.control import static as static
 from weft.language.control import static_assert as static_assert
 from weft.language.control import static_range as static_range
 from weft.language.control import where as where

@@ -147,7 +147,7 @@ class Fragment:
         listed = ", ".join(self.names)
         is_host = ".launch(" in self.code
         kernel = (
-            "def kernel(a):\n    a[weft.thread_idx.x] += 1"
+            "def kernel(a, n=1):\n    a[weft.thread_idx.x] += n"
             if is_host
             else f"def kernel({listed}):\n{body}"
         )

@@ -67,18 +67,19 @@ def specialized(a, b, n: weft.f64):
     fill(a, 1.0).launch(grid=1, block=32)
     fill(b, n).launch(grid=1, block=32)
     fill(b, n + 1).launch(grid=1, block=32)
+    fill(b, weft.static(1.0)).launch(grid=1, block=32)
 
 
-def test_each_constant_and_each_type_has_its_own_kernel():
+def test_each_type_and_each_static_value_has_its_own_kernel():
     traced = trace_host(specialized, F32, vector(weft.f64), 1.0)
     assert traced.kernels == ("fill", "fill_1", "fill_2")
     arguments = [len(op.body.block.args) for op in kernels(traced).values()]
-    assert arguments == [1, 1, 2]
+    assert arguments == [2, 2, 1]
 
 
 def test_kernel_arguments_keep_their_names():
     traced = trace_host(specialized, F32, vector(weft.f64), 1.0)
-    names = [a.data["weft.name"].data for a in kernels(traced)["fill_2"].arg_attrs]
+    names = [a.data["weft.name"].data for a in kernels(traced)["fill_1"].arg_attrs]
     assert names == ["a", "value"]
 
 
@@ -160,7 +161,7 @@ def test_loops_and_branches_around_launches():
     text = str(traced.module)
     assert ops(text, "scf.if", "scf.while") == {"scf.if": 1, "scf.while": 1}
     assert len(launches(traced)) == 5
-    assert traced.kernels == ("copy", "fill", "fill_1", "fill_2")
+    assert traced.kernels == ("copy", "fill")
 
 
 def helper_launches(a, b):
@@ -217,8 +218,8 @@ def test_tuples_names_functions_and_defaults_as_kernel_arguments():
     traced = trace_host(structured, F32, 1.0, 1)
     first, second = kernels(traced).values()
     names = [a.data["weft.name"].data for a in first.arg_attrs]
-    assert names == ["pair.0", "pair.1", "sizes.0"]
-    assert "arith.constant 2.000000e+00 : f32" in str(first)
+    assert names == ["pair.0", "pair.1", "sizes.0", "sizes.1", "scale"]
+    assert "arith.constant 2.000000e+00 : f32" in str(traced.module)
     assert [a.data["weft.name"].data for a in second.arg_attrs][-1] == "scale"
     assert written_names(traced) == {"a"}
 

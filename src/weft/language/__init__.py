@@ -76,6 +76,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",
+    "static": "control",
     "static_range": "control",
     "static_assert": "control",
     "ceil_div": "control",

@@ -145,6 +145,46 @@ def static_range(builder: Builder, *arguments: object) -> range:
     return found
 
 
+class StaticValue:
+    """A kernel's argument that is compiled in: what `static` returns.
+
+    Attributes:
+        value: a hashable compile-time value.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+@operation(on_host=True)
+def static(builder: Builder, value: object) -> StaticValue:
+    """A kernel's argument that is known when the kernel is compiled: each value makes a kernel of its own.
+
+    Numbers given to a launch are passed at run time otherwise. A parameter annotated `weft.Constexpr` is always
+    compiled in; this is for one launch, of a kernel whose other launches vary.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: known at compile time, and hashable.
+
+    Raises:
+        TypeMismatchError: for a value known only at run time.
+
+    Example:
+        ``kernel(a, weft.static(4)).launch(grid=8, block=128)``
+    """
+    del builder
+    if is_staged(value):
+        raise TypeMismatchError(
+            "NOT_CONSTANT",
+            f"static takes a value known at compile time, received {describe(value)}",
+            hint="pass it without weft.static",
+        )
+    return StaticValue(value)
+
+
 @operation(on_host=True)
 def static_assert(builder: Builder, condition: object, message: object = "") -> None:
     """Fails to compile, with the message, if the condition is false; adds no code.

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of a trace: each is traced once per argument kinds and constant values.
+"""The kernels of a trace: each is traced once per argument kinds and compile-time values; numbers are passed.
 
 In: a kernel function and a launch's values. Out: a `simt.kernel`, its symbol, and its run-time arguments.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -23,6 +24,8 @@ from weft._native import constant_key
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
+from weft.arguments.records import is_record, record_of
+from weft.arguments.scalar import numpy_scalar_dtype
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec, tensor_text
 from weft.dialects.builder import Builder, constant_integer
@@ -37,12 +40,14 @@ from weft.dialects.simt.kernel import (
 from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.dialects.walk import walk
-from weft.errors import CompileError, TypeMismatchError
+from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
 from weft.frontend.functions.inlining import bind_arguments
 from weft.frontend.statements.statement import Statements
-from weft.frontend.structure import contains_staged, flatten, rebuild
-from weft.language.numbers.convert import constant, materialize
+from weft.frontend.structure import Shape, children, contains_staged, flatten, rebuild
+from weft.language.control import StaticValue
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant, materialize, operand
 from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
 from weft.types.dtype import DType
 
@@ -54,11 +59,18 @@ if TYPE_CHECKING:
     from weft.arguments.base import DeclaredParameter
     from weft.frontend.context import Session
     from weft.frontend.source.text import FunctionSource
-    from weft.frontend.structure import Shape
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation
 
 _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
+# Errors about a run-time value where a compile-time one is needed.
+_NEEDS_CONSTANT: Final = frozenset(
+    (
+        *("ITERATION", "INDEX_STAGED", "LOOKUP_STAGED", "NOT_CONSTANT", "POWER_INTEGER"),
+        *("SHAPE_NOT_CONSTANT", "STATIC_ASSERT_DYNAMIC", "STATIC_RANGE", "VECTOR_COUNT"),
+        *("VIEW_STEP", "WARP_WIDTH", "CALL_STAGED", "FORMAT_STAGED"),
+    )
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +105,7 @@ class _Argument:
 
 @dataclass(slots=True, eq=False)
 class _Constant:
-    """A constant for a parameter annotated with an element type, which it keeps."""
+    """A `weft.static` number for a parameter annotated with an element type, which it keeps."""
 
     value: Any
     dtype: DType
@@ -188,9 +200,16 @@ class KernelTable:
         key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
         if traced is None:
-            traced = self._by_key[key] = self._trace(
-                kernel, source, shapes, leaves, caller.builder.location
-            )
+            place = caller.builder.location
+            try:
+                traced = self._trace(kernel, source, shapes, leaves, place)
+            except WeftError as error:
+                passed = [leaf.name for leaf in leaves if isinstance(leaf.value, Scalar)]
+                _hint_at_constants(
+                    error, source, [p for p in declared.values() if p.name in passed]
+                )
+                raise
+            self._by_key[key] = traced
             self.kernels.append(traced)
         return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
 
@@ -198,7 +217,7 @@ class KernelTable:
         """After the host function: drops unlaunched kernels, and renames the rest.
 
         A loop of the host function is retraced once its types are known; its first trace may have launched a kernel for
-        a constant that is finally unused.
+        a type that is finally unused.
 
         Raises:
             CompileError: if a kernel is called but not launched.
@@ -294,6 +313,8 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
                 f"kernel '{source.name}' cannot take a stream as '{path}'",
                 hint="give the stream to launch(stream=...)",
             )
+        if isinstance(leaf, StaticValue):
+            leaf = leaf.value
         if not isinstance(leaf, Scalar | Tensor):
             try:
                 hash(leaf)
@@ -316,15 +337,14 @@ def _checked(
         TypeMismatchError: if it does not fit.
     """
     annotation = parameter.annotation
-    if annotation is MISSING:
-        return value
+    is_static = isinstance(value, StaticValue)
+    if is_static:
+        value = value.value
     where = f"kernel '{source.name}': argument '{parameter.name}'"
     if isinstance(annotation, DType):
-        if isinstance(value, bool | int | float):
-            _materialized(caller, value, annotation, where)
-            return _Constant(value, annotation)
-        if isinstance(value, Scalar):
-            return _materialized(caller, value, annotation, where)
+        if isinstance(value, Scalar | bool | int | float):
+            number = _materialized(caller, value, annotation, where)
+            return _Constant(value, annotation) if is_static else number
         raise _misfit(where, str(annotation), value)
     if annotation is TensorAnnotation or isinstance(annotation, TensorSpec):
         if not isinstance(value, Tensor) or value.type.is_pointer:
@@ -341,7 +361,75 @@ def _checked(
         expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
         if isinstance(expected, type) and not isinstance(value, expected):
             raise _misfit(where, f"a compile-time {expected.__name__}", value)
-    return value
+        return value
+    return value if is_static else _at_run_time(caller.builder, value, annotation)
+
+
+def _at_run_time(builder: Builder, value: Any, annotation: object) -> Any:
+    """A value whose Python numbers are run-time values, as those given to a host function; enum members are not.
+
+    Raises:
+        ValueRangeError, TypeMismatchError: if a number does not fit the annotation of its field.
+    """
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind in (int, float, bool) or numpy_scalar_dtype(value) is not None:
+        number = operand(builder, value)
+        if isinstance(annotation, DType):
+            return materialize(builder, number, annotation)
+        is_typed = isinstance(number, Scalar)
+        return number if is_typed else constant(builder, number, default_dtype(number))
+    found = children(value)
+    if found is None or not found[1]:
+        return value
+    labels, items = found
+    if is_record(kind):
+        annotations = record_of(kind).annotations
+    else:
+        said = get_args(annotation)
+        annotations = said if len(said) == len(items) else (MISSING,) * len(items)
+    made = [
+        item
+        if said is Constexpr or isinstance(said, ConstantAnnotation)
+        else _at_run_time(builder, item, said)
+        for item, said in zip(items, annotations, strict=True)
+    ]
+    return rebuild(Shape(kind, labels, (None,) * len(made)), iter(made))
+
+
+def _hint_at_constants(
+    error: WeftError, source: FunctionSource, numbers: Sequence[DeclaredParameter]
+) -> None:
+    """Names the parameter to annotate, if the compiler needs to know what was computed from a launch's number."""
+    place = error.location
+    if error.code not in _NEEDS_CONSTANT or place is None:
+        return
+    wanted: set[str] = set()
+    made: dict[str, set[str]] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in _names(target, ast.Store):
+                    made.setdefault(name, set()).update(_names(node.value, ast.Load))
+        elif isinstance(node, ast.Name):
+            at = source.locate(node)
+            if at.file == place.file and place.line <= at.line <= (place.end_line or place.line):
+                wanted.add(node.id)
+    reached: set[str] = set()
+    while new := wanted - reached:
+        reached |= new
+        wanted = {name for one in new for name in made.get(one, ())}
+    for parameter in numbers:
+        if parameter.name in reached and parameter.location is not None:
+            error.hint = (
+                f"'{parameter.name}' is passed at run time; annotate it weft.Constexpr in line "
+                f"{parameter.location.line} to compile the kernel for each value"
+            )
+            return
+
+
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    found = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return {name.id for name in found if isinstance(name.ctx, context)}
 
 
 def _materialized(caller: Frame, value: Any, dtype: DType, where: str) -> Scalar:
