@@ -54,7 +54,7 @@ class _Variable:
     Attributes:
         name: the variable, or the attribute of `Path`.
         is_own: whether it is an attribute of `Path`.
-        slot: the item or attribute that it is, if it is no variable.
+        slot: the item or attribute; None for a variable.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
         dtypes: of the leaves; None for a leaf with the same compile-time value in each round.
