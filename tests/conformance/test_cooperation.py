@@ -511,3 +511,31 @@ def test_the_short_clock_is_the_low_half_of_the_long_one():
     first = int(out[0])
     short_clock(out)
     assert 0 < (int(out[0]) - first) % 2**32 < 10**9
+
+
+def other_threads_value(value):
+    """The value of the thread at the block's other end, through an array of this call's own."""
+    s = weft.shared(64, weft.f32)
+    s[weft.thread_idx.x] = value
+    weft.sync_threads()
+    return s[63 - weft.thread_idx.x]
+
+
+@weft.kernel
+def two_calls_kernel(a: weft.Tensor, b: weft.Tensor):
+    t = weft.thread_idx.x
+    first, second = other_threads_value(a[t]), other_threads_value(-2 * a[t])
+    b[t] = first + second
+    for _ in range(3):
+        b[t] += 0 * other_threads_value(a[t])
+        weft.sync_threads()
+
+
+def test_each_call_of_a_helper_has_its_own_shared_array():
+    # With one array for both, the second call would overwrite what threads still read of the first.
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    two_calls_kernel[1, 64](a, b)
+    np.testing.assert_array_equal(b, -a[::-1])
+    host = weft.jit(lambda a, b: two_calls_kernel(a, b).launch(grid=1, block=64))
+    (kernel,) = weft.compile(host, a, b).kernels.values()
+    assert kernel.shared_memory_bytes == 3 * 64 * 4

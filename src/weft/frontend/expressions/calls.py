@@ -214,7 +214,7 @@ def _other(
     raise TypeMismatchError(
         "CALL_STAGED",
         f"{name} cannot be called with values known only at run time",
-        hint=f"use weft.{ours}" if known else hint,
+        hint=f"use weft.{ours}" if known and not call_hint(callee) else hint,
     )
 
 

@@ -104,6 +104,8 @@ def _no_items(frame: Frame, value: Any, node: ast.AST) -> TypeMismatchError:
     hint = "loop over range(...)"
     if isinstance(value, Tensor):
         hint = f"write for i in range({value.name}.shape[0]) and use {value.name}[i]"
+    elif isinstance(value, StagedRange):
+        hint = "only a for loop goes over a run-time range: total = 0, then for i in range(n): total += a[i]"
     return TypeMismatchError(
         "ITERATION",
         f"{describe(value) if is_staged(value) else value} has no items at compile time",

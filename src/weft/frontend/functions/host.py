@@ -250,7 +250,7 @@ def _check_size(name: str, size: Any, least: int, limit: int) -> None:
             raise TypeMismatchError(
                 "LAUNCH_SIZE",
                 f"{name} is {size.dtype}; expected an integer",
-                hint="use weft.ceil_div",
+                hint="divide integers and round up: weft.ceil_div(n, 128), or (n + 127) // 128",
             )
         return
     if not isinstance(size, int) or isinstance(size, bool):

@@ -43,6 +43,7 @@ from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
 from weft.frontend.functions.inlining import bind_arguments
+from weft.frontend.source.refusals import ARRAY_HINT
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import Shape, children, contains_staged, flatten, rebuild
 from weft.language.control import StaticValue
@@ -66,9 +67,8 @@ _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
 # Errors about a run-time value where a compile-time one is needed.
 _NEEDS_CONSTANT: Final = frozenset(
     (
-        *("ITERATION", "INDEX_STAGED", "LOOKUP_STAGED", "NOT_CONSTANT", "POWER_INTEGER"),
-        *("SHAPE_NOT_CONSTANT", "STATIC_ASSERT_DYNAMIC", "STATIC_RANGE", "VECTOR_COUNT"),
-        *("VIEW_STEP", "WARP_WIDTH", "CALL_STAGED", "FORMAT_STAGED"),
+        *("INDEX_STAGED", "NOT_CONSTANT", "POWER_INTEGER", "SHAPE_NOT_CONSTANT"),
+        *("STATIC_ASSERT_DYNAMIC", "STATIC_RANGE", "VECTOR_COUNT", "VIEW_STEP", "WARP_WIDTH"),
     )
 )
 
@@ -322,7 +322,9 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
                 raise TypeMismatchError(
                     "KERNEL_ARGUMENT",
                     f"kernel '{source.name}' cannot take {describe(leaf)} as '{path}'",
-                    hint="pass tensors, numbers, tuples of these, or hashable compile-time values",
+                    hint=ARRAY_HINT
+                    if hasattr(leaf, "__dlpack__")
+                    else "pass tensors, numbers, tuples of these, or hashable compile-time values",
                 ) from None
         found.append(_Argument(path, leaf))
     return found

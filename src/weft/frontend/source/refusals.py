@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import math
 import os
 import sys
 from numbers import Number
@@ -106,6 +107,11 @@ def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | 
         if callee in _WITH_AN_OBJECT and arguments:
             return None  # of a compile-time object
         found, name = _CALLS[callee], callee.__name__
+    elif isinstance(callee, FunctionType) and _makes_array(callee, "weft.driver.memory"):
+        found, name = (
+            ("it would run once, when the function is compiled", ARRAY_HINT),
+            callee.__name__,
+        )
     else:
         return None
     message, hint = found
@@ -114,6 +120,13 @@ def refused_call(callee: Any, arguments: list[Any]) -> UnsupportedSyntaxError | 
     )
 
 
+ARRAY_HINT: Final = (
+    "pass the array as an argument, or make it with weft.scratch in a host function, "
+    "weft.local or weft.shared in a kernel"
+)
+_ARRAYS: Final = frozenset(
+    name + suffix for name in ("empty", "zeros", "ones", "full") for suffix in ("", "_like")
+)
 _TEXT_HINT: Final = "compiled code has no strings; weft.printf prints values"
 _NUMBER_HINT: Final = "compute with weft's own numbers, such as weft.f64(x)"
 # Common Python functions → what to write instead for run-time values.
@@ -121,7 +134,15 @@ _HINTS: Final[dict[object, str]] = {
     **dict.fromkeys((str, repr, format, ascii, hex, oct, bin, chr, bytes), _TEXT_HINT),
     builtins.sorted: "order two with low, high = min(x, y), max(x, y), more with a loop over an array",
     builtins.iter: "loop over range(...)",
+    math.ceil: "weft.ceil_div(n, 128) divides integers and rounds up; weft.math.ceil gives a float",
+    math.floor: "n // 128 divides integers and rounds down; weft.math.floor gives a float",
 }
+
+
+def _makes_array(callee: Any, module: str = "") -> bool:
+    """Whether it is a library's function of that name, such as `numpy.zeros`."""
+    own = getattr(callee, "__module__", None) or ""
+    return getattr(callee, "__name__", "") in _ARRAYS and own.startswith(module)
 
 
 def call_hint(callee: Any) -> str:
@@ -130,6 +151,8 @@ def call_hint(callee: Any) -> str:
         return _TEXT_HINT  # a method such as str.format
     if isinstance(callee, type) and issubclass(callee, Number):
         return _NUMBER_HINT  # Fraction, complex, NumPy's
+    if _makes_array(callee):
+        return ARRAY_HINT  # NumPy's and torch's
     return _HINTS.get(callee, "") if isinstance(callee, BuiltinFunctionType | type) else ""
 
 

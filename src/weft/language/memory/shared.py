@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
     """An uninitialized array shared by the threads of a block, read and written like any tensor.
 
-    Each call in the source makes one array; in a loop, every round gets the same one. After a barrier, such as
-    `sync_threads`, threads see what others wrote. All arrays of a kernel together may take 227 kB (less on GPUs before
-    sm_90 and on sm_120); their size is added to each launch.
+    Each call makes an array: a helper that is called twice makes two, and so do two unrolled rounds. All rounds of a
+    loop at run time get the same one. After a barrier, such as `sync_threads`, threads see what others wrote. All
+    arrays of a kernel together may take 227 kB (less on GPUs before sm_90 and on sm_120); their size is added to each
+    launch.
 
     Args:
         builder: where operations go; users leave it out.
