@@ -9,8 +9,7 @@ import weakref
 
 import pytest
 
-from weft.codegen.llvm.optimize import link_text, parse
-from weft.codegen.llvm.parsed_module import parse_module
+from weft.codegen.llvm.optimize import link_text, parse, parse_module
 from weft.errors import InternalCompilerError
 
 TEXT = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n"
@@ -46,7 +45,7 @@ def test_a_kept_exception_of_a_failed_compilation_does_not_end_the_process():
 # kept and let go in the orders there are.
 INTERRUPTED = f"""
 import gc, sys, traceback
-from weft.codegen.llvm.parsed_module import parse_module
+from weft.codegen.llvm.optimize import parse_module
 from weft.codegen.llvm.optimize import link_text
 
 class Interrupt(BaseException):

@@ -113,7 +113,7 @@ Kind value_kind(PyTypeObject* type) {
     const char* name;
     Kind kind;
   } constexpr kRows[] = {
-      {"weft.ffi.shape", "Shape", Kind::kShape},
+      {"weft.ffi.container", "Shape", Kind::kShape},
       {"tvm_ffi", "Shape", Kind::kShape},
       {"weft.types.dtype", "DType", Kind::kDataType},
       {"numpy", "dtype", Kind::kDataType},

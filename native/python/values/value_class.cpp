@@ -157,7 +157,7 @@ PyObject* device_to_python(DLDevice device) {
 
 PyObject* shape_to_python(const int64_t* dims, Py_ssize_t count) {
   static PyObject* cache = nullptr;
-  PyObject* made_by = value_class(&cache, "weft.ffi.shape", "Shape");
+  PyObject* made_by = value_class(&cache, "weft.ffi.container", "Shape");
   Reference tuple(made_by == nullptr ? nullptr : dims_to_tuple(dims, count));
   return tuple ? PyObject_CallOneArg(made_by, tuple.get()) : nullptr;
 }

@@ -20,11 +20,19 @@ from weft.arguments.base import (
 )
 from weft.arguments.tensor_spec import check_alignment
 from weft.errors import SignatureError, brief
-from weft.types.address_space import ADDRESS_SPACES, GLOBAL
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
+
+
+GLOBAL: Final = "global"
+SHARED: Final = "shared"
+LOCAL: Final = "local"
+
+ADDRESS_SPACES: Final = (GLOBAL, SHARED, LOCAL)
+"""global: device memory, where arguments point; shared: per block; local: per thread."""
+
 
 _ADDRESS_PROTOCOL: Final = "__tvm_ffi_opaque_ptr__"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports defects of weft, in any stage, as one kind of error.
+"""Reports defects of weft, in any stage, as one kind of error, and lists that were meant as tensors as the user's.
 
 In: the stages of the main path, in `with` blocks. Out: `InternalCompilerError` with the stage, the function's place and
 how to report it, for exceptions that are neither weft's own nor the user's.
@@ -8,20 +8,22 @@ how to report it, for exceptions that are neither weft's own nor the user's.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.arguments.base import MISSING
 from weft.blame import is_the_users, limit_reached
 from weft.config import EnvironmentVariableError
 from weft.errors import (
     REPORT_HINT,
     CompileError,
     InternalCompilerError,
+    SignatureError,
     UnavailableError,
     WeftError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     from weft.frontend.source.text import FunctionSource
     from weft.location import SourceLocation
@@ -79,3 +81,42 @@ def _show_text(place: SourceLocation | None, source: FunctionSource) -> None:
         if place.lines is None:
             place.lines = source.texts.of(place.file, source.globals).lines
         place = place.caller
+
+
+# Errors about a tuple where a tensor would work.
+_CODES: Final = ("TARGET", "INDEX_STAGED", "UNKNOWN_ATTRIBUTE", "KERNEL_ARGUMENT")
+
+
+@contextlib.contextmanager
+def explained(
+    source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Generator[None]:
+    """Explains failures in the `with` block caused by a list of numbers for a parameter without annotation.
+
+    Raises:
+        SignatureError: that names the argument, instead of an error about a tuple.
+    """
+    try:
+        yield
+    except CompileError as error:
+        if error.code not in _CODES or "tuple" not in error.message:
+            raise
+        names = [p.name for p in source.parameters]
+        given = {**dict(zip(names, arguments, strict=False)), **keywords}
+        bare = [p.name for p in source.parameters if p.annotation is MISSING]
+        lists = [name for name in bare if _holds_numbers(given.get(name))]
+        if not lists:
+            raise
+        raise SignatureError(
+            "ARGUMENT_LIST",
+            f"{source.name}: argument '{lists[0]}': it is a list, which is a tuple in compiled code, but "
+            f"is used as a tensor: {error.message}",
+            hint=f"pass an array, such as numpy.asarray({lists[0]})",
+        ) from error
+
+
+def _holds_numbers(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    items = cast("list[object]", value)
+    return all(isinstance(item, int | float) or _holds_numbers(item) for item in items)

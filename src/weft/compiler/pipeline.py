@@ -18,10 +18,9 @@ from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.operations.scratch import scratch_arrays
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
-from weft.compiler.defects import reported
+from weft.compiler.defects import explained, reported
 from weft.compiler.depth import deep_recursion
 from weft.compiler.hooks import Hooks
-from weft.compiler.list_arguments import explained
 from weft.compiler.logs import show_logs
 from weft.compiler.module_text import module_text, parse_module
 from weft.compiler.options import CompileOptions

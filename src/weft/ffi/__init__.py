@@ -13,9 +13,9 @@ import sys as _sys
 _PUBLIC = {
     "weft.ffi.abi": ("TypeIndex",),
     "weft.ffi.any": ("Any", "AnyView"),
-    "weft.ffi.container": ("Array", "Dict", "List", "Map"),
+    "weft.ffi.container": ("Array", "Dict", "List", "Map", "Shape"),
     "weft.ffi.data_type": ("DataType",),
-    "weft.ffi.device": ("Device",),
+    "weft.ffi.device": ("Device", "current_stream", "use_stream"),
     "weft.ffi.error": ("Error", "error_of", "register_error", "to_error"),
     "weft.ffi.function": ("Function", "function_at", "name_parameters", "wrap_function"),
     "weft.ffi.library": ("release_callbacks",),
@@ -28,8 +28,6 @@ _PUBLIC = {
         "register_global",
         "remove_global",
     ),
-    "weft.ffi.shape": ("Shape",),
-    "weft.ffi.stream": ("current_stream", "use_stream"),
     "weft.ffi.string": ("Bytes", "String"),
     "weft.ffi.tensor": ("Tensor", "TensorView", "from_dlpack", "to_array", "to_dlpack"),
 }

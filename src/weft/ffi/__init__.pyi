@@ -8,8 +8,11 @@ from weft.ffi.container import Array as Array
 from weft.ffi.container import Dict as Dict
 from weft.ffi.container import List as List
 from weft.ffi.container import Map as Map
+from weft.ffi.container import Shape as Shape
 from weft.ffi.data_type import DataType as DataType
 from weft.ffi.device import Device as Device
+from weft.ffi.device import current_stream as current_stream
+from weft.ffi.device import use_stream as use_stream
 from weft.ffi.error import Error as Error
 from weft.ffi.error import error_of as error_of
 from weft.ffi.error import register_error as register_error
@@ -32,9 +35,6 @@ from weft.ffi.registry import global_metadata as global_metadata
 from weft.ffi.registry import list_global as list_global
 from weft.ffi.registry import register_global as register_global
 from weft.ffi.registry import remove_global as remove_global
-from weft.ffi.shape import Shape as Shape
-from weft.ffi.stream import current_stream as current_stream
-from weft.ffi.stream import use_stream as use_stream
 from weft.ffi.string import Bytes as Bytes
 from weft.ffi.string import String as String
 from weft.ffi.tensor import Tensor as Tensor

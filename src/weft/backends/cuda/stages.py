@@ -14,8 +14,7 @@ from weft.backends.base import Stage, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
-from weft.backends.cuda.register_limit import take_register_limit
-from weft.backends.cuda.target import CudaMachine, cuda_machine
+from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.host import entry_symbols, host_stages, kernel_info
 from weft.backends.worker import Worker

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPU architectures supported by LLVM, each with its PTX version.
 
-In: a name such as ``"sm_90a"``. Out: a `Target` for printing and LLVM's machine for emission.
+In: a name such as ``"sm_90a"``; options of the assembler. Out: a `Target` for printing, LLVM's machine for emission; a
+limit of registers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import llvmlite.binding as llvm
 
 from weft.codegen.llvm.optimize import initialize
 from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
-from weft.errors import OptionError
+from weft.errors import OptionError, brief
 from weft.memo import kept
 from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llvmlite.binding import TargetMachine
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
@@ -121,3 +124,43 @@ def cuda_machine(architecture: str) -> CudaMachine:
     """
     initialize("nvptx")
     return CudaMachine(architecture)
+
+
+_OPTION: Final = re.compile(r"--?maxrregcount(?:=(.*))?", re.DOTALL)
+FEWEST: Final = 16
+MOST: Final = 255
+
+
+def take_register_limit(words: Sequence[str]) -> tuple[int | None, tuple[str, ...]]:
+    """The limit of registers per thread, the last one if there are several, and the other words.
+
+    Args:
+        words: options for ptxas; the number is in the option's word or the next one.
+    Raises:
+        OptionError: if the number is missing, not an integer or out of range.
+    Example:
+        >>> take_register_limit(("-maxrregcount=64", "-dlcm=cg"))
+        (64, ('-dlcm=cg',))
+    """
+    limit: int | None = None
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        option = _OPTION.fullmatch(word)
+        if option is None:
+            others.append(word)
+        else:
+            limit = _checked(option[1] if option[1] is not None else next(rest, None))
+    return limit, tuple(others)
+
+
+def _checked(text: str | None) -> int:
+    number = int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
+    if number is None or not FEWEST <= number <= MOST:
+        raise OptionError(
+            "OPTION_VALUE",
+            f"-maxrregcount in --ptxas-options takes an integer from {FEWEST} to {MOST}, "
+            f"received {'nothing' if text is None else brief(text)}",
+            hint="@weft.kernel(max_registers=...) limits one kernel",
+        )
+    return number

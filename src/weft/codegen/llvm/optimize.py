@@ -11,15 +11,55 @@ import functools
 from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
-from llvmlite.binding import ModulePassManager
+from llvmlite.binding import ContextRef, ModulePassManager, ModuleRef, ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from weft.codegen.llvm.lock import guard_llvm
-from weft.codegen.llvm.parsed_module import parse_module
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
+
+
+class OwnedModule(ModuleRef):
+    """A module that keeps its context alive and is freed with it.
+
+    Raises:
+        RuntimeError: with LLVM's message, if the text is not a module.
+    """
+
+    _owned = True  # llvmlite's flag: another object disposes of it
+
+    def __init__(self, text: str, context: ContextRef) -> None:
+        # The message is freed with its last reference; `with` would free it too, but may be interrupted in between.
+        words = ffi.OutputString()
+        super().__init__(ffi.lib.LLVMPY_ParseAssembly(context, text.encode(), words), context)
+        if words:
+            raise RuntimeError(f"LLVM IR parsing error\n{words}")
+
+    def verify(self) -> None:
+        """Checks the module.
+
+        Raises:
+            RuntimeError: with LLVM's message, if it is invalid.
+        """
+        words = ffi.OutputString()
+        if ffi.lib.LLVMPY_VerifyModule(self, words):
+            raise RuntimeError(str(words))
+
+
+def parse_module(text: str, beside: ModuleRef | None = None) -> ModuleRef:
+    """An LLVM module from its text, not verified.
+
+    Args:
+        text: the module.
+        beside: a module of this function whose context it shares, for linking.
+    Raises:
+        RuntimeError: with LLVM's message, if it is not a module.
+    """
+    # llvmlite exposes a module's context in no other way.
+    context = llvm.create_context() if beside is None else beside._context  # pyright: ignore[reportPrivateUsage]
+    return OwnedModule(text, context)
 
 
 class _PassManager(ModulePassManager):
