@@ -7,13 +7,13 @@ Out: an xDSL context that parses every module weft prints.
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, func, math, scf
+from xdsl.dialects import arith, builtin, func, math, scf, ub
 
 from weft.dialects.ffi import FFI
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT
 
-DIALECTS = (builtin.Builtin, func.Func, arith.Arith, math.Math, scf.Scf, SIMT, NVGPU, FFI)
+DIALECTS = (builtin.Builtin, func.Func, arith.Arith, math.Math, scf.Scf, ub.UB, SIMT, NVGPU, FFI)
 
 
 def make_context() -> Context:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from weft.language.source_text import SourceTexts
     from weft.language.values import Scalar, StagedContext
     from weft.location import SourceLocation
-    from weft.types.dtype import DType
 
 _DEEPEST_CALL: Final = 64
 _NO_KEYWORDS: Final[Mapping[str, Any]] = {}
@@ -118,7 +117,7 @@ class Session:
         self.inline = inline
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
-        self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[DType | None, ...]]]] = {}
+        self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[Any, ...]]]] = {}
         self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:

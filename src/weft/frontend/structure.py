@@ -100,12 +100,15 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
 
 
 def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
-    """The same with the next arguments instead of its scalars."""
+    """The same with the next arguments instead of its scalars and tensors."""
     shape, leaves = flatten(value)
-    return rebuild(
-        shape,
-        (Scalar(next(arguments), x.dtype) if isinstance(x, Scalar) else x for x in leaves),
-    )
+    return rebuild(shape, (_with_value(leaf, arguments) for leaf in leaves))
+
+
+def _with_value(leaf: Any, arguments: Iterator[SSAValue]) -> Any:
+    if isinstance(leaf, Scalar):
+        return Scalar(next(arguments), leaf.dtype)
+    return Tensor(next(arguments), leaf.dtype, leaf.name) if isinstance(leaf, Tensor) else leaf
 
 
 def contains_staged(value: object) -> bool:

@@ -232,6 +232,15 @@ def describe(value: object) -> str:
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
+def tensor_text(tensor: Tensor) -> str:
+    """A tensor's type in full: also its layout class and its memory, unless contiguous and global."""
+    text = describe(tensor)[:-1]
+    if tensor.type.layout.data != "contiguous":
+        text += f", {tensor.type.layout.data}"
+    space = tensor.type.space.data
+    return f"{text}]" if space == "global" else f"{text}] in {space} memory"
+
+
 def item_text(value: object) -> str:
     """A value inside a longer text: the type of a staged one, else the value.
 

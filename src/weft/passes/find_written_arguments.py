@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from xdsl.dialects import ub
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import MemoryWriteEffect
 
+from weft.dialects.flow import origins
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import AllocaOp, ScratchOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import viewed
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
@@ -61,12 +62,13 @@ def written_arguments(module: ModuleOp) -> frozenset[int]:
 
 
 def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozenset[int]:
-    """The arguments of a function whose memory these tensors view."""
+    """The arguments of a function whose memory these tensors may be, or view."""
     arguments = function.body.block.args
     index_of: dict[SSAValue, int] = {argument: argument.index for argument in arguments}
     found: set[int] = set()
-    for tensor in map(viewed, tensors):
-        if isinstance(tensor.type, TensorType) and not _is_own(tensor):
+    memory = [o for one in tensors if isinstance(one.type, TensorType) for o in origins(one)]
+    for tensor in memory:
+        if not _is_own(tensor):
             index = index_of.get(tensor)
             if index is None:
                 return frozenset(a.index for a in arguments if isinstance(a.type, TensorType))
@@ -89,5 +91,6 @@ def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> I
 
 
 def _is_own(tensor: SSAValue) -> bool:
-    """Whether a tensor is the function's own memory: a thread's, a block's or a call's."""
-    return isinstance(tensor.owner, AllocaOp | SharedOp | DynamicSharedOp | ScratchOp)
+    """Whether a tensor is the function's own memory, a thread's, a block's or a call's, or is never read."""
+    owns = AllocaOp | SharedOp | DynamicSharedOp | ScratchOp | ub.PoisonOp
+    return isinstance(tensor.owner, owns)

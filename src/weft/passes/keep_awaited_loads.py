@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerType, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult
+from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
 from weft.dialects.definition import DependsOnWarps
+from weft.dialects.flow import alternatives, end_of, origins
 from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
@@ -52,50 +53,57 @@ class _Condition:
     def __init__(self, loop: scf.WhileOp) -> None:
         self._loop = loop
         self._seen: set[SSAValue] = set()
-        self._path: set[SSAValue] = set()
+        self._path: dict[SSAValue, None] = {}
         self._loads: list[LoadOp] = []
 
     def awaited(self) -> list[LoadOp]:
         """The loads that the loop waits for; empty if it may end by itself."""
         before = self._loop.before_region.block
-        stored = {_element(op) for op in walk(self._loop) if isinstance(op, StoreOp)}
+        stores = [op for op in walk(self._loop) if isinstance(op, StoreOp)]
         try:
-            self._follow(_end(before).operands[0])
+            self._follow(end_of(before).operands[0])
         except _ChangesItselfError:
             return []
-        return [] if any(_element(load) in stored for load in self._loads) else self._loads
+        is_stored = any(_may_be_one(load, store) for load in self._loads for store in stores)
+        return [] if is_stored else self._loads
 
     def _follow(self, value: SSAValue) -> None:
         if value in self._path:
-            # A flag has two states, so it cannot count rounds; an inner loop starts over in each.
+            # A flag has two states, and a tensor that is no view of itself few, so they cannot count rounds; an inner
+            # loop starts over in each.
             is_carried = isinstance(value.owner, Block) and value.owner.parent_op() is self._loop
-            if is_carried and value.type != IntegerType(1):
+            if is_carried and value.type != IntegerType(1) and not self._is_exchanged(value):
                 raise _ChangesItselfError
             return
         if value in self._seen or not self._loop.is_ancestor(value.owner):
             return
         self._seen.add(value)
-        self._path.add(value)
+        self._path[value] = None
         for source in self._sources(value):
             if source is not value:
                 self._follow(source)
-        self._path.discard(value)
+        del self._path[value]
+
+    def _is_exchanged(self, value: SSAValue) -> bool:
+        """Whether the values from here to the end of the path are tensors that become each other."""
+        path = list(self._path)
+        cycle = path[path.index(value) :]
+        return all(isinstance(one.type, TensorType) and alternatives(one) for one in cycle)
 
     def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
         """The values that a value is computed from."""
         owner = value.owner
-        index = value.index if isinstance(value, OpResult) else 0
+        yield from alternatives(value)
         if isinstance(owner, Block):
-            assert isinstance(value, BlockArgument)
-            yield from self._carried(value)
+            loop = owner.parent_op()
+            if isinstance(loop, scf.ForOp):
+                yield from loop.operands
         elif isinstance(owner, scf.IfOp):
             yield owner.cond
-            yield from (_end(region.block).operands[index] for region in owner.regions)
         elif isinstance(owner, scf.WhileOp):
-            condition, *passed = _end(owner.before_region.block).operands
-            yield from (condition, passed[index])
+            yield end_of(owner.before_region.block).operands[0]
         elif isinstance(owner, scf.ForOp):
-            yield from (*owner.operands, _end(owner.body.block).operands[index])
+            yield from owner.operands
         else:
             if isinstance(owner, LoadOp) and _is_seen_by_others(owner):
                 self._loads.append(owner)
@@ -103,32 +111,13 @@ class _Condition:
                 raise _ChangesItselfError
             yield from owner.operands
 
-    def _carried(self, argument: BlockArgument) -> Iterator[SSAValue]:
-        """The values that a loop carries into one of its block arguments."""
-        loop, index = argument.block.parent_op(), argument.index
-        if isinstance(loop, scf.WhileOp):
-            before, after = loop.before_region.block, loop.after_region.block
-            if argument.block is after:
-                yield _end(before).operands[1 + index]
-                return
-            following: SSAValue = _end(after).operands[index]
-            if isinstance(following, BlockArgument) and following.block is after:
-                following = _end(before).operands[1 + following.index]
-            yield from (loop.operands[index], following)
-        elif isinstance(loop, scf.ForOp):
-            yield from loop.operands
-            if index:
-                yield _end(loop.body.block).operands[index - 1]
 
-
-def _end(block: Block) -> Operation:
-    end = block.last_op
-    assert end is not None
-    return end
-
-
-def _element(access: LoadOp | StoreOp) -> tuple[SSAValue, ...]:
-    return (access.tensor, *access.indices)
+def _may_be_one(load: LoadOp, store: StoreOp) -> bool:
+    """Whether a load and a store have the same indices, in tensors that control flow may have exchanged."""
+    if tuple(load.indices) != tuple(store.indices):
+        return False
+    first, second = (origins(op.tensor, through_views=False) for op in (load, store))
+    return not first.isdisjoint(second)
 
 
 def _is_seen_by_others(load: LoadOp) -> bool:

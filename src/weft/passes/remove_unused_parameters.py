@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 
+from weft.dialects.flow import CARRIERS, origins
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.simt.kernel import (
     PARTS,
@@ -26,10 +27,10 @@ from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, BlockArgument, Operation
+    from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 
 def remove_unused_parameters(module: ModuleOp) -> None:
@@ -49,17 +50,30 @@ def _reduce(kernel: KernelOp) -> list[int]:
     left = [number for number, argument in enumerate(passed) if argument.first_use]
     kernel.keep_arguments([one.index for one in kernel.body.block.args if one.first_use])
     arguments = kernel.body.block.args
+    uses = _uses(kernel)
     attributes = kernel.arg_attrs or [DictionaryAttr({}) for _ in arguments]
     kernel.arg_attrs = ArrayAttr(
         [
-            DictionaryAttr({**known.data, **_parts(argument)})
+            DictionaryAttr({**known.data, **_parts(argument, uses.get(argument, ()))})
             for known, argument in zip(attributes, arguments, strict=True)
         ]
     )
     return left
 
 
-def _parts(argument: BlockArgument) -> dict[str, Attribute]:
+def _uses(kernel: KernelOp) -> dict[SSAValue, list[Operation]]:
+    """The operations that look into each tensor, be it under its own name or after control flow passed it on."""
+    found: dict[SSAValue, list[Operation]] = {}
+    for operation in walk(kernel):
+        if not isinstance(operation, CARRIERS):
+            for operand in operation.operands:
+                if isinstance(operand.type, TensorType):
+                    for tensor in origins(operand, through_views=False):
+                        found.setdefault(tensor, []).append(operation)
+    return found
+
+
+def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attribute]:
     """The attribute naming the parts of a tensor argument that its uses need."""
     kind = argument.type
     if not isinstance(kind, TensorType):
@@ -67,17 +81,17 @@ def _parts(argument: BlockArgument) -> dict[str, Attribute]:
     parts: dict[str, Attribute] = {}
     dims: set[int] = set()
     strides: set[int] = set()
-    for use in argument.uses:
-        if isinstance(use.operation, DimOp):
-            dims.add(use.operation.dimension.value.data)
+    for use in uses:
+        if isinstance(use, DimOp):
+            dims.add(use.dimension.value.data)
             continue
-        if not isinstance(use.operation, StrideOp):
+        if not isinstance(use, StrideOp):
             parts[POINTER] = UNIT
-        for dimension in _strides(use.operation, kind.rank):
-            if kind.layout.data == "contiguous":  # products of the dims that follow
-                dims.update(range(dimension + 1, kind.rank))
-            elif kind.layout.data == "strided" or dimension < kind.rank - 1:
+        for dimension in _strides(use, kind.rank):
+            if dimension < kind.open_strides:
                 strides.add(dimension)
+            elif kind.layout.data == "contiguous":  # products of the dims that follow
+                dims.update(range(dimension + 1, kind.rank))
     passed = [dimension for dimension in sorted(dims) if kind.dims[dimension] == DYNAMIC]
     for name, dimensions in (("dims", passed), ("strides", sorted(strides))):
         if dimensions:

@@ -7,22 +7,22 @@ operation works with it.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type, memory_type
-from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.errors import REPORT_HINT, InternalCompilerError, WeftError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from xdsl.ir import Attribute, Block, Operation, SSAValue
 
     from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.dialects.simt.types import TensorType
 
     OperationPrinter = Callable[["FunctionPrinter", Operation], None]
 
@@ -95,8 +95,40 @@ class FunctionPrinter:
         return f"{llvm_type(ssa.type)} {self.values[ssa]}"
 
     def tensor(self, ssa: SSAValue) -> TensorValue:
-        """The parts of a tensor."""
+        """A tensor's pointer, dims and strides."""
         return self.tensors[ssa]
+
+    def parts(self, values: Iterable[SSAValue]) -> list[str]:
+        """What carries values from block to block: each scalar's text, each tensor's parts."""
+        return [
+            part
+            for ssa in values
+            for part in (
+                self.tensors[ssa].parts if isinstance(ssa.type, TensorType) else (self.values[ssa],)
+            )
+        ]
+
+    def part_types(self, values: Iterable[SSAValue]) -> list[tuple[str, str]]:
+        """The LLVM types of the parts of values, each with the stem of its name."""
+        found: list[tuple[str, str]] = []
+        for ssa in values:
+            kind, stem = ssa.type, local_stem(ssa)
+            if isinstance(kind, TensorType):
+                found.append((self.module.target.pointer(kind.space.data), stem))
+                found += [(f"i{kind.dim_bits.data}", stem)] * kind.dims.count(DYNAMIC)
+                found += [("i64", stem)] * kind.open_strides
+            else:
+                found.append((llvm_type(kind), stem))
+        return found
+
+    def take(self, values: Iterable[SSAValue], parts: Iterable[str]) -> None:
+        """Gives values their parts."""
+        remaining = iter(parts)
+        for ssa in values:
+            if isinstance(ssa.type, TensorType):
+                self.tensors[ssa] = TensorValue.of(ssa.type, remaining)
+            else:
+                self.values[ssa] = next(remaining)
 
     # ---- instructions
 
@@ -260,7 +292,21 @@ class TensorValue:
         self._pointer = pointer
         known = [str(dim) if dim != DYNAMIC else None for dim in tensor_type.dims]
         self.dims = [text or given for text, given in zip(known, dims or known, strict=True)]
-        self.strides = list(strides) or [None] * rank
+        self.strides = [*strides, *[None] * (rank - len(strides))]
+
+    @classmethod
+    def of(cls, tensor_type: TensorType, parts: Iterator[str]) -> TensorValue:
+        """The tensor with these `parts`."""
+        pointer = next(parts)
+        dims = [next(parts) if dim == DYNAMIC else None for dim in tensor_type.dims]
+        return cls(tensor_type, pointer, dims, list(islice(parts, tensor_type.open_strides)))
+
+    @property
+    def parts(self) -> list[str]:
+        """The pointer, and the dims and strides that the type leaves open; poison where unused and so not passed."""
+        dims = [text for text, dim in zip(self.dims, self.type.dims, strict=True) if dim == DYNAMIC]
+        strides = self.strides[: self.type.open_strides]
+        return [text or "poison" for text in (self._pointer, *dims, *strides)]
 
     @property
     def pointer(self) -> str:

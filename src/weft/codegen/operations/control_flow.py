@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects import scf
+from xdsl.dialects import scf, ub
 
-from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.simt.kernel import ExitOp
 
@@ -44,14 +43,12 @@ def print_if(printer: FunctionPrinter, op: Operation) -> None:
         arms.append(_print_arm(printer, else_region, else_label, end_label))
     printer.place(location)
     printer.start(end_label)
-    for index, result in enumerate(op.results):
+    merged: list[str] = []
+    for index, (kind, stem) in enumerate(printer.part_types(op.results)):
         incoming = [(values[index], last) for values, last in arms if last is not None]
         texts = dict.fromkeys(text for text, _ in incoming) or {"poison": None}
-        if len(texts) == 1:
-            printer.values[result] = next(iter(texts))
-        else:
-            stem = local_stem(result)
-            printer.values[result] = printer.phi(llvm_type(result.type), incoming, stem)
+        merged.append(next(iter(texts)) if len(texts) == 1 else printer.phi(kind, incoming, stem))
+    printer.take(op.results, merged)
 
 
 def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> None:
@@ -64,7 +61,7 @@ def _print_taken(printer: FunctionPrinter, op: Operation, region: Region) -> Non
         assert printer.exit_label is not None
         printer.branch(printer.exit_label)
         printer.start(printer.new_label("left"))
-    _assign(printer, op.results, values)
+    printer.take(op.results, values)
 
 
 def _print_arm(
@@ -100,12 +97,7 @@ def _leaves(printer: FunctionPrinter, region: Region) -> bool:
 
 def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:
     last = block.last_op
-    return [printer.values[v] for v in last.operands] if isinstance(last, scf.YieldOp) else []
-
-
-def _assign(printer: FunctionPrinter, results: Sequence[SSAValue], values: list[str]) -> None:
-    for result, value in zip(results, values, strict=True):
-        printer.values[result] = value
+    return printer.parts(last.operands) if isinstance(last, scf.YieldOp) else []
 
 
 class _LoopHeader:
@@ -117,15 +109,16 @@ class _LoopHeader:
         self, printer: FunctionPrinter, arguments: Sequence[SSAValue], initial: list[str]
     ) -> None:
         self.printer = printer
-        self.types = [llvm_type(argument.type) for argument in arguments]
+        kinds = printer.part_types(arguments)
+        self.types = [kind for kind, _ in kinds]
         self.initial = initial
         self.entry_label = printer.label
         self.label = printer.new_label("loop")
-        self.names = [printer.fresh(local_stem(argument)) for argument in arguments]
+        self.names = [printer.fresh(stem) for _, stem in kinds]
         printer.branch(self.label)
         printer.start(self.label)
         self.place = printer.reserve()
-        _assign(printer, arguments, self.names)
+        printer.take(arguments, self.names)
 
     def following(self, next_values: list[str]) -> list[str]:
         """The next values of all variables, including the header's own."""
@@ -169,7 +162,7 @@ class _Trips:
         self.body = op.regions[0].block
         self.text = llvm_type(self.body.args[0].type)
         first, last, self.step = (printer.values[bound] for bound in (lower, upper, step))
-        self.starts = [first, *(printer.values[value] for value in initial)]
+        self.starts = [first, *printer.parts(initial)]
         self.counted = self.step != "1"
         self.predicate = "ult" if self.counted else "slt"
         self.limit = last
@@ -229,7 +222,7 @@ def print_for(
         before_jump(printer)
     header.jump(following)
     printer.start(end_label)
-    _assign(printer, op.results, [printer.values[value] for value in trips.body.args[1:]])
+    printer.take(op.results, printer.parts(trips.body.args[1:]))
 
 
 def print_for_in_strips(
@@ -265,7 +258,7 @@ def print_for_in_strips(
     count = printer.let(f"select i1 {is_last}, {text} {rest}, {text} {most}", "count")
     flags = "nuw" if trips.counted else "nsw"
     limit = printer.let(f"add {flags} {text} {first}, {count}", "strip")
-    header = trips.header([printer.values[value] for value in trips.body.args], first)
+    header = trips.header(printer.parts(trips.body.args), first)
     printer.print_block(trips.body)
     printer.place(location)
     following = header.following(trips.next_values())
@@ -281,9 +274,12 @@ def print_for_in_strips(
     before_next(printer)
     strips.jump(following)
     printer.start(end_label)
-    for result, start, value in zip(op.results, trips.starts[1:], following[1:], strict=False):
-        incoming = [(start, entry_label), (value, last_label)]
-        printer.values[result] = printer.phi(llvm_type(result.type), incoming, local_stem(result))
+    ends = zip(printer.part_types(op.results), trips.starts[1:], following[1:], strict=False)
+    merged = [
+        printer.phi(kind, [(start, entry_label), (value, last_label)], stem)
+        for (kind, stem), start, value in ends
+    ]
+    printer.take(op.results, merged)
 
 
 class _CountedHeader(_LoopHeader):
@@ -341,14 +337,14 @@ def print_while(
     """
     before, after = (region.block for region in op.regions)
     location = op.location
-    header = _LoopHeader(printer, before.args, [printer.values[value] for value in op.operands])
+    header = _LoopHeader(printer, before.args, printer.parts(op.operands))
     printer.print_block(before)
     condition, *passed = list(before.last_op.operands if before.last_op else ())
-    values = [printer.values[value] for value in passed]
+    values = printer.parts(passed)
     body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
     printer.branch_if(printer.values[condition], body_label, end_label)
     printer.start(body_label)
-    _assign(printer, after.args, values)
+    printer.take(after.args, values)
     printer.print_block(after)
     following = _yielded(printer, after)
     printer.place(location)
@@ -356,7 +352,12 @@ def print_while(
         before_jump(printer)
     header.jump(following)
     printer.start(end_label)
-    _assign(printer, op.results, values)
+    printer.take(op.results, values)
+
+
+def _print_poison(printer: FunctionPrinter, op: ub.PoisonOp) -> None:
+    """`ub.poison`: a value that is never read."""
+    printer.take(op.results, ["poison" for _ in printer.part_types(op.results)])
 
 
 def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
@@ -364,6 +365,7 @@ def print_nothing(printer: FunctionPrinter, op: Operation) -> None:
 
 
 CONTROL_FLOW: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ub.PoisonOp: _print_poison,
     scf.IfOp: print_if,
     scf.ForOp: print_for,
     scf.WhileOp: print_while,

@@ -187,11 +187,17 @@ def _cast(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
 
 
 def print_select(printer: FunctionPrinter, op: Operation) -> None:
-    """`arith.select` of scalars."""
-    condition, chosen, otherwise = op.operands
-    printer.define(
-        op.results[0],
-        f"select i1 {printer.values[condition]}, {printer.typed(chosen)}, {printer.typed(otherwise)}",
+    """`arith.select` of scalars, or of two tensors' parts."""
+    condition, *sides = op.operands
+    kinds = printer.part_types(op.results)
+    parts = zip(kinds, *(printer.parts([side]) for side in sides), strict=True)
+    test = printer.values[condition]
+    printer.take(
+        op.results,
+        [
+            printer.let(f"select i1 {test}, {kind} {one}, {kind} {other}", stem)
+            for (kind, stem), one, other in parts
+        ],
     )
 
 

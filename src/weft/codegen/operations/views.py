@@ -32,12 +32,9 @@ def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
         printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
         for number, dim in enumerate(view.dims)
     ]
-    last = view.rank - 1
     strides = [
-        None
-        if view.layout.data == "contiguous" or (view.layout.data == "inner" and number == last)
-        else _scaled(printer, source.stride(printer, dimension), step)
-        for number, (dimension, step) in enumerate(op.dimensions)
+        _scaled(printer, source.stride(printer, dimension), step)
+        for dimension, step in op.dimensions[: view.open_strides]
     ]
     printer.tensors[op.result] = TensorValue(view, pointer, dims, strides)
 

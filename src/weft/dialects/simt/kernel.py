@@ -283,8 +283,7 @@ class KernelOp(IRDLOperation):
         else:
             pointer = True
             dims = tuple(number for number, dim in enumerate(kind.dims) if dim == DYNAMIC)
-            count = {"contiguous": 0, "inner": kind.rank - 1}.get(kind.layout.data, kind.rank)
-            strides = tuple(range(count))
+            strides = tuple(range(kind.open_strides))
         found = [(POINTER, 0)] if pointer else []
         found += [(DIM, dimension) for dimension in dims]
         return found + [(STRIDE, dimension) for dimension in strides]

@@ -86,6 +86,32 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         """Whether it is a bare address: one unbounded dimension."""
         return self.dims == (UNBOUNDED,)
 
+    @property
+    def open_strides(self) -> int:
+        """How many strides, from the first on, the layout class leaves open."""
+        closed = {"contiguous": self.rank, "inner": min(self.rank, 1)}
+        return self.rank - closed.get(self.layout.data, 0)
+
+    def joined(self, other: TensorType) -> TensorType | None:
+        """The type of a tensor that is of one type or the other, by what is known of both; None if there is none.
+
+        Elements, rank, layout class and address space must agree; dims that differ are only known at run time.
+        """
+        pairs = list(zip(self.dims, other.dims, strict=False))
+        if (self.element_type, self.rank, self.layout, self.space, self.is_pointer) != (
+            *(other.element_type, other.rank, other.layout, other.space, other.is_pointer),
+        ):
+            return None
+        return TensorType.get(
+            self.element_type,
+            [one if one == two else DYNAMIC for one, two in pairs],
+            layout=self.layout.data,
+            space=self.space.data,
+            dim_bits=max(self.dim_bits.data, other.dim_bits.data),
+            offset_bits=max(self.offset_bits.data, other.offset_bits.data),
+            alignment_bytes=min(self.alignment_bytes.data, other.alignment_bytes.data),
+        )
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         with parser.in_angle_brackets():

@@ -178,7 +178,7 @@ class Fork:
                 return binding
         if not isinstance(one, Assigned) or not isinstance(other, Assigned):
             return self._one_sided(name)
-        return self._meet(join, one, other, before)
+        return self._meet(join, one, other, before, name)
 
     def _meet(
         self,
@@ -186,12 +186,13 @@ class Fork:
         one: Assigned | LeftEarly,
         other: Assigned | LeftEarly,
         before: Binding | None = None,
+        name: str = "",
     ) -> Binding:
         """One value for both, or a marker that there is none."""
         place = one.place or other.place
         try:
             old = before.value if isinstance(before, Assigned) else None
-            return Assigned(join.add(one.value, other.value, old), place)
+            return Assigned(join.add(one.value, other.value, old, name), place)
         except Mismatch as mismatch:
             lines = [(binding.place or self._location).line for binding in (one, other)]
             text = conflict(one.value, lines[0], other.value, lines[1])

@@ -15,21 +15,26 @@ from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.control_flow.joins import (
     Mismatch,
+    TensorLeaf,
     blank_like,
     describe_side,
     is_number,
     joined_constants,
-    joined_dtype,
     joined_leaves,
+    joined_tensors,
+    joined_type,
+    leaf_of,
+    leaf_type_of,
+    type_in_ir,
     typed_value,
     weak_dtype,
 )
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.state.slots import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
-from weft.language.ir_types import ir_type
 from weft.language.numbers.promotion import wide_dtype
-from weft.language.values import Scalar
+from weft.language.values import Scalar, Tensor
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     import ast
@@ -39,10 +44,10 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
+    from weft.frontend.control_flow.joins import LeafType
     from weft.frontend.paths import Binding, EnclosingLoop, Path, Undefined
     from weft.frontend.state.changes import State
     from weft.location import SourceLocation
-    from weft.types.dtype import DType
 
 MOST_ROUNDS: Final = 8
 _HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
@@ -57,22 +62,15 @@ class _Variable:
         slot: the item or attribute; None for a variable.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
-        dtypes: of the leaves; None for a leaf with the same compile-time value in each round.
+        types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each round.
         place: where it was assigned before the loop, or None.
         is_blank: whether it had no value before the loop, so that `first` is never read.
         is_early: whether it has a value only after a break.
     """
 
     __slots__ = (
-        "dtypes",
-        "first",
-        "is_blank",
-        "is_early",
-        "is_own",
-        "name",
-        "place",
-        "shape",
-        "slot",
+        *("first", "is_blank", "is_early", "is_own"),
+        *("name", "place", "shape", "slot", "types"),
     )
 
     def __init__(self, name: str, *, is_own: bool = False, slot: Slot | None = None) -> None:
@@ -83,13 +81,13 @@ class _Variable:
         self.place: SourceLocation | None = None
         self.first: list[Any] = []
         self.shape: Shape | None = None
-        self.dtypes: list[DType | None] = []
+        self.types: list[LeafType | None] = []
 
     def begin(self, value: Any, place: SourceLocation | None) -> None:
         """Its value before the loop."""
         self.place = place
         self.shape, self.first = flatten(value)
-        self.dtypes = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
+        self.types = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
 
     def read(self, path: Path) -> Binding | None:
         """Its value on a path, whose changes of slots are in place."""
@@ -104,9 +102,9 @@ class _Variable:
     ) -> None:
         """Binds it to block arguments or results, which are named after it; slots only if there is a state."""
         leaves: list[Any] = []
-        for index, (leaf, dtype) in enumerate(zip(self.first, self.dtypes, strict=True)):
-            if dtype is not None:
-                leaf = Scalar(next(arguments), dtype)
+        for index, (leaf, kind) in enumerate(zip(self.first, self.types, strict=True)):
+            if kind is not None:
+                leaf = leaf_of(next(arguments), kind, self.name)
                 name_value(leaf.ssa, self.name if self.shape is None else f"{self.name}_{index}")
             leaves.append(leaf)
         value = rebuild(self.shape, iter(leaves))
@@ -175,19 +173,19 @@ class Carried:
         """
         known = self._frame.context.session.loop_types.get(self._key, {})
         variables = {(variable.name, variable.is_own): variable for variable in self._variables}
-        for key, (kinds, dtypes) in known.items():
+        for key, (kinds, types) in known.items():
             variable = variables.get(key)
             if isinstance(key, Slot) and key.exists:
                 leaves = joined_leaves(self._frame.builder, key.read())[1]
                 variable = self._add_slot(key) if _kinds(leaves) == kinds else None
-            if variable is not None and len(dtypes) == len(variable.dtypes):
-                variable.dtypes = list(dtypes)
+            if variable is not None and len(types) == len(variable.types):
+                variable.types = list(types)
 
     def remember(self) -> None:
         """Records the types, which are stable."""
         if self._key is not None:
             self._frame.context.session.loop_types[self._key] = {
-                v.slot or (v.name, v.is_own): (_kinds(v.first) if v.slot else (), tuple(v.dtypes))
+                v.slot or (v.name, v.is_own): (_kinds(v.first) if v.slot else (), tuple(v.types))
                 for v in self._variables
             }
 
@@ -198,15 +196,15 @@ class Carried:
 
     def types(self) -> list[Attribute]:
         """Types of the block arguments."""
-        return [ir_type(dtype) for v in self._variables for dtype in v.dtypes if dtype is not None]
+        return [type_in_ir(kind) for v in self._variables for kind in v.types if kind is not None]
 
     def first_values(self, builder: Builder) -> list[SSAValue]:
         """The variables' values before the loop."""
         return [
-            typed_value(builder, leaf, dtype, builder.block)
+            typed_value(builder, leaf, kind, builder.block)
             for v in self._variables
-            for leaf, dtype in zip(v.first, v.dtypes, strict=True)
-            if dtype is not None
+            for leaf, kind in zip(v.first, v.types, strict=True)
+            if kind is not None
         ]
 
     def bind(self, path: Path, arguments: Sequence[SSAValue], *, slots: bool = True) -> None:
@@ -224,9 +222,9 @@ class Carried:
                 binding = variable.read(path)
                 assert isinstance(binding, Assigned | LeftEarly)
                 _, leaves = joined_leaves(builder, binding.value)
-                for leaf, dtype in zip(leaves, variable.dtypes, strict=True):
-                    if dtype is not None:
-                        found.append(typed_value(builder, leaf, dtype, block))
+                for leaf, kind in zip(leaves, variable.types, strict=True):
+                    if kind is not None:
+                        found.append(typed_value(builder, leaf, kind, block))
         return found
 
     def update(self, path: Path) -> bool:
@@ -293,17 +291,17 @@ class Carried:
             raise self._changes(variable, binding, "a container keeps its type and length")
         changed = False
         for index, leaf in enumerate(leaves):
-            before = variable.dtypes[index]
-            if variable.is_blank and before is not None and _widens(before, leaf):
+            before = variable.types[index]
+            if variable.is_blank and _widens(before, leaf):
                 # Computed from a variable that has become wide after the round that showed the type.
                 variable.first[index] = blank_like(self._frame.builder, leaf)
                 before = leaf.dtype
             try:
-                dtype = _leaf_dtype(variable.first[index], before, leaf)
+                kind = _leaf_type(variable.first[index], before, leaf)
             except Mismatch as mismatch:
                 raise self._changes(variable, binding, mismatch.hint) from None
-            if dtype is not variable.dtypes[index]:
-                variable.dtypes[index] = dtype
+            if kind != variable.types[index]:
+                variable.types[index] = kind
                 changed = True
         return changed
 
@@ -344,44 +342,52 @@ def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
         for leaf in leaves:
             if isinstance(leaf, LocalFunction | BoundMethod):
                 return None  # it has variables of its own
-            found.append(leaf.dtype if isinstance(leaf, Scalar) else _constant_key(leaf))
+            found.append(_leaf_key(leaf))
     return tuple(found)
 
 
 def _kinds(leaves: list[Any]) -> tuple[Hashable, ...]:
     """What a slot's types depend on of its value before the loop."""
-    return tuple(x.dtype if isinstance(x, Scalar) else _constant_key(x) for x in leaves)
+    return tuple(map(_leaf_key, leaves))
 
 
-def _constant_key(value: Any) -> Hashable:
+def _leaf_key(value: Any) -> Hashable:
+    if isinstance(value, Scalar):
+        return value.dtype
+    if isinstance(value, Tensor):
+        return leaf_type_of(value)
     return constant_key(value) if isinstance(value, int | float | str) else id(value)
 
 
-def _widens(dtype: DType, last: Any) -> bool:
+def _widens(before: LeafType | None, last: Any) -> bool:
     """Whether a leaf of a narrow type is at the end of the round one of its wide type."""
-    return isinstance(last, Scalar) and dtype is not last.dtype is wide_dtype(dtype)
+    if not isinstance(last, Scalar) or not isinstance(before, DType):
+        return False
+    return before is not last.dtype is wide_dtype(before)
 
 
-def _leaf_dtype(first: Any, dtype: DType | None, last: Any) -> DType | None:
-    """The type of a leaf that was `first` before the loop, `dtype` in this round and `last` at its end.
+def _leaf_type(first: Any, before: LeafType | None, last: Any) -> LeafType | None:
+    """The type of a leaf that was `first` before the loop, of type `before` in this round and `last` at its end.
 
     Raises:
         Mismatch: if it changes.
     """
-    if dtype is None:
-        return joined_dtype(first, last)
+    if before is None:
+        return joined_type(first, last)
+    if isinstance(before, TensorLeaf):
+        return joined_tensors(before, last)
     if isinstance(last, Scalar):
-        if dtype in (last.dtype, wide_dtype(last.dtype)):
-            return dtype
+        if before in (last.dtype, wide_dtype(last.dtype)):
+            return before
         if not is_number(first):
             raise Mismatch(_HINT)
         return weak_dtype(first, last.dtype, widens=True)
     try:
-        return weak_dtype(last, dtype, widens=False)
+        return weak_dtype(last, before, widens=False)
     except Mismatch:
         if not is_number(first) or not is_number(last) or isinstance(first, bool):
             raise
         wider = joined_constants(first, last)
-        if wider is dtype:
+        if wider is before:
             raise
         return wider

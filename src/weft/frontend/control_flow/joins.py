@@ -8,7 +8,10 @@ use is an error that names both places.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from xdsl.dialects import ub
+from xdsl.ir import Block
 
 from weft.arguments.records import make
 from weft.errors import WeftError
@@ -16,23 +19,29 @@ from weft.frontend.state.constants import kind
 from weft.frontend.state.slots import applied
 from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
+from weft.language.memory.views import view_as
 from weft.language.numbers.convert import constant, convert, operand
 from weft.language.numbers.promotion import common_dtype, wide_dtype
-from weft.language.values import Scalar, Tensor
+from weft.language.values import Scalar, Tensor, tensor_text
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Block, SSAValue
+    from xdsl.ir import Attribute, SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.dialects.simt.types import TensorType
     from weft.frontend.state.changes import State
     from weft.frontend.state.slots import Slot
     from weft.frontend.structure import Shape
-    from weft.types.dtype import DType
 
 _EXPRESSION: Final = object()
 _JOIN_HINT: Final = "convert one of them, such as weft.f32(x), so that both paths agree"
+_TENSOR_HINT: Final = (
+    "the tensors of one variable have the same dtype, rank, layout class and address space; "
+    "access each in its own branch"
+)
 
 
 class Mismatch(Exception):
@@ -47,12 +56,24 @@ class Mismatch(Exception):
         self.hint = hint
 
 
+class TensorLeaf(NamedTuple):
+    """The type of a tensor that regions yield: of its elements, with their sign, and of its value in the IR."""
+
+    dtype: DType
+    type: TensorType
+
+
+LeafType = DType | TensorLeaf
+"""The type of a leaf that regions yield: a scalar's, or a tensor's."""
+
+
 @dataclass(slots=True, eq=False)
 class _Yielded:
-    """A leaf yielded by the regions: the operation's result of that index."""
+    """A leaf yielded by the regions: the operation's result of that index; a tensor's name."""
 
     index: int
-    dtype: DType
+    type: LeafType
+    name: str
 
 
 class Join:
@@ -85,13 +106,16 @@ class Join:
         self.firsts: list[SSAValue] = []
         self.seconds: list[SSAValue] = []
 
-    def add(self, first: object, second: object, before: object = _EXPRESSION) -> Any:
+    def add(
+        self, first: object, second: object, before: object = _EXPRESSION, name: str = ""
+    ) -> Any:
         """One value for both; leaves that are yielded are replaced by `finish`.
 
         Args:
             first, second: the values.
             before: a variable's value before the fork, or None: it becomes wide (`wide_dtype`), unless it was
                 narrow. In an expression, a literal takes the type of the other side.
+            name: the variable's, which a joined tensor gets.
 
         Raises:
             Mismatch: if there is none.
@@ -110,32 +134,34 @@ class Join:
         old_shape, old_leaves = flatten(before)
         olds = old_leaves if old_shape == shape else [None] * len(first_leaves)
         trios = zip(first_leaves, second_leaves, olds, strict=True)
-        return rebuild(shape, iter([self._leaf(*trio) for trio in trios]))
+        return rebuild(shape, iter([self._leaf(*trio, name) for trio in trios]))
 
     def add_beside_nothing(self, value: object, side: int) -> Any:
         """As `add`, where the region other than `side` yields a value that is never read."""
         with applied(self._changed[side]):
             shape, leaves = flatten(value)
-        if not any(isinstance(leaf, Scalar) for leaf in leaves):
+        blanks = [blank_like(self._builder, leaf) for leaf in leaves]
+        if all(blank is leaf for blank, leaf in zip(blanks, leaves, strict=True)):
             return value
-        blank = rebuild(shape, iter([blank_like(self._builder, leaf) for leaf in leaves]))
+        blank = rebuild(shape, iter(blanks))
         return self.add(value, blank) if side == 0 else self.add(blank, value)
 
-    def _leaf(self, first: object, second: object, before: object) -> object:
+    def _leaf(self, first: object, second: object, before: object, name: str) -> object:
         if first is second:
             return first
         first, second = typed_leaf(self._builder, first), typed_leaf(self._builder, second)
         keeps = before is _EXPRESSION or _has_narrow(before, first) or _has_narrow(before, second)
-        dtype = joined_dtype(first, second, widens=not keeps)
-        if dtype is None:
+        joined = joined_type(first, second, widens=not keeps)
+        if joined is None:
             return first
         leaves = zip((first, second), self._blocks, strict=True)
-        one, other = (typed_value(self._builder, leaf, dtype, block) for leaf, block in leaves)
+        one, other = (typed_value(self._builder, leaf, joined, block) for leaf, block in leaves)
+        name = name or _either_name(first, second)
         if one is other:
-            return Scalar(one, dtype)
+            return leaf_of(one, joined, name)
         found = self._found.get((one, other))
-        if found is None or found.dtype is not dtype:
-            found = _Yielded(len(self.firsts), dtype)
+        if found is None or found.type != joined:
+            found = _Yielded(len(self.firsts), joined, name)
             self._found[one, other] = found
             self.firsts.append(one)
             self.seconds.append(other)
@@ -147,7 +173,9 @@ class Join:
         if not any(isinstance(leaf, _Yielded) for leaf in leaves):
             return value
         finished = [
-            Scalar(results[leaf.index], leaf.dtype) if isinstance(leaf, _Yielded) else leaf
+            leaf_of(results[leaf.index], leaf.type, leaf.name)
+            if isinstance(leaf, _Yielded)
+            else leaf
             for leaf in leaves
         ]
         return rebuild(shape, iter(finished))
@@ -160,8 +188,21 @@ def _has_narrow(before: object, value: object) -> bool:
     return before.dtype is value.dtype is not wide_dtype(value.dtype)
 
 
+def _either_name(first: object, second: object) -> str:
+    """A name for one tensor of two: `a or b`."""
+    names = [one.name for one in (first, second) if isinstance(one, Tensor)]
+    text = " or ".join(dict.fromkeys(" or ".join(names).split(" or ")))
+    return text if len(text) < 60 else "tensor"
+
+
 def blank_like(builder: Builder, value: object) -> object:
-    """A value like this one that is never read: a zero for a scalar."""
+    """A value like this one that is never read: a zero for a scalar, poison for a tensor that is not known here."""
+    if isinstance(value, Tensor):
+        owner = value.ssa.owner
+        if (owner if isinstance(owner, Block) else owner.parent) in (builder.entry, builder.block):
+            return value
+        blank = builder.entry_operation(ub.PoisonOp(value.type), key=("blank", value.type))
+        return Tensor(blank.result, value.dtype, value.name)
     if not isinstance(value, Scalar):
         return value
     zero = 0.0 if value.dtype.is_float else 0
@@ -182,12 +223,27 @@ def joined_leaves(builder: Builder, value: Any) -> tuple[Shape | None, list[Any]
     return shape, [typed_leaf(builder, leaf) for leaf in leaves]
 
 
-def typed_value(builder: Builder, leaf: Any, dtype: DType, block: Block) -> SSAValue:
+def leaf_of(ssa: SSAValue, leaf_type: LeafType, name: str) -> Scalar | Tensor:
+    """A leaf of that type; a tensor gets the name."""
+    if isinstance(leaf_type, TensorLeaf):
+        return Tensor(ssa, leaf_type.dtype, name)
+    return Scalar(ssa, leaf_type)
+
+
+def type_in_ir(leaf_type: LeafType) -> Attribute:
+    """The type of a leaf's SSA value."""
+    return leaf_type.type if isinstance(leaf_type, TensorLeaf) else ir_type(leaf_type)
+
+
+def typed_value(builder: Builder, leaf: Any, wanted: LeafType, block: Block) -> SSAValue:
     """A leaf as a value of that type, if need be converted at the end of `block`."""
-    if not isinstance(leaf, Scalar):
-        return constant(builder, leaf, dtype).ssa
+    if not isinstance(leaf, Scalar | Tensor):
+        assert not isinstance(wanted, TensorLeaf)
+        return constant(builder, leaf, wanted).ssa
     with builder.at(block):
-        return convert(builder, leaf, dtype).ssa
+        if isinstance(wanted, TensorLeaf):
+            return view_as(builder, leaf, wanted.type)  # pyright: ignore[reportArgumentType]
+        return convert(builder, leaf, wanted).ssa
 
 
 def is_number(value: object) -> bool:
@@ -195,11 +251,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def joined_dtype(first: object, second: object, *, widens: bool = True) -> DType | None:
+def joined_type(first: object, second: object, *, widens: bool = True) -> LeafType | None:
     """The type in which two leaves meet; None if they are the same value.
 
     Scalars must agree; a constant takes the scalar's type; two constants the type of both. If the join `widens`, a
-    constant takes the scalar's wide type, and so does a scalar that meets another of that type.
+    constant takes the scalar's wide type, and so does a scalar that meets another of that type. Tensors meet in a type
+    that says what is known of both.
 
     Raises:
         Mismatch: if there is none.
@@ -213,9 +270,7 @@ def joined_dtype(first: object, second: object, *, widens: bool = True) -> DType
     if isinstance(second, Scalar):
         return weak_dtype(first, second.dtype, widens=widens)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
-        if first.ssa is second.ssa:
-            return None
-        raise Mismatch("a variable can hold only one tensor; access each tensor in its own branch")
+        return None if first.ssa is second.ssa else joined_tensors(leaf_type_of(first), second)
     if same_constant(first, second):
         return None
     if not is_number(first) or not is_number(second):
@@ -225,6 +280,24 @@ def joined_dtype(first: object, second: object, *, widens: bool = True) -> DType
     if isinstance(first, bool) != isinstance(second, bool):
         raise Mismatch(_JOIN_HINT)
     return joined_constants(first, second)
+
+
+def leaf_type_of(tensor: Tensor) -> TensorLeaf:
+    """A tensor's type."""
+    return TensorLeaf(tensor.dtype, tensor.type)
+
+
+def joined_tensors(one: TensorLeaf, other: object) -> TensorLeaf:
+    """The type in which a tensor of one type meets another value.
+
+    Raises:
+        Mismatch: if there is none.
+    """
+    if isinstance(other, Tensor) and other.dtype is one.dtype:
+        joined = one.type.joined(other.type)
+        if joined is not None:
+            return TensorLeaf(one.dtype, joined)
+    raise Mismatch(_TENSOR_HINT)
 
 
 def _wide_of(first: DType, second: DType, *, widens: bool) -> DType:
@@ -286,7 +359,7 @@ def describe_side(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, Tensor):
-        return f"the tensor '{value.name}'"
+        return f"'{value.name}', {tensor_text(value)}"
     if isinstance(value, tuple):
         items: list[str] = [describe_side(item) for item in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

@@ -27,7 +27,8 @@ from weft.arguments.pointer import PointerSpec
 from weft.arguments.records import is_record, record_of
 from weft.arguments.scalar import numpy_scalar_dtype
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
-from weft.arguments.tensor_spec import TensorSpec, tensor_text
+from weft.arguments.tensor_spec import TensorSpec
+from weft.arguments.tensor_spec import tensor_text as spec_text
 from weft.dialects.builder import Builder, constant_integer
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
@@ -49,7 +50,7 @@ from weft.frontend.structure import Shape, children, contains_staged, flatten, r
 from weft.language.control import StaticValue
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, materialize, operand
-from weft.language.values import Scalar, Stream, Tensor, describe, shape_text
+from weft.language.values import Scalar, Stream, Tensor, describe, tensor_text
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -460,11 +461,9 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
         order = ("contiguous", "inner", "strided")
         fits = fits and order.index(layout) <= order.index(expected.layout)
     if not fits:
-        given = f"Tensor[{tensor.dtype}, {shape_text(tensor)}" + (
-            "]" if layout == "contiguous" else f", {layout}]"
-        )
         raise TypeMismatchError(
-            "KERNEL_ARGUMENT", f"{where} must be {tensor_text(expected)}, received {given}"
+            "KERNEL_ARGUMENT",
+            f"{where} must be {spec_text(expected)}, received {tensor_text(tensor)}",
         )
 
 

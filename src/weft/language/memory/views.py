@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.dialects.simt.types import TensorType
 
 Number = int | Scalar
 
@@ -126,6 +127,21 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     )
     name = f"{tensor.name}[{', '.join(map(_part_text, _parts(indices)))}]"
     return Tensor(builder.emit(made, f"{tensor.name}_part").result, tensor.dtype, name)
+
+
+def view_as(builder: Builder, tensor: Tensor, wanted: TensorType) -> SSAValue:
+    """The whole tensor as one of a type that says less of its dims or alignment (`TensorType.joined`)."""
+    if tensor.type == wanted:
+        return tensor.ssa
+    starts = [builder.constant(i32, 0)] * tensor.rank
+    sizes: list[SSAValue] = []
+    dtype = types.i32 if wanted.dim_bits.data == 32 else types.i64
+    for dimension, length in enumerate(wanted.dims):
+        if length == DYNAMIC:
+            found = dim(builder, tensor, dimension)
+            sizes.append(to_common(builder, found, dtype).ssa)
+    kept, steps = range(tensor.rank), [1] * tensor.rank
+    return builder.emit(ViewOp(tensor.ssa, starts, sizes, kept, steps, wanted)).result
 
 
 def _parts(indices: object) -> tuple[object, ...]:

@@ -173,16 +173,18 @@ class GuardPrinter:
 
     def base(self, value: SSAValue) -> str:
         """A value at thread `start`."""
-        if value not in self._values:
+        self._compute(value)
+        return self._values[value]
+
+    def _compute(self, value: SSAValue) -> None:
+        if value not in self._values and value not in self._printer.tensors:
             owner = value.owner
             assert not isinstance(owner, Block)
             self._print(owner)
-        return self._values[value]
 
     def _print(self, operation: Operation) -> None:
         for operand in operation.operands:
-            if operand not in self._values and operand not in self._printer.tensors:
-                self.base(operand)
+            self._compute(operand)
         outer, self._printer.values = self._printer.values, self._values
         try:
             self._printer.print_operation(operation)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where values come from: through branches, loops and selections, and through views.
+
+In: a value. Out: the values that it is one of; for a tensor, those whose memory it may be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, BlockArgument, OpResult
+
+from weft.dialects.simt.views import ViewOp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation, SSAValue
+
+CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
+"""Operations that pass a tensor on, and do not look into it."""
+
+
+def alternatives(value: SSAValue) -> Sequence[SSAValue]:
+    """The values that control flow makes this one from; none if it is computed."""
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        return _carried(value)
+    assert isinstance(value, OpResult)
+    if isinstance(owner, arith.SelectOp):
+        return owner.lhs, owner.rhs
+    if isinstance(owner, scf.IfOp):
+        return [end_of(region.block).operands[value.index] for region in owner.regions]
+    if isinstance(owner, scf.WhileOp):
+        return (end_of(owner.before_region.block).operands[1 + value.index],)
+    if isinstance(owner, scf.ForOp):
+        return owner.iter_args[value.index], end_of(owner.body.block).operands[value.index]
+    return ()
+
+
+def _carried(argument: BlockArgument) -> Sequence[SSAValue]:
+    """The values that a loop carries into one of its block arguments."""
+    loop, index = argument.block.parent_op(), argument.index
+    if isinstance(loop, scf.WhileOp):
+        before, after = loop.before_region.block, loop.after_region.block
+        if argument.block is after:
+            return (end_of(before).operands[1 + index],)
+        following: SSAValue = end_of(after).operands[index]
+        if isinstance(following, BlockArgument) and following.block is after:
+            following = end_of(before).operands[1 + following.index]
+        return loop.operands[index], following
+    if isinstance(loop, scf.ForOp) and index:
+        return loop.iter_args[index - 1], end_of(loop.body.block).operands[index - 1]
+    return ()
+
+
+def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
+    """The tensors that this one may be, or may be a view of, none of which control flow or a view made.
+
+    Args:
+        tensor: of the IR.
+        through_views: whether a view leads on to its source.
+    """
+    found: set[SSAValue] = set()
+    seen, waiting = {tensor}, [tensor]
+    while waiting:
+        value = waiting.pop()
+        sources = alternatives(value)
+        if not sources and through_views and isinstance(value.owner, ViewOp):
+            sources = (value.owner.source,)
+        if not sources:
+            found.add(value)
+        waiting += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return found
+
+
+def end_of(block: Block) -> Operation:
+    """The last operation of a block, which says what leaves it."""
+    end = block.last_op
+    assert end is not None
+    return end
