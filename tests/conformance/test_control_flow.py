@@ -363,7 +363,41 @@ def assignment_expression(a):
     return total + double
 
 
+def function_made_before_a_loop(a):
+    def doubled():
+        return 2 * x
+
+    x, total = a, 0
+    for _ in range(3):
+        total += doubled()
+        x = 100
+    return total
+
+
+def lambda_made_before_a_loop(a):
+    x, total = a, 0
+    doubled = lambda: 2 * x
+    while total < 50:
+        total += doubled() + 1
+        x = 10
+    return total
+
+
+def function_made_before_a_branch(a):
+    x = 1
+
+    def doubled():
+        return 2 * x
+
+    if a > 2:
+        x = a
+    return doubled()
+
+
 ONE_ARGUMENT = (
+    function_made_before_a_loop,
+    lambda_made_before_a_loop,
+    function_made_before_a_branch,
     if_without_else,
     if_elif_else,
     nested_ifs,

@@ -92,9 +92,24 @@ def shared_kernel(flags, out):
     out[0] = 1
 
 
+@weft.kernel
+def exchanged_kernel(flags, out):
+    a, b = flags, out
+    while a[0] == 0:
+        a, b = b, a
+
+
+@weft.kernel
+def chosen_kernel(flags, out):
+    place = flags if out[1] == 0 else out
+    while place[0] == 0:
+        pass
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
+        exchanged_kernel,
         *(empty_body_kernel, counted_wait_kernel, broken_out_of_kernel, returned_from_kernel),
         *(two_flags_kernel, read_before_and_in_kernel, several_flags_kernel, voted_kernel),
         *(own_place_kernel, shared_kernel),
@@ -105,6 +120,22 @@ def test_a_loop_that_waits_reads_in_each_round(kernel):
     loads = loads_of(kernel)
     in_loop = loads[1:] if kernel is read_before_and_in_kernel else loads
     assert in_loop and all("volatile" in load for load in in_loop)
+
+
+@weft.kernel
+def walking_kernel(flags, out):
+    part = flags
+    while part[0] != 0:
+        part = part[1:]
+    part[0] = 1
+
+
+@weft.kernel
+def relaxing_kernel(flags, out):
+    a, b = flags, out
+    while a[0] > 1:
+        b[0] = a[0] // 2
+        a, b = b, a
 
 
 @weft.kernel
@@ -168,7 +199,15 @@ def loop_of_range_kernel(flags, out):
 @pytest.mark.parametrize(
     "kernel",
     [
-        *(bounded_kernel, row_kernel, list_kernel, counting_down_kernel, timed_kernel),
+        *(
+            walking_kernel,
+            relaxing_kernel,
+            bounded_kernel,
+            row_kernel,
+            list_kernel,
+            counting_down_kernel,
+            timed_kernel,
+        ),
         *(own_memory_kernel, loop_of_range_kernel),
     ],
     ids=lambda kernel: kernel.__name__,

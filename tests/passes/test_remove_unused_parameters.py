@@ -90,6 +90,28 @@ def test_a_view_needs_what_begins_it_and_the_strides_of_what_it_keeps(layout, ex
     assert parts([view], tensor(layout=layout)) == expected
 
 
+PASSED_ON = {
+    "select": """%c = arith.constant true
+%m = arith.select %c, %t, %t : T
+""",
+    "branch": """%c = arith.constant true
+%m = scf.if %c -> (T) { scf.yield %t : T } else { scf.yield %t : T }
+""",
+    "loop": """%m = scf.for %k = %i to %i step %i iter_args(%u = %t) -> (T) : i32 { scf.yield %u : T }
+""",
+}
+
+
+@pytest.mark.parametrize("way", PASSED_ON)
+@pytest.mark.parametrize("layout", NEEDS)
+def test_what_control_flow_passed_on_needs_the_same(way, layout):
+    kind = tensor(layout=layout)
+    assert parts([PASSED_ON[way]], kind) == ""
+    assert parts([PASSED_ON[way], "%d = simt.dim %m[0] : T -> i32"], kind) == "dim 0"
+    for access in ACCESSES.values():
+        assert parts([PASSED_ON[way], access.replace("%t[", "%m[")], kind) == NEEDS[layout]
+
+
 @pytest.mark.parametrize(
     ("dimension", "layout", "dim", "stride"),
     [

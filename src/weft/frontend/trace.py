@@ -27,7 +27,7 @@ from weft.errors import (
     WeftError,
 )
 from weft.frontend.context import Context, Frame, Session
-from weft.frontend.functions.host import call_kernel, configure
+from weft.frontend.functions.host import call_kernel, check_scratch, configure
 from weft.frontend.functions.inlining import inline
 from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
@@ -165,6 +165,7 @@ def _trace(
         raise
     builder.emit(ReturnOp(*results.values))
     table.finish(builder.entry)
+    check_scratch(builder.entry)
     module = ModuleOp([kernel.operation for kernel in table.kernels])
     module.body.block.add_op(_function(table.host_symbol(signature.name), builder, results, tree))
     return TracedModule(

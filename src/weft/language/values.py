@@ -232,13 +232,20 @@ def describe(value: object) -> str:
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def tensor_text(tensor: Tensor) -> str:
-    """A tensor's type in full: also its layout class and its memory, unless contiguous and global."""
-    text = describe(tensor)[:-1]
-    if tensor.type.layout.data != "contiguous":
-        text += f", {tensor.type.layout.data}"
-    space = tensor.type.space.data
-    return f"{text}]" if space == "global" else f"{text}] in {space} memory"
+def tensor_text(tensor: Tensor, name: str = "") -> str:
+    """A tensor's type in full: also its layout class and its memory, unless contiguous and global.
+
+    Args:
+        tensor: to describe.
+        name: added to it: ``the Tensor[f32, (64,)] 'tile' in shared memory``.
+    """
+    text = describe(tensor)
+    layout, space = tensor.type.layout.data, tensor.type.space.data
+    if layout != "contiguous":
+        text = f"{text[:-1]}, {layout}]"
+    if name:
+        text = f"the {text} '{name}'"
+    return text if space == "global" else f"{text} in {space} memory"
 
 
 def item_text(value: object) -> str:

@@ -110,13 +110,6 @@ class ViewOp(IRDLOperation):
             raise VerifyException("a view has its source's elements and address space")
 
 
-def viewed(tensor: SSAValue) -> SSAValue:
-    """The tensor underlying a view; the tensor itself if it is not a view."""
-    while isinstance(tensor.owner, ViewOp):
-        tensor = tensor.owner.source
-    return tensor
-
-
 def _check_vector(
     tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
 ) -> None:

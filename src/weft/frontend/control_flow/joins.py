@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _EXPRESSION: Final = object()
 _JOIN_HINT: Final = "convert one of them, such as weft.f32(x), so that both paths agree"
 _TENSOR_HINT: Final = (
-    "the tensors of one variable have the same dtype, rank, layout class and address space; "
+    "a variable's tensors must have the same dtype, rank, layout class and address space; "
     "access each in its own branch"
 )
 
@@ -189,10 +189,14 @@ def _has_narrow(before: object, value: object) -> bool:
 
 
 def _either_name(first: object, second: object) -> str:
-    """A name for one tensor of two: `a or b`."""
-    names = [one.name for one in (first, second) if isinstance(one, Tensor)]
-    text = " or ".join(dict.fromkeys(" or ".join(names).split(" or ")))
-    return text if len(text) < 60 else "tensor"
+    """A name for one tensor of two: `(a or b)`."""
+    names: dict[str, None] = {}
+    for one in (first, second):
+        if isinstance(one, Tensor):
+            is_either = one.name.startswith("(") and one.name.endswith(")")
+            names.update(dict.fromkeys(one.name[1:-1].split(" or ") if is_either else [one.name]))
+    text = " or ".join(names)
+    return text if len(names) < 2 else f"({text})" if len(text) < 60 else "tensor"
 
 
 def blank_like(builder: Builder, value: object) -> object:
@@ -359,7 +363,7 @@ def describe_side(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, Tensor):
-        return f"'{value.name}', {tensor_text(value)}"
+        return tensor_text(value, value.name)
     if isinstance(value, tuple):
         items: list[str] = [describe_side(item) for item in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

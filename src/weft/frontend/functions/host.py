@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
+from weft.dialects.builder import source_location
+from weft.dialects.flow import origins
 from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import ScratchOp
-from weft.dialects.simt.types import StreamType
-from weft.dialects.simt.views import viewed
+from weft.dialects.simt.types import StreamType, TensorType
+from weft.dialects.walk import walk
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable
@@ -31,7 +33,7 @@ from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MOST_THREADS, padded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import Attribute, Block, SSAValue
 
     from weft.frontend.context import Frame
     from weft.frontend.functions.kernels import KernelTable, TracedKernel
@@ -180,8 +182,6 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             f"stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
-    for value in pending.values:
-        _check_scratch(frame, value, stream)
     cluster = _cluster(kernel, options["cluster"])
     properties = _properties(kernel, options, cluster)
     _check_grid(grid, cluster)
@@ -200,24 +200,27 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     )
 
 
-def _check_scratch(frame: Frame, value: SSAValue, stream: Stream | None) -> None:
-    """Checks that an array of `weft.scratch` is used in the order in which it is taken and given back.
+def check_scratch(host: Block) -> None:
+    """Checks that arrays of `weft.scratch` are used in the order in which they are taken and given back.
 
     Raises:
-        TypeMismatchError: if its stream is another than the launch's.
+        TypeMismatchError: for a launch on another stream than that of an array which it may be given.
     """
-    array = viewed(value).owner
-    if not isinstance(array, ScratchOp):
-        return
-    passed = [one for one in frame.builder.entry.args if isinstance(one.type, StreamType)]
+    passed = [one for one in host.args if isinstance(one.type, StreamType)]
     calls = passed[0] if len(passed) == 1 else None  # several: the call's may be any of them
-    launches = calls if stream is None else stream.ssa
-    if launches is not (array.stream or calls):
-        raise TypeMismatchError(
-            "SCRATCH_STREAM",
-            "the launch is on another stream than its scratch memory, which may be given back before it runs",
-            hint="give weft.scratch the stream of the launches that use the array: stream=...",
-        )
+    for launch in walk(host):
+        if not isinstance(launch, LaunchExOp):
+            continue
+        tensors = [one for one in launch.args if isinstance(one.type, TensorType)]
+        arrays = [origin.owner for one in tensors for origin in origins(one)]
+        streams = [array.stream for array in arrays if isinstance(array, ScratchOp)]
+        if any((launch.stream or calls) is not (stream or calls) for stream in streams):
+            raise TypeMismatchError(
+                "SCRATCH_STREAM",
+                "the launch is on another stream than its scratch memory, which may be given back before it runs",
+                hint="give weft.scratch the stream of the launches that use the array: stream=...",
+                location=source_location(launch.location),
+            )
 
 
 def _plain(value: Any) -> Any:

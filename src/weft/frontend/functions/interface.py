@@ -21,9 +21,9 @@ from weft.arguments.shape import ShapeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.flow import origins
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.memory import ScratchOp
-from weft.dialects.simt.views import viewed
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
 from weft.language.numbers.constants import default_dtype
@@ -153,7 +153,8 @@ class Results:
         if isinstance(value, Scalar):
             self.values.append(value.ssa)
             return scalar_result(len(self.values) - 1, value.dtype)
-        if isinstance(value, Tensor) and isinstance(viewed(value.ssa).owner, ScratchOp):
+        found = origins(value.ssa) if isinstance(value, Tensor) else ()
+        if any(isinstance(one.owner, ScratchOp) for one in found):
             raise TypeMismatchError(
                 "RETURN_SCRATCH",
                 "a host function cannot return its scratch memory, which the call gives back",

@@ -87,6 +87,8 @@ class FunctionSource:
         declared = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         declared += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
         body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+        for part in body:
+            self.analysis.read(part)  # what its nested functions read, before they are reached
         return self.analysis.assigned(body) | {argument.arg for argument in declared}
 
     def __repr__(self) -> str:
