@@ -69,7 +69,7 @@ class _Condition:
 
     def _follow(self, value: SSAValue) -> None:
         if value in self._path:
-            # A flag has two states, and a tensor that is no view of itself few, so they cannot count rounds; an inner
+            # A flag has two states, and tensors that are only exchanged are few, so neither can count rounds; an inner
             # loop starts over in each.
             is_carried = isinstance(value.owner, Block) and value.owner.parent_op() is self._loop
             if is_carried and value.type != IntegerType(1) and not self._is_exchanged(value):
