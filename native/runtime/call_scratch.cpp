@@ -151,22 +151,22 @@ int32_t take_scratch(weft_call_frame* frame, void* stream, const char* place, in
   }
 }
 
-int32_t release_scratch(weft_call_frame* frame, int32_t code) {
+int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code) {
   if (frame->device_type == kDLCPU) {
-    for (auto* array = static_cast<HostArray*>(frame->scratch); array != nullptr;) {
-      HostArray* next = array->next;
+    while (frame->scratch != before) {
+      auto* array = static_cast<HostArray*>(frame->scratch);
+      frame->scratch = array->next;
       t_kept.give_back(array);
-      array = next;
     }
     return code;
   }
-  for (auto* array = static_cast<DeviceArray*>(frame->scratch); array != nullptr;) {
+  while (frame->scratch != before) {
+    auto* array = static_cast<DeviceArray*>(frame->scratch);
+    frame->scratch = array->next;
     DriverError error;
     // Only the first error is reported.
     if (!array->memory.give_back(&error) && code == 0) code = set_ffi_error(error);
-    DeviceArray* next = array->next;
     delete array;
-    array = next;
   }
   return code;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of the runtime table for the scratch memory of host functions: device memory in stream order, host
-// memory that each thread keeps for its next calls.
+// The rows of the runtime table for scratch memory of calls and of launches on the CPU: device memory in
+// stream order, host memory that each thread keeps for its next calls.
 #ifndef WEFT_RUNTIME_CALL_SCRATCH_H_
 #define WEFT_RUNTIME_CALL_SCRATCH_H_
 
@@ -11,7 +11,7 @@ namespace weft {
 
 int32_t take_scratch(weft_call_frame* frame, void* stream, const char* place, int64_t element_bytes,
                      const int64_t* sizes, int64_t rank, void** memory);
-int32_t release_scratch(weft_call_frame* frame, int32_t code);
+int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code);
 
 }  // namespace weft
 

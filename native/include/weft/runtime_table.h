@@ -249,8 +249,10 @@ typedef struct weft_failure_site {
       (weft_call_frame * frame, void* stream, const char* place, int64_t element_bytes,                     \
        const int64_t* sizes, int64_t rank, void** memory),                                                  \
       "i32 (ptr, ptr, ptr, i64, ptr, i64, ptr)")                                                            \
-  /* Gives back the call's scratch, whatever happened; returns `code`, or -1 if that fails. */              \
-  ROW(release_scratch, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")
+  /* Gives back what was taken since the frame's scratch was `before`, whatever happened; returns `code`,   \
+   */                                                                                                       \
+  /* or -1 if that fails. */                                                                                \
+  ROW(release_scratch, int32_t, (weft_call_frame * frame, void* before, int32_t code), "i32 (ptr, ptr, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

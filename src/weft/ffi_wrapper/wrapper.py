@@ -17,6 +17,7 @@ from weft.dialects.ffi.arguments import DecodeTensorOp, Position
 from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
 from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
+from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.walk import walk
 from weft.errors import REPORT_HINT, InternalCompilerError
@@ -106,9 +107,18 @@ def _call_host(
         None if on_host else body.device,
         None if on_host else stream,
         host.function_type.outputs.data,
-        has_scratch=any(isinstance(operation, ScratchOp) for operation in walk(host)),
+        has_scratch=_takes_scratch(host, on_host),
     )
     return list(body.emit(guard).values)
+
+
+def _takes_scratch(host: HostOp, on_host: bool) -> bool:
+    """Whether the call takes memory of its own, or for a launch on the CPU; a device's launches have theirs."""
+    block = host.parent
+    kernels = [op for op in block.ops if isinstance(op, KernelOp)] if on_host and block else []
+    return any(isinstance(op, ScratchOp) for op in walk(host)) or any(
+        kernel.scratch_arguments for kernel in kernels
+    )
 
 
 def _return(host: HostOp, results: list[SSAValue], block: Block) -> ReturnOp:

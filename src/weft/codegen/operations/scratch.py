@@ -20,6 +20,8 @@ from weft.location import UNKNOWN_LOCATION
 from weft.runtime.object_code import ScratchInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
@@ -27,33 +29,50 @@ if TYPE_CHECKING:
 
 
 def print_scratch(printer: FunctionPrinter, op: ScratchOp) -> None:
-    """`simt.scratch`: its sizes and its address on the stack; leaves the host function where there is no memory."""
+    """`simt.scratch`: an address; leaves the host function where there is no memory."""
     kind: TensorType = op.result.type
     dims = [
         printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
         for number, dim in enumerate(kind.dims)
     ]
-    sizes = printer.alloca(f"[{max(kind.rank, 1)} x i64]", 8, "sizes")
-    for number, dim in enumerate(dims):
-        slot = printer.let(f"getelementptr i64, ptr {sizes}, i64 {number}")
-        wide = widened(printer, dim, kind.dim_bits.data, 64)
-        printer.line(f"store i64 {wide}, ptr {slot}, align 8")
+    sizes = [widened(printer, dim, kind.dim_bits.data, 64) for dim in dims]
+    element_bytes = array_bytes((), kind.element_type)
+    stream = stream_text(printer, op.stream)
+    pointer = print_take(printer, stream, _place(op), element_bytes, sizes)
+    printer.tensors[op.result] = TensorValue(kind, pointer, dims)
+
+
+def print_take(
+    printer: FunctionPrinter, stream: str, place: str, element_bytes: int, sizes: Sequence[str]
+) -> str:
+    """Takes an array until `release_scratch`, or leaves the host function; the name of its address.
+
+    Args:
+        printer: of the host function.
+        stream: in whose order.
+        place: what messages begin with.
+        element_bytes: of each element.
+        sizes: the shape, i64.
+    """
+    slots = printer.alloca(f"[{max(len(sizes), 1)} x i64]", 8, "sizes")
+    for number, size in enumerate(sizes):
+        slot = printer.let(f"getelementptr i64, ptr {slots}, i64 {number}")
+        printer.line(f"store i64 {size}, ptr {slot}, align 8")
     memory = printer.alloca("ptr", 8, "memory")
     code = call_row(
         printer,
         table_of_frame(printer),
         "take_scratch",
         "ptr %frame",
-        f"ptr {stream_text(printer, op.stream)}",
-        f"ptr {printer.module.string(_place(op))}",
-        f"i64 {array_bytes((), kind.element_type)}",
-        f"ptr {sizes}",
-        f"i64 {kind.rank}",
+        f"ptr {stream}",
+        f"ptr {printer.module.string(place)}",
+        f"i64 {element_bytes}",
+        f"ptr {slots}",
+        f"i64 {len(sizes)}",
         f"ptr {memory}",
     )
     print_return_on_failure(printer, code)
-    pointer = printer.let(f"load ptr, ptr {memory}, align 8", "scratch")
-    printer.tensors[op.result] = TensorValue(kind, pointer, dims)
+    return printer.let(f"load ptr, ptr {memory}, align 8", "scratch")
 
 
 def scratch_arrays(module: ModuleOp) -> tuple[ScratchInfo, ...]:

@@ -59,7 +59,7 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     callee = host_symbol(op.callee.string_value())
     code = printer.let(f"call i32 {callee}({', '.join(arguments)})", "code")
     if op.scratch is not None:
-        code = printer.call("release_scratch", f"ptr {frame}", f"i32 {code}")
+        code = printer.call("release_scratch", f"ptr {frame}", "ptr null", f"i32 {code}")
     if op.stream is not None:
         code = printer.call("device_leave", f"ptr {frame}", f"i32 {code}")
     printer.require_success(code)

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on the CPU: passes the kernel's blocks function and its parameters to the runtime.
 
-In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`, between `malloc` and `free` of the blocks'
-global scratch; streams are ignored, and of the attributes only the cluster's size counts, which must divide the grid.
+In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`, with global scratch for all blocks taken
+before and given back after; streams are ignored, and of the attributes only the cluster's size counts, which must divide the grid.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft import _native
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
-from weft.codegen.llvm.types import f64_text
 from weft.codegen.operations.kernel_parameters import parameter_bytes
 from weft.codegen.operations.launch import (
     launched_kernel,
@@ -24,6 +22,7 @@ from weft.codegen.operations.launch import (
     print_return_on_failure,
     scratch_bytes,
 )
+from weft.codegen.operations.scratch import print_take
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
@@ -37,14 +36,12 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
-_KIND: Final = _native.FAILURE_KINDS.index("integer_range")
-_MOST_BYTES: Final = float(1 << 46)  # of all blocks; a product that is larger has not wrapped yet
 
 
 def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
     _, kernel = launched_kernel(op)
     symbol = printer.module.declare(kernel_symbol(kernel.sym_name.data)[1:], _KERNEL_TYPE)
-    arrays = _print_allocations(printer, op, kernel)
+    before, arrays = _print_allocations(printer, op, kernel)
     buffer, parameters = print_parameter_buffer(printer, op, kernel, arrays)
     launch = print_launch_structure(printer, op, "null", 0)
     for offset, value in _declared(op, kernel):
@@ -63,7 +60,10 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
         f"i64 {parameter_bytes(parameters)}",
         f"i64 {scratch}",
     )
-    _print_frees(printer, arrays)
+    if arrays:
+        code = call_row(
+            printer, table, "release_scratch", "ptr %frame", f"ptr {before}", f"i32 {code}"
+        )
     print_return_on_failure(printer, code)
 
 
@@ -100,61 +100,22 @@ def _print_scratch_bytes(
     return printer.let(f"add i64 {begin}, {local}", "scratch")
 
 
-def _print_allocations(printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp) -> list[str]:
-    """Allocates each scratch array for all blocks of the grid; names of the pointers.
+def _print_allocations(
+    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp
+) -> tuple[str, list[str]]:
+    """Takes each scratch array for all blocks of the grid: the call's scratch before, and the names of the pointers.
 
-    Leaves the host function with an error if memory does not suffice.
+    Leaves the host function with an error if there is not enough memory.
     """
-    found: list[str] = []
-    for size in scratch_bytes(kernel):
-        found.append(_print_allocation(printer, op, kernel, size, found))
-    return found
-
-
-def _print_frees(printer: FunctionPrinter, pointers: list[str]) -> None:
-    """Frees the arrays."""
-    callee = printer.module.declare("free", "void (ptr)") if pointers else ""
-    for pointer in pointers:
-        printer.line(f"call void {callee}(ptr {pointer})")
-
-
-def _print_allocation(
-    printer: FunctionPrinter, op: LaunchExOp, kernel: KernelOp, size: int, before: list[str]
-) -> str:
-    total, estimate = str(size), f64_text(float(size))
-    for blocks in op.grid:
-        text = printer.values[blocks]
-        total = printer.let(f"mul i64 {total}, {text}")
-        blocks_estimate = printer.let(f"sitofp i64 {text} to double")
-        estimate = printer.let(f"fmul double {estimate}, {blocks_estimate}")
-    fits = printer.let(f"fcmp ole double {estimate}, {f64_text(_MOST_BYTES)}")
+    sizes = scratch_bytes(kernel)
+    if not sizes:
+        return "null", []
+    slot = printer.let(f"getelementptr i8, ptr %frame, i64 {abi.FRAME_SCRATCH}")
+    before = printer.let(f"load ptr, ptr {slot}, align 8", "before")
     # A grid with a negative size is refused by the launch; one without blocks needs no memory.
-    positive = printer.let(f"icmp sgt i64 {total}, 16")
-    asked = printer.let(f"select i1 {positive}, i64 {total}, i64 16", "bytes")
-    wanted = printer.let(f"select i1 {fits}, i64 {asked}, i64 -1")
-    malloc = printer.module.declare("malloc", "ptr (i64)")
-    pointer = printer.let(f"call ptr {malloc}(i64 {wanted})", "scratch")
-    missing = printer.let(f"icmp eq ptr {pointer}, null")
-    failed, good = printer.new_label("memoryless"), printer.new_label("allocated")
-    printer.branch_if(missing, failed, good)
-    printer.start(failed)
-    _print_frees(printer, before)
-    name = kernel.sym_name.data
-    texts = (
-        f"launch of '{name}'",
-        "weft.global_scratch, bytes of all blocks",
-        "as many as there is memory for",
-    )
-    site = printer.module.add_global(
-        "private unnamed_addr constant { ptr, ptr, ptr, i32, i32 } { "
-        + ", ".join(f"ptr {printer.module.string(text)}" for text in texts)
-        + f", i32 {_KIND}, i32 0 }}, align 8",
-        "site",
-    )
-    call_row(printer, table_of_frame(printer), "fail", f"ptr {site}", f"i64 {total}", "i64 0")
-    printer.line("ret i32 -1")
-    printer.start(good)
-    return pointer
+    blocks = [printer.intrinsic("llvm.smax", "i64", printer.values[size], "0") for size in op.grid]
+    place = f"launch of '{kernel.sym_name.data}', weft.global_scratch"
+    return before, [print_take(printer, "null", place, size, blocks) for size in sizes]
 
 
 LAUNCH: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
