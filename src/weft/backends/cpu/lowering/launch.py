@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch on the CPU: passes the kernel's blocks function and its parameters to the runtime.
 
-In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`, with global scratch for all blocks taken
-before and given back after; streams are ignored, and of the attributes only the cluster's size counts, which must divide the grid.
+In: simt.launch_ex in a host function. Out: a call of `table->launch_cpu`, with the blocks' global scratch taken before
+and given back after; streams are ignored, and of the attributes only the cluster's size counts, which must divide the
+grid.
 """
 
 from __future__ import annotations
