@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import (
-    Callable,
     Iterable,
     Iterator,
     Mapping,
@@ -17,54 +16,80 @@ from collections.abc import (
     MutableSequence,
     Sequence,
 )
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
+from typing import Any, ClassVar, Self, SupportsIndex, cast
 
 from weft import _native
 from weft.ffi.object import Object
 from weft.ffi.registry import standard_function
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_Self = TypeVar("_Self", bound=Object)
 _in_repr = threading.local()  # `addresses`: the containers that this thread is writing now
 
 
-def _construct(cls: type[_Self], constructor: str, values: Iterable[object]) -> _Self:
-    made = standard_function(constructor, "objects")(*values)
-    return _native.Object.__new__(cls, made.release(), borrowed=False)
+class _Container(Object):
+    """What all four share. The library's functions are called after the kind: `ffi.ArraySize`."""
+
+    __slots__ = ()
+    _kind: ClassVar[str]
+
+    @classmethod
+    def _made_of(cls, values: Iterable[object]) -> Self:
+        made = standard_function(f"ffi.{cls._kind}", "objects")(*values)
+        return _native.Object.__new__(cls, made.release(), borrowed=False)
+
+    def _call(self, function: str, *arguments: object) -> Any:
+        return standard_function(f"ffi.{self._kind}{function}")(self, *arguments)
+
+    def __len__(self) -> int:
+        return self._call("Size")
+
+    def _contents(self) -> object:
+        """The items as a list or dict."""
+        raise TypeError(f"{self._kind} has no contents")
+
+    def __repr__(self) -> str:
+        """The contents, in which another wrapper of the same object may stand."""
+        if self.is_moved:
+            return super().__repr__()
+        being_written: set[int] = vars(_in_repr).setdefault("addresses", set())
+        address = self.address
+        if address in being_written:
+            return f"{self._kind}(...)"
+        being_written.add(address)
+        try:
+            return f"{self._kind}({self._contents()!r})"
+        finally:
+            being_written.discard(address)
 
 
-def _position(index: SupportsIndex, length: int, kind: str) -> int:
-    position = index.__index__()
-    if -length <= position < length:
-        return position % length if length else 0
-    raise IndexError(f"{kind} index {position} is out of range for {length} elements")
+class _Sequence(_Container, Sequence[Any]):
+    """`Array` and `List`; a slice is a tuple or list."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            items = (self[position] for position in range(*index.indices(len(self))))
+            return tuple(items) if self._kind == "Array" else list(items)
+        return self._call("GetItem", self._position(index))
+
+    def _position(self, index: SupportsIndex) -> int:
+        position, length = index.__index__(), len(self)
+        if -length <= position < length:
+            return position % length
+        raise IndexError(f"{self._kind} index {position} is out of range for {length} elements")
+
+    def _contents(self) -> object:
+        return list(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array | List | tuple | list):
+            return NotImplemented
+        other = cast("Sequence[Any]", other)
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
 
-def _equals(left: Sequence[Any], right: object) -> bool:
-    if not isinstance(right, Array | List | tuple | list):
-        return NotImplemented
-    right = cast("Sequence[Any]", right)
-    return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
-
-
-def _repr(container: Object, kind: str, contents: Callable[[], object]) -> str:
-    """The repr of a container, which may contain itself through another wrapper of the same object."""
-    if container.is_moved:
-        return Object.__repr__(container)
-    being_written: set[int] = vars(_in_repr).setdefault("addresses", set())
-    address = container.address
-    if address in being_written:
-        return f"{kind}(...)"
-    being_written.add(address)
-    try:
-        return f"{kind}({contents()!r})"
-    finally:
-        being_written.discard(address)
-
-
-class Array(Object, Sequence[Any]):
+class Array(_Sequence):
     """An immutable sequence. Results arrive as tuples unless the function's `objects` says otherwise.
 
     Example:
@@ -74,29 +99,16 @@ class Array(Object, Sequence[Any]):
     """
 
     __slots__ = ()
+    _kind = "Array"
 
-    def __new__(cls, values: Iterable[object] = ()) -> Array:
-        return _construct(cls, "ffi.Array", values)
-
-    def __len__(self) -> int:
-        return standard_function("ffi.ArraySize")(self)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return tuple(self[position] for position in range(*index.indices(len(self))))
-        return standard_function("ffi.ArrayGetItem")(self, _position(index, len(self), "Array"))
-
-    def __eq__(self, other: object) -> bool:
-        return _equals(self, other)
+    def __new__(cls, values: Iterable[object] = ()) -> Self:
+        return cls._made_of(values)
 
     def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def __repr__(self) -> str:
-        return _repr(self, "Array", lambda: list(self))
 
-
-class List(Object, MutableSequence[Any]):
+class List(_Sequence, MutableSequence[Any]):
     """A mutable sequence, shared with its holders in any language.
 
     Example:
@@ -108,48 +120,76 @@ class List(Object, MutableSequence[Any]):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    _kind = "List"
 
-    def __new__(cls, values: Iterable[object] = ()) -> List:
-        return _construct(cls, "ffi.List", values)
-
-    def __len__(self) -> int:
-        return standard_function("ffi.ListSize")(self)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self)))]
-        return standard_function("ffi.ListGetItem")(self, _position(index, len(self), "List"))
+    def __new__(cls, values: Iterable[object] = ()) -> Self:
+        return cls._made_of(values)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, slice):
             whole = list(self)
             whole[index] = value
-            standard_function("ffi.ListReplaceSlice")(self, 0, len(self), List(whole))
+            self._call("ReplaceSlice", 0, len(self), List(whole))
         else:
-            position = _position(index, len(self), "List")
-            standard_function("ffi.ListSetItem")(self, position, value)
+            self._call("SetItem", self._position(index), value)
 
     def __delitem__(self, index: Any) -> None:
         if isinstance(index, slice):
             for position in sorted(range(*index.indices(len(self))), reverse=True):
-                standard_function("ffi.ListErase")(self, position)
+                self._call("Erase", position)
         else:
-            standard_function("ffi.ListErase")(self, _position(index, len(self), "List"))
+            self._call("Erase", self._position(index))
 
     def insert(self, index: int, value: object) -> None:
         """Puts a value before an index, as `list.insert` does."""
         start, _, _ = slice(index, None).indices(len(self))
-        standard_function("ffi.ListInsert")(self, start, value)
+        self._call("Insert", start, value)
 
     def clear(self) -> None:
-        standard_function("ffi.ListClear")(self)
+        self._call("Clear")
+
+
+class _Mapping(_Container, Mapping[Any, Any]):
+    """`Map` and `Dict`."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self._stored_key(key)
+        except KeyError:
+            return False
+        return True
+
+    def __getitem__(self, key: object) -> Any:
+        return self._call("GetItem", self._stored_key(key))
+
+    def __iter__(self) -> Iterator[Any]:
+        # Over a snapshot of the keys: a change meanwhile must not lead into freed memory.
+        return (key for key, _ in _native.mapping_items(self, None))
+
+    def _stored_key(self, key: object) -> object:
+        """The key under which a value is stored.
+
+        Strings, bytes and numbers are equal by value on both sides. The library compares other keys by handle, so a
+        tuple is compared with the keys in Python.
+        """
+        if self._call("Count", key):
+            return key
+        if not isinstance(key, str | bytes | int | float | None):
+            for stored, _ in _native.mapping_items(self, "objects"):
+                if stored == key:
+                    return stored
+        raise KeyError(key)
+
+    def _contents(self) -> dict[Any, Any]:
+        return dict(_native.mapping_items(self, None))
 
     def __eq__(self, other: object) -> bool:
-        return _equals(self, other)
-
-    def __repr__(self) -> str:
-        return _repr(self, "List", lambda: list(self))
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self._contents() == dict(cast("Mapping[Any, Any]", other))
 
 
 def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
@@ -157,34 +197,7 @@ def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[obje
     return [part for pair in pairs for part in pair]
 
 
-def _stored_key(mapping: Map | Dict, key: object, kind: str) -> object:
-    """The key under which a value is stored.
-
-    Strings, bytes and numbers are equal by value on both sides. The library compares other keys by handle, so a tuple
-    is compared with the keys in Python.
-    """
-    if standard_function(f"ffi.{kind}Count")(mapping, key):
-        return key
-    if not isinstance(key, str | bytes | int | float | None):
-        for stored, _ in _native.mapping_items(mapping, "objects"):
-            if stored == key:
-                return stored
-    raise KeyError(key)
-
-
-def _contains(mapping: Map | Dict, key: object, kind: str) -> bool:
-    try:
-        _stored_key(mapping, key, kind)
-    except KeyError:
-        return False
-    return True
-
-
-def _as_dict(mapping: Map | Dict) -> dict[Any, Any]:
-    return dict(_native.mapping_items(mapping, None))
-
-
-class Map(Object, Mapping[Any, Any]):
+class Map(_Mapping):
     """An immutable mapping. Results arrive as dicts unless the function's `objects` says otherwise.
 
     Example:
@@ -194,35 +207,16 @@ class Map(Object, Mapping[Any, Any]):
     """
 
     __slots__ = ()
+    _kind = "Map"
 
-    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Map:
-        return _construct(cls, "ffi.Map", _flatten(values))
-
-    def __len__(self) -> int:
-        return standard_function("ffi.MapSize")(self)
-
-    def __contains__(self, key: object) -> bool:
-        return _contains(self, key, "Map")
-
-    def __getitem__(self, key: object) -> Any:
-        return standard_function("ffi.MapGetItem")(self, _stored_key(self, key, "Map"))
-
-    def __iter__(self) -> Iterator[Any]:
-        return (key for key, _ in _native.mapping_items(self, None))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return _as_dict(self) == dict(cast("Mapping[Any, Any]", other))
+    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Self:
+        return cls._made_of(_flatten(values))
 
     def __hash__(self) -> int:
         return hash(frozenset(self.items()))
 
-    def __repr__(self) -> str:
-        return _repr(self, "Map", lambda: _as_dict(self))
 
-
-class Dict(Object, MutableMapping[Any, Any]):
+class Dict(_Mapping, MutableMapping[Any, Any]):
     """A mutable mapping, shared with its holders in any language.
 
     Example:
@@ -234,41 +228,19 @@ class Dict(Object, MutableMapping[Any, Any]):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    _kind = "Dict"
 
-    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Dict:
-        return _construct(cls, "ffi.Dict", _flatten(values))
-
-    def __len__(self) -> int:
-        return standard_function("ffi.DictSize")(self)
-
-    def __contains__(self, key: object) -> bool:
-        return _contains(self, key, "Dict")
-
-    def __getitem__(self, key: object) -> Any:
-        return standard_function("ffi.DictGetItem")(self, _stored_key(self, key, "Dict"))
+    def __new__(cls, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> Self:
+        return cls._made_of(_flatten(values))
 
     def __setitem__(self, key: object, value: object) -> None:
-        stored = _stored_key(self, key, "Dict") if key in self else key
-        standard_function("ffi.DictSetItem")(self, stored, value)
+        self._call("SetItem", self._stored_key(key) if key in self else key, value)
 
     def __delitem__(self, key: object) -> None:
-        standard_function("ffi.DictErase")(self, _stored_key(self, key, "Dict"))
+        self._call("Erase", self._stored_key(key))
 
     def clear(self) -> None:
-        standard_function("ffi.DictClear")(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        # Over a snapshot of the keys: a change meanwhile must not lead into freed memory.
-        return (key for key, _ in _native.mapping_items(self, None))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return _as_dict(self) == dict(cast("Mapping[Any, Any]", other))
-
-    def __repr__(self) -> str:
-        return _repr(self, "Dict", lambda: _as_dict(self))
+        self._call("Clear")
 
 
 def _dim(dim: SupportsIndex) -> int:
