@@ -229,6 +229,12 @@ def folds_over_staged_items(x, y):
     return total + len(kept) * x + ordered[0] + min((3, 1, 2), key=lambda v: -v) + max([x, y])
 
 
+def operators_as_functions(x, y):
+    shifted = operator.lshift(x, 2) + operator.rshift(y, 1) + operator.pow(x, 2)
+    compared = operator.le(x, y) + operator.ne(x, y) * 2
+    return shifted + operator.xor(x, y) * compared + operator.floordiv(x, 3) - operator.mod(y, 3)
+
+
 def comprehensions_of_every_kind(x, y):
     products = [k * x for k in range(4) if k != 2]
     table = {k: k + y for k in (1, 2)}

@@ -305,8 +305,8 @@ class Evaluator(Protocol):
         """Whether a value counts as true."""
         ...
 
-    def operate(self, node: ast.AST, operator: type[ast.operator], left: Any, right: Any) -> Any:
-        """``left operator right``."""
+    def operate(self, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
+        """``left sign right``, such as ``+``."""
         ...
 
     def call_value(

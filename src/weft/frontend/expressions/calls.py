@@ -108,9 +108,9 @@ def call_value(
         raise refused
     staged = contains_staged(arguments) or contains_staged(keywords)
     callee = _without_cache(callee, arguments, keywords)
-    special = folds.FOLDS.get(callee) if _is_hashable(callee) else None
-    if special is not None and (staged or special.always or any(map(is_iterator, arguments))):
-        return special.emit(visitor, node, arguments, keywords)
+    fold = folds.FOLDS.get(callee) if _is_hashable(callee) else None
+    if fold and (staged or callee in folds.ALWAYS or any(map(is_iterator, arguments))):
+        return fold(visitor, node, arguments, keywords)
     if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
         return _python_function(frame, callee, arguments, keywords)
     own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)

@@ -40,14 +40,6 @@ _SIGNS: Final[dict[type[ast.cmpop], str]] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_PYTHON: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _VALUES: Final[type[Any]] = type(dict[str, str]().values())
 # Up to this length a range is compared item by item; longer ones by their bounds.
 _LONGEST_COMPARED: Final = 16
@@ -108,7 +100,7 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
             return _compare_items(visitor, node, sign, left, right)
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
-    return visitor.frame.state.ask("the comparison", _PYTHON[sign], left, right)
+    return visitor.frame.state.ask("the comparison", constants.COMPARISONS[sign], left, right)
 
 
 def _compare_items(visitor: Evaluator, node: ast.AST, sign: str, left: Any, right: Any) -> Any:
@@ -195,7 +187,9 @@ def _ordered(
 ) -> Any:
     """Whether a sequence comes before another one: the first pair of different items decides."""
     if not left or not right:
-        return constants.python("the comparison", _PYTHON[sign], len(left), len(right))
+        return constants.python(
+            "the comparison", constants.COMPARISONS[sign], len(left), len(right)
+        )
     (one, *ones), (other, *others) = left, right
     rest = _ordered(visitor, node, sign, ones, others)
     strict = compare_values(visitor, node, sign[0], one, other)
@@ -304,7 +298,7 @@ def _count(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> A
         same: Any = _same(visitor, node, item, given[0])
         if isinstance(same, Scalar):
             same = convert(visitor.frame.mark(node), same, i32)
-        total = visitor.operate(node, ast.Add, total, same)
+        total = visitor.operate(node, "+", total, same)
     return total
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Frame
 
-_BINARY: Final[dict[type[ast.operator], str]] = {
+SIGNS: Final[dict[type[ast.operator], str]] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -122,35 +122,31 @@ class Expressions:
         value = self.evaluate(spine[-1].left)
         for inner in reversed(spine):
             try:
-                value = self.operate(inner, type(inner.op), value, self.evaluate(inner.right))
+                value = self.operate(
+                    inner, SIGNS[type(inner.op)], value, self.evaluate(inner.right)
+                )
             except WeftError as error:
                 self.frame.note(error, inner)
                 raise
         return value
 
     def operate(
-        self,
-        node: ast.AST,
-        operator: type[ast.operator],
-        left: Any,
-        right: Any,
-        *,
-        in_place: bool = False,
+        self, node: ast.AST, sign: str, left: Any, right: Any, *, in_place: bool = False
     ) -> Any:
-        """``left operator right``; the operation is located at `node`."""
-        sign, state = _BINARY[operator], self.frame.state
+        """``left sign right``, such as ``+``; the operation is located at `node`."""
+        state = self.frame.state
         if type(left) not in PLAIN or type(right) not in PLAIN:
             self.frame.mark(node)
             found = methods.binary(self.frame, sign, left, right, in_place=in_place)
             if found is not methods.NONE:
                 return found
         if is_staged(left) or is_staged(right):
-            if operator in (ast.Add, ast.Sub):
+            if sign in ("+", "-"):
                 self._mark_products(node, left, right)
             if in_place:
                 left = accumulator(self.frame.mark(node), left, right)
             result = binary(self.frame.mark(node), sign, left, right)
-            if operator is ast.Mult and result is not left and result is not right:
+            if sign == "*" and result is not left and result is not right:
                 self._products[node] = result
             return result
         if in_place and isinstance(left, list | dict | set):

@@ -6,11 +6,9 @@ In: their arguments, some of them staged or functions to inline. Out: the value.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import functools
-import operator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.expressions import attributes, comparisons, short_circuit
@@ -23,6 +21,7 @@ from weft.language.numbers.convert import accumulator
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterator
 
     from weft.frontend.context import Evaluator
@@ -34,18 +33,6 @@ if TYPE_CHECKING:
 _NONE: Final = object()
 
 
-class Fold(NamedTuple):
-    """One of these functions.
-
-    Attributes:
-        emit: computes a call's value.
-        always: even without staged arguments, since a function among them may need inlining.
-    """
-
-    emit: Emit
-    always: bool = False
-
-
 def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
     if not 1 <= len(given) + len(keywords) <= 2 or not given or keywords.keys() - {"start"}:
         raise TypeMismatchError(
@@ -54,7 +41,7 @@ def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str
     total: Any = given[1] if len(given) == 2 else keywords.get("start", 0)
     for item in Items(visitor.frame, given[0], node):
         total = accumulator(visitor.frame.mark(node), total, item)
-        total = visitor.operate(node, ast.Add, total, item)
+        total = visitor.operate(node, "+", total, item)
     return total
 
 
@@ -207,51 +194,36 @@ def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
     return True
 
 
-def _operator(kind: type[ast.operator]) -> Emit:
+def _operator(name: str, sign: str) -> Emit:
     def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-        _only("an operator", given, keywords, 2)
-        return visitor.operate(node, kind, given[0], given[1])
+        _only(name, given, keywords, 2)
+        if sign in constants.COMPARISONS:
+            return comparisons.compare_values(visitor, node, sign, given[0], given[1])
+        return visitor.operate(node, sign, given[0], given[1])
 
     return emit
 
 
-def _comparison(sign: str) -> Emit:
-    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
-        _only("a comparison", given, keywords, 2)
-        return comparisons.compare_values(visitor, node, sign, given[0], given[1])
-
-    return emit
-
-
-# pyright: reportUnknownMemberType=false
-# The operator module's functions have no types.
 # Callee → its implementation.
-FOLDS: Final[dict[Any, Fold]] = {
-    builtins.sum: Fold(_sum),
-    builtins.min: Fold(_extreme(min_, builtins.min), always=True),
-    builtins.max: Fold(_extreme(max_, builtins.max), always=True),
-    builtins.any: Fold(_truth(is_and=False)),
-    builtins.all: Fold(_truth(is_and=True)),
-    builtins.map: Fold(_map, always=True),
-    builtins.filter: Fold(_filter, always=True),
-    functools.reduce: Fold(_reduce, always=True),
-    builtins.isinstance: Fold(_isinstance),
-    builtins.type: Fold(_type),
-    builtins.getattr: Fold(_getattr, always=True),
-    builtins.hasattr: Fold(_hasattr, always=True),
-    operator.add: Fold(_operator(ast.Add)),
-    operator.sub: Fold(_operator(ast.Sub)),
-    operator.mul: Fold(_operator(ast.Mult)),
-    operator.truediv: Fold(_operator(ast.Div)),
-    operator.floordiv: Fold(_operator(ast.FloorDiv)),
-    operator.mod: Fold(_operator(ast.Mod)),
-    operator.and_: Fold(_operator(ast.BitAnd)),
-    operator.or_: Fold(_operator(ast.BitOr)),
-    operator.xor: Fold(_operator(ast.BitXor)),
-    operator.eq: Fold(_comparison("==")),
-    operator.ne: Fold(_comparison("!=")),
-    operator.lt: Fold(_comparison("<")),
-    operator.le: Fold(_comparison("<=")),
-    operator.gt: Fold(_comparison(">")),
-    operator.ge: Fold(_comparison(">=")),
+FOLDS: Final[dict[Any, Emit]] = {
+    builtins.sum: _sum,
+    builtins.min: _extreme(min_, builtins.min),
+    builtins.max: _extreme(max_, builtins.max),
+    builtins.any: _truth(is_and=False),
+    builtins.all: _truth(is_and=True),
+    builtins.map: _map,
+    builtins.filter: _filter,
+    functools.reduce: _reduce,
+    builtins.isinstance: _isinstance,
+    builtins.type: _type,
+    builtins.getattr: _getattr,
+    builtins.hasattr: _hasattr,
+    **{
+        function: _operator(function.__name__, sign)
+        for sign, function in (constants.BINARY | constants.COMPARISONS).items()
+    },
 }
+# Those used even without staged arguments, since a function among them may need inlining.
+ALWAYS: Final[frozenset[Any]] = frozenset(
+    (min, max, map, filter, functools.reduce, getattr, hasattr)
+)

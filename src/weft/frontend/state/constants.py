@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # pyright: reportUnknownMemberType=false
 # The operator module's functions have no types.
-_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -34,8 +34,16 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "^": operator.xor,
     "@": operator.matmul,
 }
+COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    **_BINARY,
+    **BINARY,
     "+": operator.iadd,
     "*": operator.imul,
     "-": operator.isub,
@@ -53,7 +61,7 @@ _UNARY: Final[dict[str, Callable[[Any], Any]]] = {
 def binary(ask: Callable[..., Any], sign: str, left: Any, right: Any) -> Any:
     """``left sign right`` of two compile-time objects; tuples of staged values can be joined and repeated."""
     _check_staged(sign, left, right)
-    return ask(f"operator {sign}", _BINARY[sign], left, right)
+    return ask(f"operator {sign}", BINARY[sign], left, right)
 
 
 def in_place(run: Callable[..., Any], sign: str, left: Any, right: Any) -> Any:

@@ -18,7 +18,7 @@ from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
 from weft.frontend.expressions import attributes, matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
-from weft.frontend.expressions.expression import Expressions
+from weft.frontend.expressions.expression import SIGNS, Expressions
 from weft.frontend.expressions.items import unpack
 from weft.frontend.paths import Assigned, Conflict, Undefined
 from weft.frontend.source.names import NONE
@@ -340,7 +340,7 @@ class Statements:
 
     def _augmented(self, node: ast.AugAssign) -> None:
         frame, expressions = self.frame, self.expressions
-        target = node.target
+        target, sign = node.target, SIGNS[type(node.op)]
         if isinstance(target, ast.Subscript):
             owner = expressions.evaluate(target.value)
             index = expressions.evaluate(target.slice)
@@ -350,7 +350,7 @@ class Statements:
             else:
                 before = item(frame, owner, index)
             after = expressions.operate(
-                node, type(node.op), before, expressions.evaluate(node.value), in_place=True
+                node, sign, before, expressions.evaluate(node.value), in_place=True
             )
             stores.store_item(frame, target, owner, index, after)
             return
@@ -358,12 +358,12 @@ class Statements:
             owner = expressions.evaluate(target.value)
             before = attributes.read(frame, owner, frame.source.mangled(target.attr), target)
             value = expressions.evaluate(node.value)
-            after = expressions.operate(node, type(node.op), before, value, in_place=True)
+            after = expressions.operate(node, sign, before, value, in_place=True)
             stores.store_attribute(frame, target, owner, after)
             return
         before = frame.scope.lookup(target.id)
         value = expressions.evaluate(node.value)
-        after = expressions.operate(node, type(node.op), before, value, in_place=True)
+        after = expressions.operate(node, sign, before, value, in_place=True)
         self.store(target, after)
 
     def _delete(self, node: ast.Delete) -> None:
