@@ -73,6 +73,7 @@ std::string address_text(int64_t address) {
 }
 
 std::string item(const char* noun, const weft_failure_site& site) {
+  if (site.index < 0) return "value is ";  // an argument that is a size itself
   return std::string(noun) + "[" + std::to_string(site.index) + "] is ";
 }
 

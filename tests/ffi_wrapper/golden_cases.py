@@ -266,6 +266,22 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], str]] = {
         "ValueError: argument #0 'a': shape[0] is -1, expected 0 to 2147483647 "
         "(32 bits; weft.sym(..., width=64) allows more)",
     ),
+    "size and tensor": (
+        (N, sym("n")),
+        (T10, 11),
+        "ValueError: argument #1 'b': value is 11, expected 10 to match a.shape[0]",
+    ),
+    "tensor and size": (
+        (sym("n"), N),
+        (11, T10),
+        "ValueError: argument #1 'b': shape[0] is 10, expected 11 to match a",
+    ),
+    "size that is not divisible": (
+        (sym("n", 8),),
+        (12,),
+        "ValueError: argument #0 'a': value is 12, expected a multiple of 8",
+    ),
+    "float for a size": ((sym("n"),), (2.0,), errors("a float 2.0", "an int (i64)")),
     "tensor for a pointer": (
         (Pointer[f32],),
         (T10,),
@@ -377,6 +393,8 @@ RIGHT: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], Any, Any]] = {
     "address as an int": ((Pointer[f32], i32), (64, 3), "b", 3),
     "shape": ((Shape["n", 4],), ((3, 4),), "a[0]", 3),
     "wide shape": ((Shape[sym("n", width=64)],), ((1 << 40,),), "a[0]", 1 << 40),
+    "size": ((sym("n", 8), i32), (16, 3), "a", 16),
+    "wide size": ((sym("n", width=64),), (1 << 40,), "a", 1 << 40),
     "tuple": ((tuple[i32, tuple[f64, i8]],), ((1, (2.5, -3)),), "a[1][1]", -3),
     "empty tuple": ((tuple[()], i32), ((), 5), "b", 5),
     "None": ((None, i32), (None, 5), "b", 5),

@@ -83,6 +83,7 @@ def everything() -> ModuleOp:
         Parameter("stream", Stream),
         Parameter("address", Pointer[types.f32]),
         Parameter("size", Shape["n", 4]),
+        Parameter("count", sym("n")),
         Parameter("box", tuple[SPEC, types.i32]),
         Parameter("own", environment_stream()),
         device=CUDA,

@@ -28,6 +28,7 @@ from weft.arguments.pointer import PointerKind
 from weft.arguments.registered import adapted
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import ShapeKind
+from weft.arguments.size import SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
@@ -50,6 +51,7 @@ ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
     EnvironmentStreamKind,
     PointerKind,
     ShapeKind,
+    SizeKind,
     TensorKind,
     ContainerKind,
 )

@@ -13,6 +13,7 @@ from weft.arguments.none import NoneKind
 from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import ShapeKind
+from weft.arguments.size import SizeKind
 from weft.arguments.stream import StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.arguments import (
@@ -21,6 +22,7 @@ from weft.dialects.ffi.arguments import (
     DecodePointerOp,
     DecodeScalarOp,
     DecodeShapeOp,
+    DecodeSizeOp,
     DecodeStreamOp,
     DecodeTensorOp,
     Position,
@@ -142,6 +144,15 @@ def decode_shape(body: WrapperBody, kind: ShapeKind, position: Position) -> list
     ]
 
 
+def decode_size(body: WrapperBody, kind: SizeKind, position: Position) -> list[SSAValue]:
+    """An int, then as a dimension; passed if it is known only at run time."""
+    size = body.emit(DecodeSizeOp(position), position.name).result
+    body.emit_dim(size, 0, kind.dim)
+    if not isinstance(kind.dim, Dim):
+        return []
+    return [body.emit(AsDimOp(size, 0, integer_type(kind.dim.width))).result]
+
+
 def decode_container(body: WrapperBody, kind: ContainerKind, position: Position) -> list[SSAValue]:
     """Kind, number of items, then each item as an argument of its own."""
     passed = kind.passed_parts
@@ -161,6 +172,7 @@ DECODERS: Final[
     NoneKind: decode_none,
     PointerKind: decode_pointer,
     ShapeKind: decode_shape,
+    SizeKind: decode_size,
     ContainerKind: decode_container,
 }
 """The decoder of each passed kind; kinds without a row are not passed."""

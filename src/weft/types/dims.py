@@ -52,7 +52,10 @@ class Dim(Frozen):
 
 
 def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
-    """A symbolic dimension, for annotations and `weft.fake_tensor`.
+    """A symbolic dimension, for `weft.fake_tensor`, annotations of tensors, and ``n: weft.sym("n")`` of numbers.
+
+    As a parameter's annotation it is a number of at least 0 that each call checks: equal to dimensions of its name, and
+    divisible as promised, which the compiler uses.
 
     Args:
         name: within one function, dimensions of the same name are equal, which each call checks; None makes every

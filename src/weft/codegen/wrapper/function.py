@@ -18,6 +18,7 @@ from weft.codegen.wrapper.scalars import (
     print_decode_none,
     print_decode_pointer,
     print_decode_scalar,
+    print_decode_size,
     print_decode_stream,
 )
 from weft.codegen.wrapper.strides import (
@@ -114,6 +115,7 @@ WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
     ffi.DecodeNoneOp: print_decode_none,
     ffi.DecodePointerOp: print_decode_pointer,
     ffi.DecodeShapeOp: print_decode_shape,
+    ffi.DecodeSizeOp: print_decode_size,
     ffi.DecodeArrayOp: print_decode_array,
     ffi.CheckOp: print_check,
     ffi.BindDimOp: print_bind_dim,

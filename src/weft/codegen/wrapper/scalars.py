@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
 from weft.codegen.llvm.types import f64_text, llvm_type
-from weft.codegen.wrapper.printer import LIKELY, WrapperPrinter
+from weft.codegen.wrapper.printer import LIKELY, TensorArgument, WrapperPrinter
 from weft.ffi.abi import ANY_VALUE, TypeIndex
-from weft.types.dtype import f32, f64, u64
+from weft.types.dtype import f32, f64, i64, u64
 
 if TYPE_CHECKING:
     from weft.dialects.ffi.arguments import (
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DecodeOp,
         DecodePointerOp,
         DecodeScalarOp,
+        DecodeSizeOp,
         DecodeStreamOp,
     )
     from weft.dialects.simt.types import TensorType
@@ -53,6 +54,13 @@ def print_decode_scalar(printer: WrapperPrinter, op: DecodeScalarOp) -> None:
     printer.values[op.result] = value
 
 
+def print_decode_size(printer: WrapperPrinter, op: DecodeSizeOp) -> None:
+    """`ffi.decode_size`."""
+    argument, kind = _open(printer, op)
+    size = _decode_integer(printer, op, i64, argument, kind)
+    printer.arguments[op.result] = TensorArgument("", argument, op.place, rank=1, dims={0: size})
+
+
 def range_text(dtype: DType) -> str:
     """The range of an integer argument: `-128 to 127 (i8)`."""
     if dtype.is_bool:
@@ -60,7 +68,7 @@ def range_text(dtype: DType) -> str:
     return f"{dtype.minimum} to {dtype.maximum} ({dtype.name})"
 
 
-def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType) -> str:
+def _kind_site(printer: WrapperPrinter, op: DecodeScalarOp | DecodeSizeOp, dtype: DType) -> str:
     what = "a bool" if dtype.is_bool else "an int" if dtype.is_integer else "a float"
     return printer.site("argument_kind", op.place, f"{what} ({dtype.name})")
 
@@ -72,16 +80,20 @@ def _kind_or_range(printer: WrapperPrinter, kind: str, kind_site: str, range_sit
 
 
 def _decode_integer(
-    printer: WrapperPrinter, op: DecodeScalarOp, dtype: DType, argument: str, kind: str
+    printer: WrapperPrinter,
+    op: DecodeScalarOp | DecodeSizeOp,
+    dtype: DType,
+    argument: str,
+    kind: str,
 ) -> str:
     is_int = _is_int_or_bool(printer, kind)
     range_site = printer.site("integer_range", op.place, range_text(dtype))
     site = _kind_or_range(printer, kind, _kind_site(printer, op, dtype), range_site)
     printer.require_of(is_int, site, argument)
     value = printer.field(argument, ANY_VALUE, "i64", path_stem(op.argument.data))
-    result = llvm_type(op.result.type)
     if dtype.bits == 64:
         return value
+    result = llvm_type(op.result.type)
     if dtype.is_signed:
         narrow = printer.let(f"trunc i64 {value} to {result}")
         wide = printer.let(f"sext {result} {narrow} to i64")

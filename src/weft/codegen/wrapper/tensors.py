@@ -190,13 +190,13 @@ def print_bind_dim(printer: WrapperPrinter, op: BindDimOp) -> None:
     # Unsigned, so that negative sizes are out of range too.
     condition = printer.let(f"icmp ule i64 {size}, {largest}")
     tail = "(32 bits; weft.sym(..., width=64) allows more)" if op.width.value.data == 32 else ""
-    site = printer.site("dim_range", tensor.place, tail, op.index)
+    site = printer.site("dim_range", tensor.place, tail, op.named_index)
     printer.require(condition, site, size, str(largest))
     divisor = op.divisibility.value.data
     if divisor > 1:
         rest = printer.let(f"urem i64 {size}, {divisor}")
         condition = printer.let(f"icmp eq i64 {rest}, 0")
-        site = printer.site("dim_divisibility", tensor.place, index=op.index)
+        site = printer.site("dim_divisibility", tensor.place, index=op.named_index)
         printer.require(condition, site, size, str(divisor))
     printer.symbols[op.result] = (size, None)
 
@@ -209,7 +209,7 @@ def print_check_dim(printer: WrapperPrinter, op: CheckDimOp) -> None:
     condition = printer.let(f"icmp eq i64 {size}, {wanted}")
     if is_bound is not None:
         condition = printer.any_of(condition, printer.let(f"xor i1 {is_bound}, true"))
-    site = printer.site("dim_value", tensor.place, tail, op.index)
+    site = printer.site("dim_value", tensor.place, tail, op.named_index)
     printer.require(condition, site, size, wanted)
     if is_bound is not None and op.expected is not None:
         value = printer.let(f"select i1 {is_bound}, i64 {wanted}, i64 {size}")

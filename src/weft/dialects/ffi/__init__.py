@@ -17,6 +17,7 @@ from weft.dialects.ffi.arguments import (
     DecodePointerOp,
     DecodeScalarOp,
     DecodeShapeOp,
+    DecodeSizeOp,
     DecodeStreamOp,
     DecodeTensorOp,
 )
@@ -47,6 +48,7 @@ FFI: Final = Dialect(
         DecodeNoneOp,
         DecodePointerOp,
         DecodeShapeOp,
+        DecodeSizeOp,
         DecodeArrayOp,
         CheckOp,
         BindDimOp,

@@ -111,6 +111,24 @@ class DecodeShapeOp(DecodeOp):
 
 
 @operation_definition
+class DecodeSizeOp(DecodeOp):
+    """The argument is an integer that is a dimension of its own, with the number 0."""
+
+    name = "ffi.decode_size"
+
+    within = opt_operand_def(ArrayType)
+    result = result_def(TensorType)
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties=position.properties,
+            result_types=[TensorType()],
+        )
+
+
+@operation_definition
 class DecodeScalarOp(DecodeOp):
     """The argument is a number that fits `dtype`."""
 

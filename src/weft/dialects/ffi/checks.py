@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.ffi.arguments import DecodeShapeOp, DecodeTensorOp
+from weft.dialects.ffi.arguments import DecodeShapeOp, DecodeSizeOp, DecodeTensorOp
 from weft.dialects.ffi.function import I64Attr, InFunctionOp
 from weft.dialects.ffi.types import TensorType
 from weft.dialects.simt.types import MAX_RANK
@@ -39,10 +39,10 @@ class _TensorOp(InFunctionOp):
     tensor = operand_def(TensorType)
 
     @property
-    def decoded(self) -> DecodeTensorOp | DecodeShapeOp:
+    def decoded(self) -> DecodeTensorOp | DecodeShapeOp | DecodeSizeOp:
         """The operation that decoded the tensor."""
         owner = self.tensor.owner
-        if not isinstance(owner, DecodeTensorOp | DecodeShapeOp):
+        if not isinstance(owner, DecodeTensorOp | DecodeShapeOp | DecodeSizeOp):
             raise VerifyException(f"{self.name} needs the result of ffi.decode_tensor")
         return owner
 
@@ -95,6 +95,11 @@ class _DimensionOp(_TensorOp):
         """The dimension's number."""
         return self.dimension.value.data
 
+    @property
+    def named_index(self) -> int:
+        """The dimension's number for messages; -1 for an argument that is a size itself."""
+        return -1 if isinstance(self.decoded, DecodeSizeOp) else self.index
+
     def verify_(self) -> None:
         super().verify_()
         if not 0 <= self.index < MAX_RANK:
@@ -128,6 +133,8 @@ class _BindOp(_DimensionOp):
 
     def _source(self, noun: str) -> str:
         name = self.decoded.argument.data
+        if isinstance(self.decoded, DecodeSizeOp):
+            return name
         is_shape = isinstance(self.decoded, DecodeShapeOp)
         return f"{name}[{self.index}]" if is_shape else f"{name}.{noun}[{self.index}]"
 

@@ -18,6 +18,7 @@ from weft.arguments.pointer import PointerKind
 from weft.arguments.records import is_record, record_of, restorer
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import ShapeKind
+from weft.arguments.size import SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
@@ -28,7 +29,9 @@ from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant
+from weft.language.numbers.promises import promised
 from weft.language.values import Scalar, Stream, Tensor, describe
+from weft.types.dims import Dim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,6 +67,8 @@ def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
             return Stream(_argument(builder, kind, path))
         case ShapeKind():
             return _shape(builder, kind, path)
+        case SizeKind():
+            return _size(builder, kind, path)
         case ContainerKind():
             return kind.make([_value(builder, item, path + label) for label, item in kind.parts])
         case ConstantKind():
@@ -87,6 +92,16 @@ def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, 
         dim if isinstance(dim, int) else sizes[f"{path}[{index}]"]
         for index, dim in enumerate(kind.dims)
     )
+
+
+def _size(builder: Builder, kind: SizeKind, path: str) -> int | Scalar:
+    """An int where the signature requires it, else a scalar with its promise."""
+    for leaf in kind.host_arguments(path):
+        assert isinstance(leaf.kind, ScalarKind) and isinstance(kind.dim, Dim)
+        scalar = Scalar(_argument(builder, leaf.kind, path), leaf.kind.dtype)
+        return promised(builder, scalar, kind.dim.divisibility)
+    assert isinstance(kind.dim, int)
+    return kind.dim
 
 
 def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -21,14 +21,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 from weft._native import constant_key
-from weft.arguments.base import MISSING
-from weft.arguments.constant import ConstantAnnotation, Constexpr
-from weft.arguments.pointer import PointerSpec
-from weft.arguments.records import is_record, record_of
-from weft.arguments.scalar import numpy_scalar_dtype
-from weft.arguments.tensor_spec import Tensor as TensorAnnotation
-from weft.arguments.tensor_spec import TensorSpec
-from weft.arguments.tensor_spec import tensor_text as spec_text
 from weft.dialects.builder import Builder, constant_integer
 from weft.dialects.printed_names import name_value
 from weft.dialects.simt.barrier import GridBarrierOp
@@ -44,14 +36,15 @@ from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
 from weft.frontend.functions.inlining import bind_arguments
+from weft.frontend.functions.launch_arguments import TypedConstant, checked_argument
 from weft.frontend.source.refusals import ARRAY_HINT
 from weft.frontend.statements.statement import Statements
-from weft.frontend.structure import Shape, children, contains_staged, flatten, rebuild
+from weft.frontend.structure import flatten, rebuild
 from weft.language.control import StaticValue
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, materialize, operand
-from weft.language.values import Scalar, Stream, Tensor, describe, tensor_text
-from weft.types.dtype import DType
+from weft.language.numbers.convert import constant
+from weft.language.numbers.promises import promised
+from weft.language.values import Scalar, Stream, Tensor, describe
+from weft.types.dims import Dim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +54,7 @@ if TYPE_CHECKING:
     from weft.arguments.base import DeclaredParameter
     from weft.frontend.context import Session
     from weft.frontend.source.text import FunctionSource
+    from weft.frontend.structure import Shape
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation
 
@@ -99,17 +93,9 @@ class _Argument:
             return ("tensor", value.type, value.dtype)
         if isinstance(value, Scalar):
             return ("scalar", value.dtype)
-        if isinstance(value, _Constant):
+        if isinstance(value, TypedConstant):
             return ("constant", value.dtype, constant_key(value.value))
         return constant_key(value)
-
-
-@dataclass(slots=True, eq=False)
-class _Constant:
-    """A `weft.static` number for a parameter annotated with an element type, which it keeps."""
-
-    value: Any
-    dtype: DType
 
 
 def _dynamic_bytes(operation: Operation) -> int:
@@ -195,7 +181,7 @@ class KernelTable:
         leaves: list[_Argument] = []
         shapes: dict[str, Shape | None] = {}
         for name, value in values.items():
-            checked = _checked(caller, source, declared[name], value)
+            checked = checked_argument(caller, source, declared[name], value)
             shapes[name], found = flatten(checked)
             leaves += _arguments(source, name, found)
         key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
@@ -258,8 +244,12 @@ class KernelTable:
         builder.location = frame.locate(source.tree)
         arguments = iter(block.args)
         inside = iter([_inside(builder, leaf, arguments) for leaf in leaves])
+        annotations = {parameter.name: parameter.annotation for parameter in source.parameters}
         for name, shape in shapes.items():
-            frame.scope.assign(name, rebuild(shape, inside), builder.location)
+            value = rebuild(shape, inside)
+            if isinstance(annotation := annotations[name], Dim):
+                value = promised(builder, value, annotation.divisibility)
+            frame.scope.assign(name, value, builder.location)
         Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
         builder.emit(ReturnOp())
@@ -293,7 +283,7 @@ class KernelTable:
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
     """A leaf's value inside the kernel."""
     value = leaf.value
-    if isinstance(value, _Constant):
+    if isinstance(value, TypedConstant):
         return constant(builder, value.value, value.dtype)
     if not leaf.is_passed:
         return value
@@ -331,74 +321,6 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
     return found
 
 
-def _checked(
-    caller: Frame, source: FunctionSource, parameter: DeclaredParameter, value: Any
-) -> Any:
-    """The value checked against the parameter's annotation.
-
-    Raises:
-        TypeMismatchError: if it does not fit.
-    """
-    annotation = parameter.annotation
-    is_static = isinstance(value, StaticValue)
-    if is_static:
-        value = value.value
-    where = f"kernel '{source.name}': argument '{parameter.name}'"
-    if isinstance(annotation, DType):
-        if isinstance(value, Scalar | bool | int | float):
-            number = _materialized(caller, value, annotation, where)
-            return _Constant(value, annotation) if is_static else number
-        raise _misfit(where, str(annotation), value)
-    if annotation is TensorAnnotation or isinstance(annotation, TensorSpec):
-        if not isinstance(value, Tensor) or value.type.is_pointer:
-            raise _misfit(where, "a tensor", value)
-        if isinstance(annotation, TensorSpec):
-            _check_tensor(where, annotation, value)
-    if isinstance(annotation, PointerSpec):
-        is_pointer = isinstance(value, Tensor) and value.type.is_pointer
-        if not is_pointer or value.dtype is not annotation.dtype:
-            raise _misfit(where, str(annotation), value)
-    if annotation is Constexpr or isinstance(annotation, ConstantAnnotation):
-        if contains_staged(value):
-            raise _misfit(where, "a value known at compile time", value)
-        expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
-        if isinstance(expected, type) and not isinstance(value, expected):
-            raise _misfit(where, f"a compile-time {expected.__name__}", value)
-        return value
-    return value if is_static else _at_run_time(caller.builder, value, annotation)
-
-
-def _at_run_time(builder: Builder, value: Any, annotation: object) -> Any:
-    """A value whose Python numbers are run-time values, as those given to a host function; enum members are not.
-
-    Raises:
-        ValueRangeError, TypeMismatchError: if a number does not fit the annotation of its field.
-    """
-    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind in (int, float, bool) or numpy_scalar_dtype(value) is not None:
-        number = operand(builder, value)
-        if isinstance(annotation, DType):
-            return materialize(builder, number, annotation)
-        is_typed = isinstance(number, Scalar)
-        return number if is_typed else constant(builder, number, default_dtype(number))
-    found = children(value)
-    if found is None or not found[1]:
-        return value
-    labels, items = found
-    if is_record(kind):
-        annotations = record_of(kind).annotations
-    else:
-        said = get_args(annotation)
-        annotations = said if len(said) == len(items) else (MISSING,) * len(items)
-    made = [
-        item
-        if said is Constexpr or isinstance(said, ConstantAnnotation)
-        else _at_run_time(builder, item, said)
-        for item, said in zip(items, annotations, strict=True)
-    ]
-    return rebuild(Shape(kind, labels, (None,) * len(made)), iter(made))
-
-
 def _hint_at_constants(
     error: WeftError, source: FunctionSource, numbers: Sequence[DeclaredParameter]
 ) -> None:
@@ -433,38 +355,6 @@ def _hint_at_constants(
 def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     found = (part for part in ast.walk(node) if isinstance(part, ast.Name))
     return {name.id for name in found if isinstance(name.ctx, context)}
-
-
-def _materialized(caller: Frame, value: Any, dtype: DType, where: str) -> Scalar:
-    try:
-        return materialize(caller.builder, value, dtype)
-    except TypeMismatchError as error:
-        raise TypeMismatchError(error.code, f"{where}: {error.message}", hint=error.hint) from None
-
-
-def _misfit(where: str, expected: str, value: Any) -> TypeMismatchError:
-    return TypeMismatchError(
-        "KERNEL_ARGUMENT", f"{where} must be {expected}, received {describe(value)}"
-    )
-
-
-def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
-    """Checks a tensor's static properties: type, rank, static dims, layout class."""
-    dims = tensor.type.dims
-    layout = tensor.type.layout.data
-    fits = expected.dtype in (None, tensor.dtype)
-    if expected.dims is not None:
-        fits = fits and len(expected.dims) == len(dims)
-        pairs = zip(expected.dims, dims, strict=False)
-        fits = fits and all(not isinstance(dim, int) or dim == given for dim, given in pairs)
-    if expected.layout is not None:
-        order = ("contiguous", "inner", "strided")
-        fits = fits and order.index(layout) <= order.index(expected.layout)
-    if not fits:
-        raise TypeMismatchError(
-            "KERNEL_ARGUMENT",
-            f"{where} must be {spec_text(expected)}, received {tensor_text(tensor)}",
-        )
 
 
 def _properties(kernel: KernelFunction) -> dict[str, Attribute]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.builder import constant_integer
 from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride
 from weft.language.numbers.convert import stored
 from weft.language.numbers.operators import binary, compare
+from weft.language.numbers.promises import factor_of
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
@@ -177,24 +176,3 @@ def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count
     emit_assert(
         builder, compare(builder, "==", rest, 0), f"{name}: {what} is a multiple of {count}"
     )
-
-
-def factor_of(value: SSAValue) -> int:
-    """A power of two, at most 16, that divides an integer, as far as its arithmetic shows.
-
-    Valid even if the arithmetic wraps.
-    """
-    owner, number = value.owner, constant_integer(value)
-    if number is not None:
-        return _power_of_two(number)
-    if isinstance(owner, arith.MuliOp):
-        return min(factor_of(owner.lhs) * factor_of(owner.rhs), VECTOR_BYTES)
-    if isinstance(owner, arith.AddiOp | arith.SubiOp):
-        return min(factor_of(owner.lhs), factor_of(owner.rhs))
-    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp):
-        return factor_of(owner.input)
-    return 1
-
-
-def _power_of_two(number: int) -> int:
-    return min(number & -number, VECTOR_BYTES) if number else VECTOR_BYTES

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known to divide an integer: from its arithmetic, and from ``weft.sym(..., divisibility=8)``.
+
+In: a value of the IR. Out: a power of two that divides it; a value whose operations show what its signature promises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import arith
+
+from weft.dialects.builder import constant_integer
+from weft.language.ir_types import ir_type
+from weft.language.values import Scalar
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+_MOST: Final = 1 << 16
+
+
+def promised(builder: Builder, value: Scalar, divisibility: int) -> Scalar:
+    """The value with its low bits cleared, which the caller has checked to be zero.
+
+    So everything computed from it shows the power of two in its divisor, here and in LLVM: ``n % 8`` is 0.
+    """
+    factor = divisibility & -divisibility
+    if factor == 1:
+        return value
+    mask = builder.constant(ir_type(value.dtype), -factor)
+    return Scalar(builder.emit(arith.AndIOp(value.ssa, mask), "multiple").result, value.dtype)
+
+
+def factor_of(value: SSAValue) -> int:
+    """A power of two, at most 65,536, that divides an integer, as far as its arithmetic shows.
+
+    Valid even if the arithmetic wraps.
+    """
+    owner, number = value.owner, constant_integer(value)
+    if number is not None:
+        return _power_of_two(number)
+    if isinstance(owner, arith.MuliOp):
+        return min(factor_of(owner.lhs) * factor_of(owner.rhs), _MOST)
+    if isinstance(owner, arith.AddiOp | arith.SubiOp):
+        return min(factor_of(owner.lhs), factor_of(owner.rhs))
+    if isinstance(owner, arith.AndIOp):
+        return max(factor_of(owner.lhs), factor_of(owner.rhs))
+    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp):
+        return factor_of(owner.input)
+    return 1
+
+
+def _power_of_two(number: int) -> int:
+    return min(number & -number, _MOST) if number else _MOST

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers annotated `weft.sym`: each call checks them, and the compiler uses what they promise.
+
+In: host functions and kernels with such parameters. Out: results, messages, and code without what the promise saves.
+"""
+
+import numpy as np
+import pytest
+
+import weft
+
+ALIGNED = weft.fake_tensor(weft.f32, ("m",), alignment_bytes=16)
+
+
+def aligned(size: int) -> np.ndarray:
+    memory = np.zeros(size + 16, np.float32)
+    start = -memory.ctypes.data % 64 // 4
+    return memory[start : start + size]
+
+
+def functions(annotation):
+    """A host function that adds row sums of a matrix with `n` columns, four elements at a time, and n % 8."""
+
+    @weft.kernel
+    def sum_kernel(a: weft.Tensor, n: annotation, out: weft.Tensor):
+        row = weft.thread_idx.x
+        for k in range(n // 4):
+            x, y, z, w = weft.load_vector(a, row * n + 4 * k, 4)
+            out[row] += x + y + z + w
+        out[2 + row] = weft.f32(n % 8)
+
+    @weft.jit
+    def host(a: ALIGNED, n: annotation, out: weft.Tensor[weft.f32, (4,)]):
+        sum_kernel(a, n, out).launch(grid=1, block=2)
+
+    return host
+
+
+PROMISED = weft.sym("n", divisibility=8)
+
+
+def test_promised_number_needs_no_check_of_alignment():
+    a, out = aligned(32), np.zeros(4, np.float32)
+    a[:] = np.arange(32)
+    host = functions(PROMISED)
+    host(a, 16, out)
+    assert out.tolist() == [sum(range(16)), sum(range(16, 32)), 0, 0]
+    made = weft.compile(host, a, 16, out)
+    assert "simt.assert" not in str(made.ir_module)
+    assert "simt.assert" in str(weft.compile(functions(weft.i32), a, 16, out).ir_module)
+
+
+def test_remainder_of_a_promised_number_is_zero_on_a_gpu():
+    # n % 8 is an `and` with 7; the loop's end and the addresses need none.
+    fakes = (
+        weft.fake_tensor(weft.f32, ("m",), alignment_bytes=16),
+        weft.fake_tensor(weft.f32, (4,)),
+    )
+    try:
+        ptx = [
+            weft.compile(functions(said), fakes[0], 16, fakes[1], options="--gpu-arch sm_90a").ptx
+            for said in (PROMISED, weft.i32)
+        ]
+    except (weft.ToolchainError, weft.UnavailableError) as error:
+        pytest.skip(f"needs the extra cuda: {error.message}")
+    assert [", 7;" in text for text in ptx] == [False, True]
+
+
+@pytest.mark.parametrize("how", ["direct", "compiled"])
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (12, "is 12, expected a multiple of 8"),
+        (-8, "is -8, expected"),
+        (8.0, "float 8.0"),
+        ("8", "str '8'"),
+        (None, "None"),
+    ],
+)
+def test_number_that_breaks_its_promise_is_refused(how, number, words):
+    a, out = aligned(16), np.zeros(4, np.float32)
+    host = functions(PROMISED)
+    function = host if how == "direct" else weft.compile(host, a, 8, out)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        function(a, number, out)
+    assert "'n'" in str(caught.value) and words in str(caught.value)
+
+
+def test_number_beyond_32_bits_needs_a_wide_symbol():
+    @weft.jit
+    def host(n: weft.sym("n")):
+        return n
+
+    with pytest.raises(ValueError, match=r"1099511627776, expected 0 to 2147483647 \(32 bits"):
+        weft.compile(host)(1 << 40)
+    assert host(1 << 40) == 1 << 40  # a direct call compiles for the width that it needs
+
+
+def test_number_shares_the_symbol_of_a_dimension_in_either_order():
+    @weft.jit
+    def after(a: weft.Tensor[weft.f32, ("n",)], n: weft.sym("n")):
+        return n
+
+    @weft.jit
+    def before(n: weft.sym("n"), a: weft.Tensor[weft.f32, ("n",)], *, m: weft.sym("n") = 4):
+        return n + m
+
+    a = np.zeros(4, np.float32)
+    for made in (after, weft.compile(after), weft.compile(after, a, 4)):
+        assert made(a, 4) == made(a, n=np.int64(4)) == 4
+        with pytest.raises(ValueError, match=r"'n': value is 5, expected 4 to match a\.shape\[0\]"):
+            made(a, 5)
+    for made in (before, weft.compile(before)):
+        assert made(4, a) == made(4, a, m=4) == 8
+        with pytest.raises(ValueError, match=r"'a': shape\[0\] is 4, expected 5 to match n"):
+            made(5, a)
+        with pytest.raises(ValueError, match="'m': value is 3, expected 4 to match n"):
+            made(4, a, m=3)
+
+
+def test_wide_number_and_items_of_tuples():
+    @weft.jit
+    def host(n: weft.sym("n", width=64), pair: tuple[weft.sym("n", width=64), weft.sym("m", 4)]):
+        return pair[0] - n + pair[1]
+
+    for made in (host, weft.compile(host)):
+        assert made(1 << 40, (1 << 40, 8)) == 8
+        with pytest.raises(ValueError, match=r"'pair\[1\]': value is 6, expected a multiple of 4"):
+            made(1, (1, 6))
+
+
+def test_size_fixed_by_a_fake_tensor_is_a_constant():
+    @weft.kernel
+    def kernel(a: weft.Tensor, n: weft.Constexpr[int]):
+        for k in weft.static_range(n):
+            a[k] = weft.f32(n)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, ("n",)], n: weft.sym("n")):
+        kernel(a, n).launch(grid=1, block=1)
+
+    made = weft.compile(host, weft.fake_tensor(weft.f32, (3,)))
+    a = np.zeros(3, np.float32)
+    made(a, 3)
+    assert a.tolist() == [3, 3, 3]
+    with pytest.raises(ValueError, match="'n': value is 4, expected 3"):
+        made(a, 4)
+
+
+@pytest.mark.parametrize(
+    ("launched", "words"),
+    [("12", "'n' is 12, expected a multiple of 8"), ("m", "must be known to be a multiple of 8")],
+)
+def test_kernel_gets_only_what_is_known_to_keep_the_promise(launched, words):
+    @weft.kernel
+    def kernel(a: weft.Tensor, n: PROMISED):
+        a[0] = weft.f32(n % 8)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (None,)], m: weft.i32, n: weft.sym("n", divisibility=4)):
+        kernel(a, 2 * n).launch(grid=1, block=1)
+        kernel(a, 16).launch(grid=1, block=1)
+        kernel(a, {"12": 12, "m": m}[weft_launched]).launch(grid=1, block=1)
+
+    host.function.__globals__["weft_launched"] = launched
+    with pytest.raises(weft.CompileError, match=words):
+        host(np.zeros(1, np.float32), 8, 4)
