@@ -122,6 +122,45 @@ def test_a_record_that_was_given_comes_back_with_its_constants_and_its_very_arra
     assert np.shares_memory(returned.array, array)
 
 
+@weft.jit
+def one_of_three(a: weft.Tensor, pair: tuple[weft.Tensor, weft.Tensor], n: weft.i32):
+    if n == 0:
+        return a
+    b, c = pair
+    for _ in range(n):
+        a, b, c = b, c, a
+    return a
+
+
+@weft.jit
+def exchanged(a: weft.Tensor, pair: tuple[weft.Tensor, weft.Tensor], n: weft.i32):
+    b, c = pair
+    while n > 0:
+        a, b = b, a
+        n -= 1
+    return Point(n, 2.0), (b, a), [c], a
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("n", range(5))
+@pytest.mark.parametrize("layout", [np.copy, lambda x: np.repeat(x, 2)[::2]])
+def test_an_argument_that_was_chosen_at_run_time_is_a_result(way, n, layout):
+    a, b, c = (layout(np.full((2, 3), k, np.float32)) for k in range(3))
+    returned = WAYS[way](one_of_three, a, (b, c), n)
+    assert np.shares_memory(returned, [a, b, c][n % 3])
+    _, (second, first), (third,), last = WAYS[way](exchanged, a, (b, c), n)
+    x, y = (b, a) if n % 2 else (a, b)
+    for found, array in zip((first, second, third, last), (x, y, c, x), strict=True):
+        assert np.shares_memory(found, array)
+
+
+def test_overlapping_arguments_are_told_apart():
+    whole = np.zeros(8, np.float32)
+    for n, length in enumerate((2, 4, 8)):
+        parts = whole[:2], (whole[:4], whole[:8])
+        assert one_of_three(*parts, n).shape == (length,)
+
+
 def test_as_an_object_it_is_a_sequence():
     fn = weft.compile(named, 3)
     fn.objects = "objects"

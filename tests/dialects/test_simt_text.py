@@ -58,6 +58,9 @@ TEXT = f"""builtin.module {{
     simt.return
   }}
   func.func @host(%a: {VECTOR}, %m: {MATRIX}, %i: i32, %x: f32, %c: i1, %n: i64, %q: !simt.stream) {{
+    %b = ub.poison : {VECTOR}
+    %d = arith.select %c, %a, %b : {VECTOR}
+    %e = simt.argument_number %d : {VECTOR} -> i32
     %z = simt.scratch "weft.scratch(3, weft.bool_)" : {OWN}
     %y = simt.scratch "weft.scratch((n, 4, m), weft.f32)" sizes(%n, %n : i64, i64) stream %q : {SCRATCH}
     simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n records %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}

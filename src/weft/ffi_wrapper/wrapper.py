@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Region
 
@@ -16,7 +16,7 @@ from weft.arguments.stream import EnvironmentStreamKind
 from weft.dialects.ffi.arguments import DecodeTensorOp, Position
 from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
-from weft.dialects.ffi.results import RESULT_ATTRIBUTE, tuple_items
+from weft.dialects.ffi.results import RESULT_ATTRIBUTE, argument_numbers, tuple_items
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.walk import walk
@@ -138,8 +138,4 @@ def _arguments_in(tree: Attribute | None) -> set[str]:
     items = tuple_items(tree)
     if items is not None:
         return {name for item in items for name in _arguments_in(item)}
-    if isinstance(tree, DictionaryAttr):
-        name = tree.data.get("argument")
-        if isinstance(name, StringAttr):
-            return {name.data}
-    return set()
+    return set(argument_numbers(tree)) if isinstance(tree, DictionaryAttr) else set()

@@ -157,7 +157,7 @@ def _trace(
         frame.scope.assign(name, value, place)
     value: Any = Statements(frame).function_body(source.tree)
     builder.location = place
-    results = Results(builder)
+    results = Results(builder, signature)
     try:
         tree, restored = results.describe(value)
     except WeftError as error:

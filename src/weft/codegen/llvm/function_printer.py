@@ -36,6 +36,7 @@ class FunctionPrinter:
         tensors: pointer, dims and strides of each tensor.
         coordinates: the thread's coordinates, such as `thread_idx.x`, on targets where loops define them.
         label: the basic block of the next instruction, without `%`.
+        numbers_arguments: whether control flow carries which argument a tensor is.
         failure_label: target of a failed assertion in a kernel, or None.
         exit_label: target of a thread that has returned; None if it goes through the end of the enclosing code.
 
@@ -61,6 +62,7 @@ class FunctionPrinter:
         "failure_label",
         "label",
         "module",
+        "numbers_arguments",
         "tensors",
         "values",
     )
@@ -70,6 +72,7 @@ class FunctionPrinter:
         self.values: dict[SSAValue, str] = {}
         self.tensors: dict[SSAValue, TensorValue] = {}
         self.coordinates: dict[str, str] = {}
+        self.numbers_arguments = False
         self.label = "entry"
         self.failure_label: str | None = None
         self.exit_label: str | None = None
@@ -104,9 +107,14 @@ class FunctionPrinter:
             part
             for ssa in values
             for part in (
-                self.tensors[ssa].parts if isinstance(ssa.type, TensorType) else (self.values[ssa],)
+                self._tensor_parts(self.tensors[ssa])
+                if isinstance(ssa.type, TensorType)
+                else (self.values[ssa],)
             )
         ]
+
+    def _tensor_parts(self, tensor: TensorValue) -> list[str]:
+        return [*tensor.parts, tensor.number] if self.numbers_arguments else tensor.parts
 
     def part_types(self, values: Iterable[SSAValue]) -> list[tuple[str, str]]:
         """The LLVM types of the parts of values, each with the stem of its name."""
@@ -117,6 +125,7 @@ class FunctionPrinter:
                 found.append((self.module.target.pointer(kind.space.data), stem))
                 found += [(f"i{kind.dim_bits.data}", stem)] * kind.dims.count(DYNAMIC)
                 found += [("i64", stem)] * kind.open_strides
+                found += [("i32", stem)] * self.numbers_arguments
             else:
                 found.append((llvm_type(kind), stem))
         return found
@@ -127,6 +136,8 @@ class FunctionPrinter:
         for ssa in values:
             if isinstance(ssa.type, TensorType):
                 self.tensors[ssa] = TensorValue.of(ssa.type, remaining)
+                if self.numbers_arguments:
+                    self.tensors[ssa].number = next(remaining)
             else:
                 self.values[ssa] = next(remaining)
 
@@ -276,9 +287,10 @@ class TensorValue:
         type: the tensor's type.
         dims: per dimension a constant or a name, as wide as the type's `dims`; None if not passed.
         strides: per dimension a name (i64, in elements); None if not passed or derived from dims.
+        number: of the host function's argument that it is, i32; poison for any other tensor.
     """
 
-    __slots__ = ("_pointer", "dims", "strides", "type")
+    __slots__ = ("_pointer", "dims", "number", "strides", "type")
 
     def __init__(
         self,
@@ -289,6 +301,7 @@ class TensorValue:
     ) -> None:
         rank = tensor_type.rank
         self.type = tensor_type
+        self.number = "poison"
         self._pointer = pointer
         known = [str(dim) if dim != DYNAMIC else None for dim in tensor_type.dims]
         self.dims = [text or given for text, given in zip(known, dims or known, strict=True)]

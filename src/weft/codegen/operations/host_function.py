@@ -15,7 +15,9 @@ from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import global_name
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.memory import byte_of_bool
+from weft.dialects.simt.memory import ArgumentNumberOp
 from weft.dialects.simt.types import TensorType
+from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +49,7 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
     name = op.sym_name.data
     scope = module.debug.subprogram(name, op.location) if module.debug else None
     printer = FunctionPrinter(module, scope)
+    printer.numbers_arguments = any(isinstance(one, ArgumentNumberOp) for one in walk(op))
     parameters = ["ptr %frame"]
     for index, argument in enumerate(op.body.block.args):
         types = flattened_types(argument.type)
@@ -54,9 +57,9 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
         parameters += [f"{text} {part}" for text, part in zip(types, names, strict=True)]
         if isinstance(argument.type, TensorType):
             rank = argument.type.rank
-            printer.tensors[argument] = TensorValue(
-                argument.type, names[0], names[1 : 1 + rank], names[1 + rank :]
-            )
+            tensor = TensorValue(argument.type, names[0], names[1 : 1 + rank], names[1 + rank :])
+            tensor.number = str(index)
+            printer.tensors[argument] = tensor
         else:
             printer.values[argument] = names[0]
     results = op.function_type.outputs.data
@@ -66,6 +69,10 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
         f"define internal i32 {host_symbol(name)}({', '.join(parameters)}) nounwind"
         f"{printer.scope_suffix()} {{\n{printer.body()}\n}}\n"
     )
+
+
+def _print_argument_number(printer: FunctionPrinter, op: ArgumentNumberOp) -> None:
+    printer.values[op.result] = printer.tensors[op.tensor].number
 
 
 def _print_return(printer: FunctionPrinter, op: Operation) -> None:
@@ -78,5 +85,6 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 
 
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ArgumentNumberOp: _print_argument_number,
     func.ReturnOp: _print_return,
 }

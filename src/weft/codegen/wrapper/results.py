@@ -13,11 +13,13 @@ from xdsl.dialects.builtin import DictionaryAttr
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type
 from weft.codegen.wrapper.scalars import dlpack_bits
-from weft.dialects.ffi.results import tuple_items
+from weft.dialects.ffi.results import argument_numbers, tuple_items
 from weft.ffi.abi import ANY_BYTES, ANY_VALUE, TypeIndex
 from weft.types.dtype import dtype_named, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xdsl.ir import Attribute, SSAValue
 
     from weft.codegen.wrapper.printer import WrapperPrinter
@@ -44,13 +46,17 @@ class _Return:
             self._store_tuple(items, result)
         elif not isinstance(tree, DictionaryAttr):
             self._set(result, TypeIndex.NONE, "i64", "0")
-        elif "argument" in tree.data:
-            self._store_argument(_text(tree.data["argument"]), result)
+        elif numbers := argument_numbers(tree):
+            self._store_argument(numbers, self._value(tree), result)
         else:
-            number: Any = tree.data["value"]  # an IntegerAttr
-            ssa: SSAValue = self.op.values[number.value.data]  # pyright: ignore[reportUnknownVariableType]
-            dtype = dtype_named(_text(tree.data["dtype"]))
-            self._store_scalar(ssa, dtype, result)  # pyright: ignore[reportUnknownArgumentType]
+            ssa = self._value(tree)
+            assert ssa is not None
+            self._store_scalar(ssa, dtype_named(_text(tree.data["dtype"])), result)
+
+    def _value(self, tree: DictionaryAttr) -> SSAValue | None:
+        """The host function's result that a description names, if any."""
+        number: Any = tree.data.get("value")  # an IntegerAttr
+        return None if number is None else self.op.values[number.value.data]  # pyright: ignore[reportUnknownVariableType]
 
     def _set(self, result: str, type_index: int, kind: str, value: str) -> None:
         # Type index and padding in one word.
@@ -67,17 +73,27 @@ class _Return:
         code = printer.call("make_array", f"ptr {values}", f"i64 {len(items)}", f"ptr {result}")
         self._require_success(code)
 
-    def _store_argument(self, name: str, result: str) -> None:
+    def _store_argument(
+        self, numbers: Mapping[str, int], chosen: SSAValue | None, result: str
+    ) -> None:
+        """An argument; of several, the one of the number `chosen`."""
         printer = self.printer
-        tensor = next(
-            argument
-            for ssa in self.op.tensors
-            if (argument := printer.arguments[ssa]).place.endswith(f"'{name}'")
-        )
-        site = printer.site("returned_view", tensor.place)
-        code = printer.call(
-            "return_argument", f"ptr {site}", f"ptr {tensor.argument}", f"ptr {result}"
-        )
+        site = argument = ""
+        number = chosen and printer.let(f"load i32, ptr {printer.results[chosen]}", "chosen")
+        for name, own in numbers.items():
+            tensor = next(
+                passed
+                for ssa in self.op.tensors
+                if (passed := printer.arguments[ssa]).place.endswith(f"'{name}'")
+            )
+            own_site = printer.site("returned_view", tensor.place)
+            if not site:
+                site, argument = own_site, tensor.argument
+                continue
+            is_own = printer.let(f"icmp eq i32 {number}, {own}")
+            site = printer.let(f"select i1 {is_own}, ptr {own_site}, ptr {site}")
+            argument = printer.let(f"select i1 {is_own}, ptr {tensor.argument}, ptr {argument}")
+        code = printer.call("return_argument", f"ptr {site}", f"ptr {argument}", f"ptr {result}")
         self._require_success(code)
 
     def _store_scalar(self, ssa: SSAValue, dtype: DType, result: str) -> None:

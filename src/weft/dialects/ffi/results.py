@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i32,
+    i64,
+)
 from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Attribute
 
@@ -30,6 +38,23 @@ def scalar_result(index: int, dtype: DType) -> DictionaryAttr:
 def argument_result(name: str) -> DictionaryAttr:
     """The argument of that name, as passed."""
     return DictionaryAttr({"argument": StringAttr(name)})
+
+
+def chosen_result(numbers: Mapping[str, int], index: int) -> DictionaryAttr:
+    """One of several arguments, as passed: the one whose number is the host function's result number `index`."""
+    arguments = {name: IntegerAttr(number, i32) for name, number in numbers.items()}
+    return DictionaryAttr(
+        {"arguments": DictionaryAttr(arguments), "value": IntegerAttr(index, i64)}
+    )
+
+
+def argument_numbers(result: DictionaryAttr) -> dict[str, int]:
+    """The arguments that a result may be, with their numbers; a single one has none that matters."""
+    single, several = result.data.get("argument"), result.data.get("arguments")
+    if isinstance(several, DictionaryAttr):
+        entries = cast("Mapping[str, IntegerAttr]", several.data)
+        return {name: number.value.data for name, number in entries.items()}
+    return {single.data: 0} if isinstance(single, StringAttr) else {}
 
 
 def tuple_result(items: Sequence[Attribute]) -> ArrayAttr[Any]:
@@ -50,7 +75,7 @@ def none_result() -> UnitAttr:
 
 
 def check_result(result: Attribute) -> None:
-    """Checks that an attribute is a tree of the four above.
+    """Checks that an attribute is a tree of the five above.
 
     Raises:
         VerifyException: if it is not.
@@ -62,7 +87,7 @@ def check_result(result: Attribute) -> None:
         return
     if isinstance(result, DictionaryAttr):
         entries = result.data
-        if set(entries) == {"argument"} or set(entries) == {"value", "dtype"}:
+        if set(entries) in ({"argument"}, {"arguments", "value"}, {"value", "dtype"}):
             return
     elif isinstance(result, UnitAttr):
         return

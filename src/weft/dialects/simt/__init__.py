@@ -22,6 +22,7 @@ from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdx
 from weft.dialects.simt.kernel import ExitOp, KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
+    ArgumentNumberOp,
     AtomicCasOp,
     AtomicLoadOp,
     AtomicRmwOp,
@@ -63,6 +64,7 @@ SIMT: Final = Dialect(
         StoreOp,
         DimOp,
         StrideOp,
+        ArgumentNumberOp,
         AllocaOp,
         GlobalScratchOp,
         ScratchOp,

@@ -178,6 +178,21 @@ class StrideOp(_TensorFactOp):
 
 
 @operation_definition
+class ArgumentNumberOp(IRDLOperation):
+    """Which of a host function's arguments a tensor is; only for one that control flow chose among them."""
+
+    name = "simt.argument_number"
+
+    tensor = operand_def(TensorType)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($result)"
+
+    def __init__(self, tensor: SSAValue) -> None:
+        super().__init__(operands=[tensor], result_types=[i32])
+
+
+@operation_definition
 class AllocaOp(IRDLOperation):
     """A tensor of static shape in the thread's own memory, uninitialized."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.ir import BlockArgument
+
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantKind
 from weft.arguments.container import ContainerKind
@@ -21,10 +23,16 @@ from weft.arguments.shape import ShapeKind
 from weft.arguments.size import SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.results import (
+    argument_result,
+    chosen_result,
+    none_result,
+    scalar_result,
+    tuple_result,
+)
 from weft.dialects.flow import origins
 from weft.dialects.printed_names import name_value
-from weft.dialects.simt.memory import ScratchOp
+from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
 from weft.language.numbers.constants import default_dtype
@@ -34,7 +42,7 @@ from weft.language.values import Scalar, Stream, Tensor, describe
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from xdsl.ir import Attribute, SSAValue
 
@@ -116,15 +124,20 @@ def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:
 class Results:
     """The results of a host function.
 
+    Args:
+        builder: of the function.
+        signature: names its arguments.
+
     Attributes:
         values: of `func.return`, scalars only.
         has_tensors: whether a tensor is returned, which must then be passed as an object.
     """
 
-    __slots__ = ("_builder", "has_tensors", "values")
+    __slots__ = ("_builder", "_names", "has_tensors", "values")
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, signature: Signature) -> None:
         self._builder = builder
+        self._names = [leaf.path for leaf in signature.host_arguments()]
         self.values: list[SSAValue] = []
         self.has_tensors = False
 
@@ -156,13 +169,23 @@ class Results:
         is_plain = make is None and all(child is None for child in restored)
         return tuple_result([tree for tree, _ in described]), None if is_plain else (make, restored)
 
+    def _argument(self, tensor: SSAValue, chosen: Iterable[SSAValue]) -> Attribute:
+        """The argument that a tensor is, or the one of several that is known only at run time."""
+        indices = sorted(one.index for one in chosen if isinstance(one, BlockArgument))
+        if len(indices) == 1:
+            return argument_result(self._names[indices[0]])
+        self.values.append(self._builder.emit(ArgumentNumberOp(tensor)).result)
+        numbers = {self._names[index]: index for index in indices}
+        return chosen_result(numbers, len(self.values) - 1)
+
     def _leaf(self, value: Any) -> Attribute:
         if value is None:
             return none_result()
-        is_argument = isinstance(value, Tensor) and value.ssa.owner is self._builder.entry
-        if is_argument and not value.type.is_pointer:
-            self.has_tensors = True
-            return argument_result(value.name)
+        if isinstance(value, Tensor) and not value.type.is_pointer:
+            chosen = origins(value.ssa, through_views=False)
+            if all(one.owner is self._builder.entry for one in chosen):
+                self.has_tensors = True
+                return self._argument(value.ssa, chosen)
         if isinstance(value, bool | int | float):
             value = constant(self._builder, value, default_dtype(value))
         if isinstance(value, Scalar):
