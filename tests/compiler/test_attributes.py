@@ -10,7 +10,7 @@ import weft
 ASKED = {
     "as_tvm_ffi", "cubin", "device", "engine", "executor", "handle_address", "host_llvm_ir", "ir_module", "kernels",
     "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil", "remarks", "safe_call_address", "sass",
-    "signature", "stages", "tensor_type", "to", "to_object", "writes",
+    "scratch", "signature", "stages", "tensor_type", "to", "to_object", "writes",
 }  # fmt: skip
 
 
