@@ -211,7 +211,10 @@ def test_torch_s_tensors_and_streams_are_either_side():
         theirs += 1
         weft.copy(ours, theirs)
         assert torch.from_dlpack(ours).float().sum().item() == 3 * 60_000
-        assert weft.copy(torch.empty_like(theirs, device="cpu"), ours).float().sum().item() == 3 * 60_000
+        assert (
+            weft.copy(torch.empty_like(theirs, device="cpu"), ours).float().sum().item()
+            == 3 * 60_000
+        )
     host = torch.full((LARGE,), 4, dtype=torch.int32).pin_memory()
     there = weft.copy(weft.empty(LARGE, weft.i32, 0), host)
     assert set(on_host(there).tolist()) == {4}
