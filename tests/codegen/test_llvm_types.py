@@ -53,6 +53,19 @@ def test_small_floats_are_rounded_to_nearest(value: float):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "name"), [(ml_dtypes.float8_e4m3fn, "f8e4m3"), (ml_dtypes.float8_e5m2, "f8e5m2")]
+)
+def test_every_8_bit_float_and_what_lies_between_keeps_its_bits(dtype: type, name: str):
+    exact = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+    exact = np.unique(exact[np.isfinite(exact)])
+    between = np.concatenate(
+        [exact[:-1] + np.diff(exact) * part for part in (0.0, 0.25, 0.5, 0.75)]
+    )
+    for value in np.float32(between):
+        assert float8_bits(float(value), name) == int(value.astype(dtype).view(np.uint8))
+
+
+@pytest.mark.parametrize(
     ("kind", "dtype", "name", "largest"),
     [
         (Float8E4M3FNType, ml_dtypes.float8_e4m3fn, "f8e4m3", 448.0),

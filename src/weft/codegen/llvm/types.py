@@ -86,10 +86,13 @@ def integer_text(value: int, bits: int) -> str:
     return str(value - (1 << bits) if value >> (bits - 1) else value)
 
 
-def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
+def _rounded_bits(
+    value: float, explicit: int, exponent_bits: int, largest: int | None = None
+) -> int:
     """Bits of `value` in a small float format with `explicit` mantissa bits, round to nearest even.
 
-    Values out of range give infinity's bits (all exponent bits set); the caller saturates.
+    Finite values out of range give the bits `largest`, or infinity's: all exponent bits set, which in a format without
+    infinities are the bits of an ordinary number.
     """
     bias = (1 << (exponent_bits - 1)) - 1
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
@@ -105,7 +108,7 @@ def _rounded_bits(value: float, explicit: int, exponent_bits: int) -> int:
     scaled = abs(value) * 2.0 ** min(explicit - exponent, 1023)
     units = round(scaled)
     result = units + ((exponent + bias - 1) << explicit)
-    return top | min(result, infinity)
+    return top | min(result, infinity if largest is None else largest)
 
 
 def float8_bits(value: float, name: str) -> int:
@@ -123,7 +126,7 @@ def float8_bits(value: float, name: str) -> int:
         return sign | quiet
     if abs(value) >= (448.0 if name == "f8e4m3" else 57344.0):
         return sign | largest
-    return sign | min(_rounded_bits(abs(value), explicit, exponent_bits), largest)
+    return sign | _rounded_bits(abs(value), explicit, exponent_bits, largest)
 
 
 def float_text(value: float, value_type: Attribute) -> str:
