@@ -18,12 +18,12 @@ from weft.compiler.module_text import parse_module
 from weft.compiler.pipeline import passes_for
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.ffi import FFI
+from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT, warp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
-from weft.dialects.walk import walk
 from weft.language.operation import Operation
 
 OPERATIONS = [*SIMT.operations, *NVGPU.operations, *FFI.operations]

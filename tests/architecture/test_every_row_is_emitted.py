@@ -21,7 +21,7 @@ from weft.backends.cpu.stages import print_kernels
 from weft.backends.cuda.target import INTRINSICS as CUDA_INTRINSICS
 from weft.backends.host import HOST_SYMBOLS, machine_of
 from weft.backends.host import INTRINSICS as HOST_INTRINSICS
-from weft.codegen.math_library.library import LIBRARY
+from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import WRAPPER
 
 # Rooms and files that build operations. What prints them is the other side.

@@ -12,7 +12,7 @@ from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import host_machine
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import parse
-from weft.codegen.math_library.library import LIBRARY
+from weft.codegen.tables import LIBRARY
 from weft.errors import InternalCompilerError
 
 

@@ -24,8 +24,8 @@ from weft.backends.cuda.toolchain import assemble
 from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
+from weft.codegen.tables import LIBRARY
 from weft.compiler import pipeline
 from weft.errors import ValueRangeError, WeftError
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.codegen.kernel_runner import parse_module
-from weft.dialects.walk import walk
+from weft.dialects.flow import walk
 
 TEXT = """
 simt.kernel @kernel(%c : i1, %n : i32) {

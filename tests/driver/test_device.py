@@ -15,15 +15,17 @@ from weft.driver.device import (
     current_device,
     device_count,
     device_properties,
+    is_capturing,
     memory_info,
     ordinal_of,
     set_current_device,
     set_printf_buffer,
+    stream_device,
+    stream_handle,
     synchronize,
 )
 from weft.driver.library import driver_is_open
 from weft.driver.memory import empty
-from weft.driver.stream import is_capturing, stream_device, stream_handle
 from weft.errors import CudaError
 
 

@@ -21,7 +21,7 @@ from tests.ffi_wrapper.wrapped import (
 from weft.arguments.pointer import Pointer
 from weft.arguments.stream import Stream, environment_stream
 from weft.arguments.tensor_spec import Tensor
-from weft.dialects.ffi.results import scalar_result
+from weft.dialects.ffi.function import scalar_result
 from weft.types import dtype as types
 
 SPEC = Tensor[types.f32, ("n",)]

@@ -18,7 +18,7 @@ from tests.ffi_wrapper.wrapped import CPU, CUDA, Parameter, Wrapped, signature_o
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.signature import Signature
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi.results import scalar_result
+from weft.dialects.ffi.function import scalar_result
 from weft.types.dtype import bf16, f8e4m3, f16, f32, f64, i32, i64
 
 

@@ -24,7 +24,7 @@ from tests.ffi_wrapper.wrapped import (
 )
 from weft.arguments.base import MISSING
 from weft.arguments.tensor_spec import Tensor, fake_tensor
-from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.types import dtype as types
 from weft.types.dims import sym
 

@@ -28,7 +28,7 @@ from weft.dialects import ffi
 from weft.dialects.context import make_context
 from weft.dialects.ffi import FFI
 from weft.dialects.ffi.checks import TENSOR_CHECKS
-from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import InternalCompilerError
 from weft.ffi_wrapper.decode import DECODERS
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper

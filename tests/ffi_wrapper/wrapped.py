@@ -23,10 +23,9 @@ from weft.backends.host import HOST_SYMBOLS, host_machine
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.llvm.optimize import emit_object, parse
-from weft.codegen.math_library.library import LIBRARY
-from weft.codegen.tables import HOST_FUNCTION
+from weft.codegen.tables import HOST_FUNCTION, LIBRARY
 from weft.compiler.call_plan import make_call_plan
-from weft.dialects.ffi.results import RESULT_ATTRIBUTE
+from weft.dialects.ffi.function import RESULT_ATTRIBUTE
 from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.ffi.library import find_ffi_library, open_ffi_library
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from tests.frontend.tracing import kernel_of, ops, shortened, trace_host, vector, written_names
-from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.errors import SignatureError
 

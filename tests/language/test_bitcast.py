@@ -7,7 +7,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError
-from weft.language.numbers.bitcast import bitcast
+from weft.language.numbers.convert import bitcast
 from weft.types import dtype as types
 
 

@@ -24,7 +24,7 @@ from weft.arguments.stream import Stream
 from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.backends.host import host_machine
 from weft.codegen.llvm.optimize import emit_object, parse
-from weft.dialects.ffi.results import argument_result, none_result, scalar_result, tuple_result
+from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.ffi.library import find_ffi_library
 from weft.types.dims import sym
 from weft.types.dtype import bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, u8, u64

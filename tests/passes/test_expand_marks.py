@@ -9,7 +9,7 @@ import weft
 from weft.arguments.signature import infer_signature
 from weft.compiler.module_text import module_text, parse_module
 from weft.dialects.builder import source_location
-from weft.dialects.walk import walk
+from weft.dialects.flow import walk
 from weft.errors import CompileError
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into

@@ -9,9 +9,9 @@ from xdsl.parser import Parser
 
 import weft
 from weft.dialects.context import make_context
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.dialects.simt.memory import DimOp, LoadOp
-from weft.dialects.walk import walk
 from weft.passes.remove_unused_parameters import remove_unused_parameters
 
 

@@ -16,10 +16,10 @@ from weft.backends.base import Stage
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, initialize, parse
 from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.host_function import print_host_function
 from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
 from weft.codegen.operations.launch import scratch_bytes
+from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
 from weft.dialects.simt.kernel import KernelOp

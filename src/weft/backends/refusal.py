@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.dialects.builder import source_location
 from weft.dialects.definition import DependsOnWarps
-from weft.dialects.walk import walk
+from weft.dialects.flow import walk
 from weft.errors import UnavailableError
 from weft.types.launch_limits import WARP_SIZE
 

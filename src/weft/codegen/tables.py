@@ -2,13 +2,23 @@
 """The printers common to all targets, in one table.
 
 Out: `SCALAR`, for kernels and host functions; `KERNEL`, which adds memory. A
-backend builds its own from these with `|`.
+backend builds its own from these with `|`. `LIBRARY`: the math library, printed into the modules that use it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.math_library.error_function import ERROR_FUNCTION
+from weft.codegen.math_library.exponential import EXPONENTIAL
+from weft.codegen.math_library.hyperbolic import HYPERBOLIC
+from weft.codegen.math_library.inverse_trigonometric import INVERSE_TRIGONOMETRIC
+from weft.codegen.math_library.logarithm import LOGARITHM
+from weft.codegen.math_library.power import POWER
+from weft.codegen.math_library.range_reduction import RANGE_REDUCTION
+from weft.codegen.math_library.remainder import REMAINDER
+from weft.codegen.math_library.small_floats import SMALL_FLOATS
+from weft.codegen.math_library.trigonometric import TRIGONOMETRIC
 from weft.codegen.operations.atomics import ATOMICS
 from weft.codegen.operations.control_flow import CONTROL_FLOW
 from weft.codegen.operations.conversions import CONVERSIONS
@@ -16,16 +26,16 @@ from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.host_function import HOST
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
-from weft.codegen.operations.memory import MEMORY, print_dim, print_stride
-from weft.codegen.operations.scratch import print_scratch
-from weft.codegen.operations.views import VIEWS, print_view
-from weft.dialects.simt.memory import DimOp, ScratchOp, StrideOp
+from weft.codegen.operations.memory import MEMORY, print_dim, print_stride, print_view
+from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import OperationPrinter
+    from weft.codegen.llvm.module_printer import LibraryEntry
+
 
 SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
     **INTEGER,
@@ -38,7 +48,6 @@ SCALAR: Final[dict[type[Operation], OperationPrinter]] = {
 KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **SCALAR,
     **MEMORY,
-    **VIEWS,
     **ATOMICS,
 }
 
@@ -47,6 +56,18 @@ HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST,
     DimOp: print_dim,
     StrideOp: print_stride,
-    ScratchOp: print_scratch,
     ViewOp: print_view,
+}
+
+LIBRARY: Final[dict[str, LibraryEntry]] = {
+    **SMALL_FLOATS,
+    **REMAINDER,
+    **EXPONENTIAL,
+    **LOGARITHM,
+    **RANGE_REDUCTION,
+    **TRIGONOMETRIC,
+    **INVERSE_TRIGONOMETRIC,
+    **HYPERBOLIC,
+    **POWER,
+    **ERROR_FUNCTION,
 }

@@ -15,7 +15,7 @@ from weft.arguments.signature import Signature, infer_signature
 from weft.backends.base import Job
 from weft.backends.worker import away_from_signals
 from weft.codegen.llvm.object_loader import load_object
-from weft.codegen.operations.scratch import scratch_arrays
+from weft.codegen.operations.host_function import scratch_arrays
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.defects import explained, reported

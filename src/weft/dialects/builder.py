@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutable state of a trace: where operations go, and which source line they come from.
 
-In: operations. Out: the same, inserted and located; constants once per function.
+In: operations, the user's names and texts. Out: operations inserted and located; constants once per function; names and
+texts as the IR can print them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from xdsl.dialects import arith
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
@@ -27,7 +30,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
-from weft.dialects.printed_names import name_value
 from weft.location import UNKNOWN_LOCATION, SourceLocation
 
 if TYPE_CHECKING:
@@ -35,6 +37,31 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import Attribute
+
+
+_NUMBERS: Final = re.compile(r"(_\d+)+$")
+
+
+def name_value(value: SSAValue[Attribute], name: str) -> None:
+    """Gives a value the name of a variable.
+
+    Constants are shared and get none, as do names with letters that the IR's syntax lacks.
+    """
+    # The printer numbers equal names itself; xDSL strips a trailing number, and letters that its lexer does not read.
+    name = _NUMBERS.sub("", name)
+    if name.isascii() and SSAValue.is_valid_name(name) and not isinstance(value.owner, ConstantOp):
+        value.name_hint = name
+
+
+def text_attribute(text: str) -> StringAttr:
+    r"""A user's text; code points without UTF-8 (lone surrogates) and NUL as Python shows them.
+
+    Example:
+        >>> text_attribute("caf\udce9").data
+        'caf\\udce9'
+    """
+    return StringAttr(text.encode(errors="backslashreplace").decode().replace("\0", "\\x00"))
+
 
 OperationT = TypeVar("OperationT", bound=Operation)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where values come from: through branches, loops and selections, and through views.
+"""Walks operations, and values to where they come from: through branches, loops and selections, and through views.
 
-In: a value. Out: the values that it is one of; for a tensor, those whose memory it may be.
+In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for a
+tensor, those whose memory it may be.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from xdsl.ir import Block, BlockArgument, OpResult
 from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from xdsl.ir import Operation, SSAValue
+
 
 CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
 """Operations that pass a tensor on, and do not look into it."""
@@ -81,3 +83,19 @@ def end_of(block: Block) -> Operation:
     end = block.last_op
     assert end is not None
     return end
+
+
+def walk(root: Operation | Block) -> Iterator[Operation]:
+    """The operation itself, if it is one, and all operations inside, outer ones first.
+
+    xDSL's `walk` passes each operation through a generator per level.
+    """
+    waiting = list(root.ops)[::-1] if isinstance(root, Block) else [root]
+    while waiting:
+        operation = waiting.pop()
+        yield operation
+        if operation.regions:
+            inner = [
+                op for region in operation.regions for block in region.blocks for op in block.ops
+            ]
+            waiting += reversed(inner)

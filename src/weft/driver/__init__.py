@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from weft.driver.device import current_device as current_device
     from weft.driver.device import device_count as device_count
     from weft.driver.device import device_properties as device_properties
+    from weft.driver.device import is_capturing as is_capturing
     from weft.driver.device import memory_info as memory_info
     from weft.driver.device import set_current_device as set_current_device
     from weft.driver.device import set_printf_buffer as set_printf_buffer
+    from weft.driver.device import stream_device as stream_device
+    from weft.driver.device import stream_handle as stream_handle
     from weft.driver.device import synchronize as synchronize
     from weft.driver.kernel_launch import LaunchMetadata as LaunchMetadata
     from weft.driver.kernel_launch import LazyMetadata as LazyMetadata
@@ -48,9 +51,6 @@ if TYPE_CHECKING:
     from weft.driver.signature import build_signature_metadata as build_signature_metadata
     from weft.driver.signature import make_kernel_signature as make_kernel_signature
     from weft.driver.signature import parse_signature as parse_signature
-    from weft.driver.stream import is_capturing as is_capturing
-    from weft.driver.stream import stream_device as stream_device
-    from weft.driver.stream import stream_handle as stream_handle
     from weft.driver.tensor_map import TensorMap as TensorMap
     from weft.driver.tensor_map import fill_tma_descriptor_im2col as fill_tma_descriptor_im2col
     from weft.driver.tensor_map import fill_tma_descriptor_tiled as fill_tma_descriptor_tiled
@@ -72,9 +72,12 @@ _PUBLIC = {
         "current_device",
         "device_count",
         "device_properties",
+        "is_capturing",
         "memory_info",
         "set_current_device",
         "set_printf_buffer",
+        "stream_device",
+        "stream_handle",
         "synchronize",
     ),
     "kernel_launch": (
@@ -94,7 +97,6 @@ _PUBLIC = {
         "make_kernel_signature",
         "parse_signature",
     ),
-    "stream": ("is_capturing", "stream_device", "stream_handle"),
     "tensor_map": ("TensorMap", "fill_tma_descriptor_im2col", "fill_tma_descriptor_tiled"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.ffi.numbers import Numbers, set_numbers
+from weft.ffi.data_type import Numbers, set_numbers
 from weft.types.device import DEVICE_TYPES, device_name
 
 if TYPE_CHECKING:

@@ -15,14 +15,20 @@ from xdsl.ir import Block, Region
 from weft.arguments.stream import EnvironmentStreamKind
 from weft.dialects.ffi.arguments import DecodeTensorOp, Position
 from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
-from weft.dialects.ffi.function import ENTRY_PREFIX, CheckCountOp, FuncOp, ReturnOp
-from weft.dialects.ffi.results import RESULT_ATTRIBUTE, argument_numbers, tuple_items
+from weft.dialects.ffi.function import (
+    ENTRY_PREFIX,
+    RESULT_ATTRIBUTE,
+    CheckCountOp,
+    FuncOp,
+    ReturnOp,
+    argument_numbers,
+    tuple_items,
+)
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import ScratchOp
-from weft.dialects.walk import walk
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.ffi_wrapper.body import WrapperBody
-from weft.ffi_wrapper.decode import decode
+from weft.ffi_wrapper.decode import WrapperBody, decode
 from weft.types.device import CPU, device_name
 
 if TYPE_CHECKING:

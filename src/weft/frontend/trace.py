@@ -18,7 +18,7 @@ from xdsl.ir import Block, Region
 
 from weft.blame import is_the_users
 from weft.dialects.builder import Builder
-from weft.dialects.ffi.results import RESULT_ATTRIBUTE
+from weft.dialects.ffi.function import RESULT_ATTRIBUTE
 from weft.errors import (
     REPORT_HINT,
     CompileError,

@@ -26,7 +26,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "dynamic_shared": "memory.shared",
     "load_vector": "memory.vectors",
     "store_vector": "memory.vectors",
-    "bitcast": "numbers.bitcast",
+    "bitcast": "numbers.convert",
     "inline_ptx": "inline_asm",
     "global_scratch": "memory.scratch",
     "scratch": "memory.scratch",

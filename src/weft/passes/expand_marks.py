@@ -19,9 +19,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.arguments.tensor import TensorKind
 from weft.dialects.builder import Builder, constant_integer, source_location
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import PROFILE_NAME, ExitOp, KernelOp, LaunchExOp, ReturnOp
 from weft.dialects.simt.profiling import INIT, RECORD_KINDS, MarkOp, TirxProfilerOp, TrackProfilerOp
-from weft.dialects.walk import walk
 from weft.errors import CompileError, ValueRangeError
 from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Tensor

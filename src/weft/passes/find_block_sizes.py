@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.func import FuncOp
 
 from weft.dialects.builder import constant_integer
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
-from weft.dialects.walk import walk
 from weft.types.launch_limits import BLOCK, MOST_THREADS
 
 if TYPE_CHECKING:

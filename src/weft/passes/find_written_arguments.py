@@ -14,12 +14,11 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import MemoryWriteEffect
 
-from weft.dialects.flow import origins
+from weft.dialects.flow import origins, walk
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import AllocaOp, ScratchOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.rewriter import Rewriter
 
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.scalar import CONTRACT
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

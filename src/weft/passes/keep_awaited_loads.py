@@ -15,12 +15,11 @@ from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
 from weft.dialects.definition import DependsOnWarps
-from weft.dialects.flow import alternatives, end_of, origins
+from weft.dialects.flow import alternatives, end_of, origins, walk
 from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

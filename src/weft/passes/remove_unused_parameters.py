@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 
-from weft.dialects.flow import CARRIERS, origins
+from weft.dialects.flow import CARRIERS, origins, walk
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.simt.kernel import (
     PARTS,
@@ -24,7 +24,6 @@ from weft.dialects.simt.kernel import (
 )
 from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,8 +20,8 @@ from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
+from weft.codegen.tables import LIBRARY
 from weft.runtime.object_code import ObjectCode
 from weft.types.launch_limits import MOST_THREADS
 

@@ -22,8 +22,8 @@ from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_assembly, parse, run_pipeline
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
+from weft.codegen.tables import LIBRARY
 from weft.errors import ToolchainError
 from weft.runtime.object_code import ObjectCode, Remark
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type
 from weft.codegen.wrapper.scalars import dlpack_bits
-from weft.dialects.ffi.results import argument_numbers, tuple_items
+from weft.dialects.ffi.function import argument_numbers, tuple_items
 from weft.ffi.abi import ANY_BYTES, ANY_VALUE, TypeIndex
 from weft.types.dtype import dtype_named, u64
 

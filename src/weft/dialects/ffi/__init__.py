@@ -34,8 +34,7 @@ from weft.dialects.ffi.checks import (
     CheckOp,
     CheckStrideOp,
 )
-from weft.dialects.ffi.function import CheckCountOp, FuncOp, ReturnOp
-from weft.dialects.ffi.types import ArrayType, TensorType
+from weft.dialects.ffi.function import ArrayType, CheckCountOp, FuncOp, ReturnOp, TensorType
 
 FFI: Final = Dialect(
     "ffi",

@@ -13,8 +13,7 @@ from xdsl.irdl import opt_operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.ffi.function import I64Attr, InFunctionOp
-from weft.dialects.ffi.types import ArrayType, TensorType
+from weft.dialects.ffi.function import ArrayType, I64Attr, InFunctionOp, TensorType
 from weft.dialects.simt.types import StreamType
 from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.dtype import DTYPES, DType, dtype_named

@@ -18,8 +18,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from weft.dialects.builder import text_attribute
 from weft.dialects.definition import operation_definition
-from weft.dialects.printed_names import text_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryWriteEffect
 
+from weft.dialects.builder import text_attribute
 from weft.dialects.definition import operation_definition
-from weft.dialects.printed_names import text_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

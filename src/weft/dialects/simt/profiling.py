@@ -38,8 +38,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.builder import text_attribute
 from weft.dialects.definition import operation_definition
-from weft.dialects.printed_names import text_attribute
 from weft.dialects.simt.kernel import UNIT
 from weft.dialects.simt.types import TensorType
 

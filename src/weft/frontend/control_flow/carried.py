@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft._native import constant_key
-from weft.dialects.printed_names import name_value
+from weft.dialects.builder import name_value
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.control_flow.joins import (

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
 from weft.dialects.builder import source_location
-from weft.dialects.flow import origins
+from weft.dialects.flow import origins, walk
 from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.simt.types import StreamType, TensorType
-from weft.dialects.walk import walk
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable

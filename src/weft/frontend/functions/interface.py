@@ -23,7 +23,8 @@ from weft.arguments.shape import ShapeKind
 from weft.arguments.size import SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.ffi.results import (
+from weft.dialects.builder import name_value
+from weft.dialects.ffi.function import (
     argument_result,
     chosen_result,
     none_result,
@@ -31,7 +32,6 @@ from weft.dialects.ffi.results import (
     tuple_result,
 )
 from weft.dialects.flow import origins
-from weft.dialects.printed_names import name_value
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of

@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 from weft._native import constant_key
-from weft.dialects.builder import Builder, constant_integer
-from weft.dialects.printed_names import name_value
+from weft.dialects.builder import Builder, constant_integer, name_value
+from weft.dialects.flow import walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
     KernelOp,
@@ -32,7 +32,6 @@ from weft.dialects.simt.kernel import (
 )
 from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
-from weft.dialects.walk import walk
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
 from weft.frontend.functions.inlining import bind_arguments

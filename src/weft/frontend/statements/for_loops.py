@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
-from weft.dialects.printed_names import name_value
+from weft.dialects.builder import name_value
 from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions.items import Items

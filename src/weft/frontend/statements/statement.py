@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.ir import BlockArgument
 
-from weft.dialects.printed_names import name_value
+from weft.dialects.builder import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between scalar types, explicit and implicit, and the truth of a value.
+"""Conversions between scalar types, explicit and implicit, the truth of a value, and ``bitcast``.
 
 In: a staged scalar or a Python constant, and a target type. Out: a scalar of that type.
 """
@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import IntegerType
 from weft.arguments.scalar import numpy_scalar_dtype
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import float_type, ir_type
-from weft.language.numbers.constants import article, constant_of, round_to
+from weft.language.numbers.constants import article, constant_of, default_dtype, round_to
 from weft.language.numbers.promotion import holds, not_a_number, wide_dtype
+from weft.language.operation import operation
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
@@ -241,3 +242,52 @@ def to_common(builder: Builder, value: Operand, dtype: DType) -> Scalar:
     if isinstance(value, Scalar):
         return convert(builder, value, dtype)
     return constant(builder, value, dtype)
+
+
+@operation(on_host=True)
+def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
+    """The bits of `value` as a number of another type, like CUDA's ``__float_as_uint``.
+
+    Args:
+        builder: where operations go; users leave it out.
+        value: a number. A constant has its default type: i32, f32.
+        dtype: an element type of the same width, except ``bool_``.
+
+    Raises:
+        TypeMismatchError: for a type of another width, ``bool_``, or a non-type.
+
+    Example:
+        ``exponent = (weft.bitcast(x, weft.u32) >> 23) & 0xFF``
+    """
+    if not isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "BITCAST_TYPE",
+            f"bitcast: the second argument must be an element type, received {describe(dtype)}",
+            hint="write bitcast(x, weft.u32)",
+        )
+    number = expect_scalar(builder, value, "bitcast: the first argument")
+    if not isinstance(number, Scalar):
+        number = constant(builder, number, default_dtype(number))
+    source = number.dtype
+    if source.is_bool or dtype.is_bool:
+        raise TypeMismatchError(
+            "BITCAST_TYPE",
+            "bitcast: a bool_ has no bits of its own",
+            hint="write x != 0, or weft.i32(x)",
+        )
+    if source.bits != dtype.bits:
+        raise TypeMismatchError(
+            "BITCAST_TYPE",
+            f"bitcast: {source} has {source.bits} bits and {dtype} has {dtype.bits}",
+            hint=f"convert first, such as weft.bitcast(weft.{_of_width(source, dtype.bits)}(x), weft.{dtype})",
+        )
+    if ir_type(source) == ir_type(dtype):
+        return Scalar(number.ssa, dtype)
+    return Scalar(builder.emit(arith.BitcastOp(number.ssa, ir_type(dtype))).result, dtype)
+
+
+def _of_width(dtype: DType, bits: int) -> str:
+    """The type of that kind and width."""
+    if dtype.is_float and bits > 8:
+        return f"f{bits}"
+    return f"{'i' if dtype.is_signed else 'u'}{bits}"

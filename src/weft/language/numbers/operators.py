@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 
 from weft.dialects.simt.scalar import CONTRACT, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.bitwise import bitwise, invert, shift
 from weft.language.numbers.convert import (
+    constant,
     convert,
     materialize,
     operand,
     to_common,
     truth,
 )
-from weft.language.numbers.power import power
 from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, quotient_dtype
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
@@ -33,6 +33,79 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.language.numbers.promotion import Operand
     from weft.types.dtype import DType
+
+
+_LARGEST_UNROLLED: Final = 16
+"""Above this |exponent| a float goes through `math.powf`, whose error does not grow with the exponent."""
+
+
+def _power(builder: Builder, operator: str, base: Operand, exponent: Operand) -> Scalar:
+    """``base ** exponent``.
+
+    An integer base takes a constant exponent of 0 or more, and wraps. A float base takes any exponent:
+    up to 16 by repeated multiplication, others by `math.powf`.
+
+    Raises:
+        TypeMismatchError: for an integer base with another exponent.
+    """
+    del operator
+    if isinstance(exponent, Scalar):
+        return _run_time_exponent(builder, base, exponent)
+    assert isinstance(base, Scalar)
+    dtype = common_dtype(base, exponent)
+    number = to_common(builder, base, dtype)
+    if dtype.is_float:
+        whole = abs(exponent) <= _LARGEST_UNROLLED and float(exponent).is_integer()
+        if not whole:
+            return _powf(builder, number, to_common(builder, exponent, dtype))
+        product = _product(builder, number, abs(int(exponent)))
+        if exponent >= 0:
+            return product
+        one = constant(builder, 1.0, dtype)
+        return Scalar(builder.emit(arith.DivfOp(one.ssa, product.ssa)).result, dtype)
+    if exponent < 0:
+        raise TypeMismatchError(
+            "POWER_NEGATIVE",
+            f"an integer to the power of {exponent} is not an integer",
+            hint="convert the base: weft.f32(x) ** -n",
+        )
+    return _product(builder, number, int(exponent))
+
+
+def _run_time_exponent(builder: Builder, base: Operand, exponent: Scalar) -> Scalar:
+    dtype = common_dtype(base, exponent)
+    if dtype.is_float:
+        first, second = to_common(builder, base, dtype), to_common(builder, exponent, dtype)
+        return _powf(builder, first, second)
+    hint = "convert the base: weft.f32(x) ** n"
+    if isinstance(base, int) and base == 2:
+        hint = "write 1 << n"
+    raise TypeMismatchError(
+        "POWER_INTEGER",
+        f"an integer to a power known only at run time ({arithmetic_dtype(exponent.dtype)}) could be a fraction",
+        hint=hint,
+    )
+
+
+def _powf(builder: Builder, base: Scalar, exponent: Scalar) -> Scalar:
+    return Scalar(builder.emit(math.PowFOp(base.ssa, exponent.ssa)).result, base.dtype)
+
+
+def _product(builder: Builder, base: Scalar, exponent: int) -> Scalar:
+    """base**exponent by squaring, for exponent ≥ 0; pow(x, 0) is 1, for NaN too."""
+    if exponent == 0:
+        return constant(builder, 1, base.dtype)
+    result: Scalar | None = None
+    square = base
+    while True:
+        if exponent & 1:
+            result = square if result is None else _arithmetic(builder, "*", result, square)
+        exponent >>= 1
+        if exponent == 0:
+            assert result is not None
+            return result
+        square = _arithmetic(builder, "*", square, square)
+
 
 __all__ = [
     "binary",
@@ -244,11 +317,6 @@ def _floor_by_power_of_two(
     count = builder.constant(ir_type(dtype), divisor.bit_length() - 1)
     kind = arith.ShRSIOp if dtype.is_signed else arith.ShRUIOp
     return Scalar(builder.compute(kind, number.ssa, count), dtype)
-
-
-def _power(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
-    del operator
-    return power(builder, left, right, multiply=_arithmetic)
 
 
 def _with_operands(

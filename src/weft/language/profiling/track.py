@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.language.memory.atomics import atomic_exchange
-from weft.language.numbers.bitcast import bitcast
+from weft.language.numbers.convert import bitcast
 from weft.language.profiling.device import (
     advanced,
     block_count,

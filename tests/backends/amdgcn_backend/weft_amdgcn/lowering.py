@@ -17,6 +17,7 @@ from weft.codegen.gpu.warp import Warp, warp_rows
 from weft.codegen.llvm.names import ascii_name
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
+from weft.dialects.flow import walk
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -28,7 +29,6 @@ from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp, WarpIdOp
-from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 from weft.types.launch_limits import MOST_THREADS
 

@@ -17,8 +17,8 @@ from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.names import ascii_name
 from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
-from weft.codegen.math_library.library import LIBRARY
 from weft.codegen.operations.launch import kernels_of
+from weft.codegen.tables import LIBRARY
 from weft.runtime.object_code import ObjectCode
 from weft_amdgcn.lowering import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED, print_kernel
 from weft_amdgcn.target import SHARED_MEMORY_BYTES, AmdMachine, amd_machine

@@ -22,9 +22,9 @@ from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.definition import DependsOnWarps
+from weft.dialects.flow import walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

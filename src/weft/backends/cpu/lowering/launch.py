@@ -15,6 +15,7 @@ from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
+from weft.codegen.operations.host_function import print_take
 from weft.codegen.operations.kernel_parameters import parameter_bytes
 from weft.codegen.operations.launch import (
     launched_kernel,
@@ -23,11 +24,10 @@ from weft.codegen.operations.launch import (
     print_return_on_failure,
     scratch_bytes,
 )
-from weft.codegen.operations.scratch import print_take
 from weft.codegen.runtime_abi import call_row, table_of_frame
+from weft.dialects.flow import walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,9 +22,9 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
+from weft.dialects.flow import walk
 from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, LoadOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

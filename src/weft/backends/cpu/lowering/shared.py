@@ -13,10 +13,10 @@ from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

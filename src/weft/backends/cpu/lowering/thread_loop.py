@@ -27,13 +27,13 @@ from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
+from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.views import StoreVectorOp
-from weft.dialects.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

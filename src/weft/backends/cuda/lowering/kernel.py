@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from weft.codegen.gpu.kernel import print_kernel as print_entry
 from weft.codegen.llvm.names import ascii_name
 from weft.dialects.builder import source_location
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import LaunchExOp
-from weft.dialects.walk import walk
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
