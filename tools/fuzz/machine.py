@@ -24,6 +24,7 @@ from tools.fuzz.values import (
     Value,
     allow,
     arithmetic,
+    augmented,
     convert,
     counted,
     product,
@@ -104,7 +105,12 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.op, ast.Add | ast.Sub):
             node.value = _operand(node.value)
         self.generic_visit(node)
-        return node
+        if not isinstance(node.target, ast.Name):
+            return node
+        kind = ast.Constant(type(node.op).__name__)
+        before = ast.Name(node.target.id, ast.Load())
+        changed = ast.Call(ast.Name("_augmented", ast.Load()), [kind, before, node.value], [])
+        return ast.Assign([node.target], changed)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -330,6 +336,7 @@ class Machine:
             "_not": negated,
             "_tick": tick,
             "_product": product,
+            "_augmented": augmented,
         }
         self.names |= BUILTINS
         exec(_rewritten(source), self.names)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tools.fuzz.expressions import FLOATS, INTEGERS, NUMBERS, Expressions, Helper, Scope, joins
-from tools.fuzz.values import BF16, BOOL, I32, SIGNED, UNSIGNED, Type, to_float, wrap
+from tools.fuzz.values import BF16, BOOL, I32, SIGNED, UNSIGNED, Type, to_float, wide, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,14 @@ class Writer:
         simple = [self.assign, self.assign, self.change, self.change, self.several]
         if not place.scope.on_host and place.scope.elements:
             simple += [self.store, self.store, self.atomic]
-        compound = [self.branch, self.counted_loop, self.while_loop, self.unrolled, self.matching]
+        compound = [
+            self.branch,
+            self.counted_loop,
+            self.while_loop,
+            self.unrolled,
+            self.matching,
+            self.running_sum,
+        ]
         kinds: list[Callable[[Place], list[str]]] = list(simple)
         if place.depth < 3:
             kinds += compound
@@ -190,10 +197,11 @@ class Writer:
         return [f"{first}, {second} = {value}"]
 
     def store(self, place: Place) -> list[str]:
-        """A value for an element of this thread's."""
+        """A value for an element of this thread's; one of the wide type narrows."""
         text, type_ = self.random.choice(
             [item for item in place.scope.elements.items() if not item[0].startswith("a")]
         )
+        type_ = wide(type_) if self.chance(0.3) else type_
         return [f"{text} = {self.of(type_, place)}"]
 
     def atomic(self, place: Place) -> list[str]:
@@ -251,6 +259,17 @@ class Writer:
         lines = self.nested(f"for {variable} in range({text}):", body)
         if self.chance(0.25):
             lines += self.nested("else:", self.block_of(place.inner(), 1))
+        return lines
+
+    def running_sum(self, place: Place) -> list[str]:
+        """A sum that begins as a literal, and so is wide."""
+        name, type_ = self.name(), self.random.choice(NUMBERS)
+        start = "0.0" if type_.kind == "f" else "0"
+        rounds = self.random.choice(("range", "weft.static_range"))
+        term = f"{name} {self.random.choice('+-')}= {self.of(type_, place, 2)}"
+        lines = [f"{name} = {start}"]
+        lines += self.nested(f"for _ in {rounds}({self.random.randrange(1, 4)}):", [term])
+        place.scope.variables[name] = wide(type_)
         return lines
 
     def while_loop(self, place: Place) -> list[str]:

@@ -398,6 +398,35 @@ class Product(Value):
         self.factors = [float(convert(each, value.type).number) for each in factors]
 
 
+def wide(type_: Type) -> Type:
+    """What a literal becomes with it in a variable: the table "Sums are wide"."""
+    if type_.bits >= 32 or type_ == BOOL:
+        return type_
+    return F32 if type_.kind == "f" else I32
+
+
+def augmented(kind: str, left: Any, right: Any) -> Any:
+    """``left += right`` of a variable, and the other signs, by the names of `ast`'s classes."""
+    is_literal = isinstance(left, int | float) and not isinstance(left, bool)
+    if is_literal and isinstance(right, Value):
+        left = convert(left, literal_type(left, wide(right.type)))
+    return _AUGMENTED[kind](left, right)
+
+
+_AUGMENTED = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+}
+
+
 def product(left: Any, right: Any) -> Any:
     """`left * right` as an operand of a sum."""
     value = left * right
