@@ -22,11 +22,11 @@ int add_call_plan(PyObject* module);       // python/call_plan.cpp
 int add_error_values(PyObject* module);    // python/error_value.cpp
 int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
 int add_function(PyObject* module);        // python/function.cpp
-int add_launch_limits(PyObject* module);   // runtime/launch_limits.cpp
-int add_launch_memory(PyObject* module);   // runtime/launch_memory.cpp
+int add_launch_limits(PyObject* module);   // runtime/launch/launch_limits.cpp
+int add_launch_memory(PyObject* module);   // runtime/launch/launch_memory.cpp
 int add_locked_call(PyObject* module);     // python/locked_call.cpp
 int add_moved(PyObject* module);           // python/moved.cpp
-int add_launch_hooks(PyObject* module);    // runtime/launch_hooks.cpp
+int add_launch_hooks(PyObject* module);    // runtime/launch/launch_hooks.cpp
 int add_object(PyObject* module);          // python/object.cpp
 int add_object_classes(PyObject* module);  // python/object_class.cpp
 int add_prepared_call(PyObject* module);   // python/prepared_call.cpp

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_limits.h"
 
 namespace weft {
 

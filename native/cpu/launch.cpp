@@ -9,8 +9,8 @@
 #include "cpu/pool.h"
 #include "python/common.h"
 #include "runtime/failure.h"
-#include "runtime/launch_hooks.h"
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_hooks.h"
+#include "runtime/launch/launch_limits.h"
 
 namespace weft {
 namespace {

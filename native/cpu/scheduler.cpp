@@ -14,7 +14,7 @@
 #include "cpu/collectives.h"
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_limits.h"
 
 namespace weft {
 namespace {

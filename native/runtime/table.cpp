@@ -10,9 +10,9 @@
 #include "driver/launch/launch.h"
 #include "python/readers/stream.h"
 #include "runtime/array.h"
-#include "runtime/call_scratch.h"
 #include "runtime/failure.h"
-#include "runtime/launch_memory.h"
+#include "runtime/launch/call_scratch.h"
+#include "runtime/launch/launch_memory.h"
 #include "runtime/scalar.h"
 #include "runtime/shape.h"
 

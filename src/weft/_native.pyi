@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 RUNTIME_TABLE: tuple[tuple[str, str], ...]
 RUNTIME_TABLE_VERSION: int
 
-# native/runtime/launch_limits.h: blocks of a grid and threads of a block along x, y and z; threads of a block, bytes
-# that they share, threads of a warp.
+# native/runtime/launch/launch_limits.h: blocks of a grid and threads of a block along x, y and z; threads of a block,
+# bytes that they share, threads of a warp.
 LAUNCH_LIMITS: tuple[tuple[int, int, int], tuple[int, int, int], int, int, int]
 
 # Calls of llvmlite's function wrapper: see weft.codegen.llvm.lock.

@@ -11,8 +11,8 @@
 #include "driver/launch/launch_scratch.h"
 #include "driver/library/driver_library.h"
 #include "python/common.h"
-#include "runtime/launch_hooks.h"
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_hooks.h"
+#include "runtime/launch/launch_limits.h"
 
 namespace weft {
 

@@ -13,8 +13,8 @@
 #include "driver/python/python_module.h"
 #include "python/errors/ffi_error.h"
 #include "python/readers/stream.h"
-#include "runtime/launch_hooks.h"
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_hooks.h"
+#include "runtime/launch/launch_limits.h"
 
 namespace weft {
 namespace {

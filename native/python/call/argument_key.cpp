@@ -13,7 +13,7 @@
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/tensors/tensor_view.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 #include "python/values/interop.h"
 #include "python/values/value_class.h"
 

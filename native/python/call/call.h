@@ -5,7 +5,7 @@
 #define WEFT_PYTHON_CALL_H_
 
 #include "python/call/function.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 

@@ -12,7 +12,7 @@
 #include "python/callbacks/callback.h"
 #include "python/callbacks/standard_function.h"
 #include "python/errors/ffi_error.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 #include "python/values/interop.h"
 
 namespace weft {

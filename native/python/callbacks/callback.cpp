@@ -17,7 +17,7 @@
 #include "python/gil.h"
 #include "python/tensors/tensor_view.h"
 #include "python/values/any.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {

@@ -10,7 +10,7 @@
 #include "python/errors/ffi_error.h"
 #include "python/objects/object.h"
 #include "python/results/result.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include "python/call/function.h"
 #include "python/callbacks/callback.h"
 #include "python/errors/ffi_error.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 #include "python/values/interop.h"
 
 namespace weft {

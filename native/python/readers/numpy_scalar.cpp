@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "python/readers/readers.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {

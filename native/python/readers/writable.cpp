@@ -6,7 +6,7 @@
 
 #include "python/objects/owned_object.h"
 #include "python/tensors/tensor_cell.h"
-#include "python/values/mapping_items.h"
+#include "python/values/encode/mapping_items.h"
 
 namespace weft {
 namespace {

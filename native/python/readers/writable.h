@@ -5,7 +5,7 @@
 #ifndef WEFT_PYTHON_WRITABLE_H_
 #define WEFT_PYTHON_WRITABLE_H_
 
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 // ffi.Array as a tuple and ffi.Map as a dict. The elements have their own references.
 #include "python/objects/owned_object.h"
 #include "python/results/result.h"
-#include "python/values/mapping_items.h"
+#include "python/values/encode/mapping_items.h"
 
 namespace weft {
 namespace {

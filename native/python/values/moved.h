@@ -4,7 +4,7 @@
 #ifndef WEFT_PYTHON_MOVED_H_
 #define WEFT_PYTHON_MOVED_H_
 
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 

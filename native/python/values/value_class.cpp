@@ -12,7 +12,7 @@
 #include "python/results/result.h"
 #include "python/tensors/dlpack_export.h"
 #include "python/tensors/tensor_view.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {

@@ -3,7 +3,7 @@
 // Reads the items of an ffi.Map or ffi.Dict in one go. libtvm_ffi's cursor points into the mapping, which
 // must not change meanwhile: everything is read before the first value becomes a Python object, with the GIL
 // held.
-#include "python/values/mapping_items.h"
+#include "python/values/encode/mapping_items.h"
 
 #include <new>
 

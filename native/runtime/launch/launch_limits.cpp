@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A launch's sizes, checked before they are narrowed to 32 bits.
-#include "runtime/launch_limits.h"
+#include "runtime/launch/launch_limits.h"
 
 #include "python/common.h"
 

@@ -3,7 +3,7 @@
 // Python containers as FFI objects. A container owns its elements, so tensors in it are objects.
 #include "python/call/constant_key.h"
 #include "python/callbacks/standard_function.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {

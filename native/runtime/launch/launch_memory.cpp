@@ -2,7 +2,7 @@
 //
 // One pointer holds the callable, so that a launch without a capture costs one load. It owns its reference
 // and changes only under the GIL.
-#include "runtime/launch_memory.h"
+#include "runtime/launch/launch_memory.h"
 
 #include <atomic>
 

@@ -2,7 +2,7 @@
 //
 // Each array is a link of a chain that begins in the call's frame, so that a call that fails anywhere gives
 // all of them back.
-#include "runtime/call_scratch.h"
+#include "runtime/launch/call_scratch.h"
 
 #include <cstdlib>
 #include <new>

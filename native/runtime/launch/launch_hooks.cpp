@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hooks and their argument: numbers copied from the launch, made into Python objects on request.
-#include "runtime/launch_hooks.h"
+#include "runtime/launch/launch_hooks.h"
 
 #include <cstring>
 #include <new>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One function per kind of argument, and the switch over the kinds.
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 #include <cstring>
 

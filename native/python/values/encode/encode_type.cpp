@@ -7,7 +7,7 @@
 #include "ffi_library.h"
 #include "python/errors/ffi_error.h"
 #include "python/readers/readers.h"
-#include "python/values/encode.h"
+#include "python/values/encode/encode.h"
 
 namespace weft {
 namespace {
