@@ -32,6 +32,9 @@ class Program:
     arguments: tuple[Any, ...]
 
 
+_PAIRS = (("a0", "a1"), ("out0", "out1"))
+
+
 @dataclass
 class Place:
     """Where a statement stands.
@@ -77,11 +80,14 @@ class Writer:
         self._names = 0
         self.inputs = {f"a{k}": self.random.choice(ELEMENTS) for k in range(2)}
         self.outputs = {f"out{k}": self.random.choice(ELEMENTS) for k in range(2)}
+        if self.chance(0.3):  # tensors of one type may be exchanged
+            self.inputs["a1"], self.outputs["out1"] = self.inputs["a0"], self.outputs["out0"]
         self.counters = self.random.choice(INTEGERS)
         self.counting = self.random.choice(COUNTED)
         self.scalars = {"n": I32, "s": self.random.choice(NUMBERS), "x": self.random.choice(FLOATS)}
         self.waits = self.random.random() < 0.5
         self.helpers: list[Helper] = []
+        self.exchanged: list[tuple[str, str]] = []
 
     # ---- small things
 
@@ -122,6 +128,8 @@ class Writer:
         simple = [self.assign, self.assign, self.change, self.change, self.several]
         if not place.scope.on_host and place.scope.elements:
             simple += [self.store, self.store, self.atomic]
+        if self.exchanged:
+            simple.append(self.exchange)
         compound = [
             self.branch,
             self.counted_loop,
@@ -203,6 +211,16 @@ class Writer:
         )
         type_ = wide(type_) if self.chance(0.3) else type_
         return [f"{text} = {self.of(type_, place)}"]
+
+    def exchange(self, place: Place) -> list[str]:
+        """Variables that hold tensors of one type change which."""
+        first, second = self.random.choice(self.exchanged)
+        kind = self.random.random()
+        if kind < 0.4:
+            return [f"{first}, {second} = {second}, {first}"]
+        if kind < 0.7:
+            return [f"{first} = {first} if {self.condition(place)} else {second}"]
+        return self.nested(f"if {self.condition(place)}:", [f"{first} = {second}"])
 
     def atomic(self, place: Place) -> list[str]:
         """An atomic operation: on a counter of all threads, or on an element of this thread."""
@@ -427,6 +445,14 @@ class Writer:
         scope.arrays = {name: (type_, self.threads) for name, type_ in self.inputs.items()}
         elements = {**self.inputs, **self.outputs}
         scope.elements = {f"{name}[i]": type_ for name, type_ in elements.items()}
+        self.exchanged = [pair for pair in _PAIRS if len({elements[name] for name in pair}) == 1]
+        for k, pair in enumerate(self.exchanged):
+            self.exchanged[k] = names = (f"{pair[0]}_or", f"{pair[1]}_or")
+            lines.append(f"{', '.join(names)} = {', '.join(pair)}")
+            for either in names:
+                scope.elements[f"{either}[i]"] = elements[pair[0]]
+                if pair[0] in scope.arrays:
+                    scope.arrays[either] = scope.arrays[pair[0]]
         self.tiles: dict[str, Type] = {}
         if self.waits:
             self.tiles = {f"tile{k}": self.random.choice((*NUMBERS, BOOL)) for k in range(2)}
@@ -452,6 +478,7 @@ class Writer:
             for text, type_ in scope.elements.items()
             if text.startswith("out")
         ]
+        self.exchanged = []
         return ["@weft.kernel", *self.nested(f"def {name}({', '.join(listed)}):", lines)]
 
     def host(self, kernels: list[str]) -> list[str]:
@@ -460,6 +487,8 @@ class Writer:
         listed = [f"{tensor}: weft.Tensor" for tensor in tensors]
         listed += [f"{scalar}: weft.{type_.name}" for scalar, type_ in self.scalars.items()]
         place = Place(Scope(dict(self.scalars), helpers=list(self.helpers), on_host=True))
+        types = {**self.inputs, **self.outputs}
+        self.exchanged = [pair for pair in _PAIRS if len({types[name] for name in pair}) == 1]
         lines = self.block_of(place, 2)
         for kernel in kernels:
             lines += self._launched(kernel, tensors, place)
