@@ -155,3 +155,21 @@ def test_a_bare_launch_knows_its_own_names_from_the_kernels(name):
         a = np.array([7, 0], np.int32)
         kernel[1, 1](a, 1)
         assert a[1] == 8
+
+
+# What a printer calls the parts of parameters and results must not end like the number of a value.
+NUMBERED = """
+@weft.jit
+def host(a: weft.Tensor, n: weft.i32):
+    {name} = n
+{lines}
+    return {name}, n
+"""
+
+
+@pytest.mark.parametrize("name", ["a0", "a1", "a2", "result", "frame", "entry", "v"])
+def test_a_variable_may_be_called_like_what_a_printer_calls_its_own(name):
+    for count in range(6):
+        line = f"    while {name} > 100:\n        {name} -= 1\n"
+        host = define(NUMBERED.format(name=name, lines=line * count))["host"]
+        assert host(np.zeros((2, 3), np.int32), 103) == (100 if count else 103, 103)

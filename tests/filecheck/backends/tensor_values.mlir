@@ -20,9 +20,9 @@
 // SASS:     LDG
 // SASS:     STG
 
-// LLVM-HOST:      phi ptr [ %a0.0
+// LLVM-HOST:      phi ptr [ %a0_0
 // LLVM-HOST:      [[NUMBER:%x.[0-9]+]] = phi i32 [ 0, {{.*}} ], [ 1, {{.*}} ]
-// LLVM-HOST:      store i32 [[NUMBER]], ptr %result.0
+// LLVM-HOST:      store i32 [[NUMBER]], ptr %result_0
 
 simt.kernel @swap(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> {weft.name = "a", weft.parts = {pointer, dims = array<i32: 0>}}, %b: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> {weft.name = "b", weft.parts = {pointer}}, %n: i32) {
   %zero = arith.constant 0 : i32

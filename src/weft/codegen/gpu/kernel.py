@@ -81,7 +81,7 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
     for parameter in kernel_parameters(kernel):
         name, kind = f"%{stems[parameter.argument]}.{parameter.part}", parameter.llvm_type
         if parameter.part in (DIM, STRIDE):
-            name = f"{name}.{parameter.dimension}"
+            name = f"{name}{parameter.dimension}"
         if parameter.part == POINTER:
             kind = printer.module.target.pointer("global")
         elif parameter.part == DIM:

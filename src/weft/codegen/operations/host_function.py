@@ -128,7 +128,7 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
     parameters = ["ptr %frame"]
     for index, argument in enumerate(op.body.block.args):
         types = flattened_types(argument.type)
-        names = [f"%a{index}.{part}" for part in range(len(types))]
+        names = [f"%a{index}_{part}" for part in range(len(types))]
         parameters += [f"{text} {part}" for text, part in zip(types, names, strict=True)]
         if isinstance(argument.type, TensorType):
             rank = argument.type.rank
@@ -138,7 +138,7 @@ def print_host_function(module: ModulePrinter, op: Any) -> None:
         else:
             printer.values[argument] = names[0]
     results = op.function_type.outputs.data
-    parameters += [f"ptr %result.{index}" for index in range(len(results))]
+    parameters += [f"ptr %result_{index}" for index in range(len(results))]
     printer.print_block(op.body.block)
     module.add_function(
         f"define internal i32 {host_symbol(name)}({', '.join(parameters)}) nounwind"
@@ -155,7 +155,7 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
         kind, text = memory_type(operand.type), printer.values[operand]
         if llvm_type(operand.type) == "i1":
             text = byte_of_bool(printer, text)
-        printer.line(f"store {kind} {text}, ptr %result.{index}, align {size_in_bytes(kind)}")
+        printer.line(f"store {kind} {text}, ptr %result_{index}, align {size_in_bytes(kind)}")
     printer.line("ret i32 0")
 
 
