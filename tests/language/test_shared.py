@@ -74,7 +74,7 @@ def test_the_limit_is_that_of_the_largest_gpu():
 def test_the_second_argument_is_an_element_type(name):
     with pytest.raises(TypeMismatchError) as caught:
         resolve(name).emit(Trace().builder, 4, "f32")
-    assert caught.value.code == "SHARED_DTYPE"
+    assert caught.value.code == "ARRAY_DTYPE"
     assert caught.value.hint == f"write {name}((32, 32), weft.f32)"
 
 

@@ -34,6 +34,21 @@ class DecodeOp(InFunctionOp):
     position = prop_def(I64Attr)
     argument = prop_def(StringAttr)
 
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
+
+    def __init__(
+        self, position: Position, *results: Attribute, **properties: Attribute | None
+    ) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties={
+                "position": IntegerAttr(position.number, i64),
+                "argument": StringAttr(position.name),
+                **properties,
+            },
+            result_types=results,
+        )
+
     @property
     def argument_position(self) -> int:
         """The position in the call of this argument, or of the one that contains it."""
@@ -67,10 +82,6 @@ class Position(NamedTuple):
     name: str
     within: SSAValue | None = None
 
-    @property
-    def properties(self) -> dict[str, Attribute | None]:
-        return {"position": IntegerAttr(self.number, i64), "argument": StringAttr(self.name)}
-
 
 @operation_definition
 class DecodeTensorOp(DecodeOp):
@@ -78,16 +89,10 @@ class DecodeTensorOp(DecodeOp):
 
     name = "ffi.decode_tensor"
 
-    within = opt_operand_def(ArrayType)
     result = result_def(TensorType)
-    assembly_format = "$position $argument (`in` $within^)? attr-dict"
 
     def __init__(self, position: Position) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties=position.properties,
-            result_types=[TensorType()],
-        )
+        super().__init__(position, TensorType())
 
 
 @operation_definition
@@ -96,17 +101,12 @@ class DecodeShapeOp(DecodeOp):
 
     name = "ffi.decode_shape"
 
-    within = opt_operand_def(ArrayType)
     rank = prop_def(I64Attr)
     result = result_def(TensorType)
     assembly_format = "$position $argument (`in` $within^)? `rank` $rank attr-dict"
 
     def __init__(self, position: Position, rank: int) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties={**position.properties, "rank": IntegerAttr(rank, i64)},
-            result_types=[TensorType()],
-        )
+        super().__init__(position, TensorType(), rank=IntegerAttr(rank, i64))
 
 
 @operation_definition
@@ -115,16 +115,10 @@ class DecodeSizeOp(DecodeOp):
 
     name = "ffi.decode_size"
 
-    within = opt_operand_def(ArrayType)
     result = result_def(TensorType)
-    assembly_format = "$position $argument (`in` $within^)? attr-dict"
 
     def __init__(self, position: Position) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties=position.properties,
-            result_types=[TensorType()],
-        )
+        super().__init__(position, TensorType())
 
 
 @operation_definition
@@ -133,17 +127,12 @@ class DecodeScalarOp(DecodeOp):
 
     name = "ffi.decode_scalar"
 
-    within = opt_operand_def(ArrayType)
     dtype = prop_def(StringAttr)
     result = result_def()
     assembly_format = "$position $argument (`in` $within^)? `as` $dtype attr-dict `:` type($result)"
 
     def __init__(self, position: Position, dtype: DType, result_type: Attribute) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties={**position.properties, "dtype": StringAttr(dtype.name)},
-            result_types=[result_type],
-        )
+        super().__init__(position, result_type, dtype=StringAttr(dtype.name))
 
     @property
     def element(self) -> DType:
@@ -162,17 +151,12 @@ class DecodePointerOp(DecodeOp):
 
     name = "ffi.decode_pointer"
 
-    within = opt_operand_def(ArrayType)
     text = prop_def(StringAttr)
     result = result_def(KernelTensorType)
     assembly_format = "$position $argument (`in` $within^)? `of` $text attr-dict `:` type($result)"
 
     def __init__(self, position: Position, text: str, tensor_type: Attribute) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties={**position.properties, "text": StringAttr(text)},
-            result_types=[tensor_type],
-        )
+        super().__init__(position, tensor_type, text=StringAttr(text))
 
 
 @operation_definition
@@ -181,16 +165,10 @@ class DecodeStreamOp(DecodeOp):
 
     name = "ffi.decode_stream"
 
-    within = opt_operand_def(ArrayType)
     result = result_def(StreamType)
-    assembly_format = "$position $argument (`in` $within^)? attr-dict"
 
     def __init__(self, position: Position) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties=position.properties,
-            result_types=[StreamType()],
-        )
+        super().__init__(position, StreamType())
 
 
 @operation_definition
@@ -198,12 +176,6 @@ class DecodeNoneOp(DecodeOp):
     """The argument is None."""
 
     name = "ffi.decode_none"
-
-    within = opt_operand_def(ArrayType)
-    assembly_format = "$position $argument (`in` $within^)? attr-dict"
-
-    def __init__(self, position: Position) -> None:
-        super().__init__(operands=[position.within], properties=position.properties)
 
 
 @operation_definition
@@ -215,19 +187,10 @@ class DecodeArrayOp(DecodeOp):
 
     name = "ffi.decode_array"
 
-    within = opt_operand_def(ArrayType)
     size = prop_def(I64Attr)
     text = opt_prop_def(StringAttr)
     result = result_def(ArrayType)
     assembly_format = "$position $argument (`in` $within^)? `size` $size (`of` $text^)? attr-dict"
 
     def __init__(self, position: Position, size: int, text: str) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties={
-                **position.properties,
-                "size": IntegerAttr(size, i64),
-                "text": StringAttr(text),
-            },
-            result_types=[ArrayType()],
-        )
+        super().__init__(position, ArrayType(), size=IntegerAttr(size, i64), text=StringAttr(text))

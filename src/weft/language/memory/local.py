@@ -43,27 +43,45 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
     Example:
         ``window = weft.local((3, 3), weft.f32)``
     """
-    if not isinstance(dtype, DType):
-        raise TypeMismatchError(
-            "LOCAL_DTYPE",
-            f"local: the second argument must be an element type, received {describe(dtype)}",
-            hint="write local((3, 3), weft.f32)",
-        )
+    element = element_type(dtype, "local")
     dims = static_shape(shape, "local")
-    total = dtype.itemsize
+    total = element.itemsize
     for dim in dims:
         total *= dim
     if total > LOCAL_BYTES:
         raise ValueRangeError(
             "LOCAL_TOO_LARGE",
-            f"local({dims}, {dtype}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
+            f"local({dims}, {element}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
             hint="every thread has its own; keep large arrays in a tensor argument",
         )
-    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else dtype.itemsize
+    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
     made = AllocaOp(
-        ir_tensor_type(dtype, dims, space="local", offset_bits=32, alignment_bytes=alignment)
+        ir_tensor_type(element, dims, space="local", offset_bits=32, alignment_bytes=alignment)
     )
-    return Tensor(builder.entry_operation(made, "local").result, dtype, "local")
+    return Tensor(builder.entry_operation(made, "local").result, element, "local")
+
+
+def element_type(dtype: object, what: str) -> DType:
+    """An array's element type.
+
+    Args:
+        dtype: what a user gave.
+        what: name of the operation, for messages.
+
+    Raises:
+        TypeMismatchError: for anything else.
+
+    Example:
+        >>> element_type(weft.f32, "local")
+        weft.f32
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    raise TypeMismatchError(
+        "ARRAY_DTYPE",
+        f"{what}: the second argument must be an element type, received {describe(dtype)}",
+        hint=f"write {what}((32, 32), weft.f32)",
+    )
 
 
 def static_shape(shape: object, what: str) -> tuple[int, ...]:

@@ -15,13 +15,12 @@ from weft.dialects.simt.types import DYNAMIC, MAX_RANK
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
-from weft.language.memory.local import static_shape
+from weft.language.memory.local import element_type, static_shape
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.numbers.promotion import index_dtype
 from weft.language.operation import operation
 from weft.language.values import Scalar, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
-from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
@@ -54,7 +53,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     Example:
         ``histogram = weft.global_scratch(1 << 16, weft.u32)``
     """
-    element = _element_type("global_scratch", dtype)
+    element = element_type(dtype, "global_scratch")
     dims = static_shape(shape, "global_scratch")
     total = element.itemsize
     for dim in dims:
@@ -96,7 +95,7 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
     Example:
         ``partial = weft.scratch((2, len(a)), weft.f32); kernel(partial[0]).launch(grid=1, block=32)``
     """
-    element = _element_type("scratch", dtype)
+    element = element_type(dtype, "scratch")
     if stream is not None and not isinstance(stream, Stream):
         raise TypeMismatchError(
             "SCRATCH_STREAM",
@@ -131,16 +130,6 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
     text = builder.location.span() or "weft.scratch"
     made = ScratchOp(text, operands, None if stream is None else stream.ssa, kind)
     return Tensor(builder.emit(made, "scratch").result, element, "scratch")
-
-
-def _element_type(name: str, dtype: object) -> DType:
-    if isinstance(dtype, DType):
-        return dtype
-    raise TypeMismatchError(
-        "SCRATCH_DTYPE",
-        f"{name}: the second argument must be an element type, received {describe(dtype)}",
-        hint=f"write {name}((1024, 64), weft.f32)",
-    )
 
 
 def _size(builder: Builder, part: object) -> int | Scalar:

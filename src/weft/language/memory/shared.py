@@ -16,7 +16,7 @@ from weft.dialects.simt.types import DYNAMIC, MAX_RANK
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
-from weft.language.memory.local import static_shape
+from weft.language.memory.local import element_type, static_shape
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
@@ -51,7 +51,7 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
     Example:
         ``tile = weft.shared((32, 33), weft.f32)``
     """
-    element = _element_type("shared", dtype)
+    element = element_type(dtype, "shared")
     dims = static_shape(shape, "shared")
     total = element.itemsize
     for dim in dims:
@@ -92,7 +92,7 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
     Example:
         ``keys = weft.dynamic_shared(n, weft.f32); ranks = weft.dynamic_shared(n, weft.i32, 4 * n)``
     """
-    element = _element_type("dynamic_shared", dtype)
+    element = element_type(dtype, "dynamic_shared")
     parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
     dims: list[int] = []
     operands: list[SSAValue] = []
@@ -111,16 +111,6 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
         start, operands, ir_tensor_type(element, dims, space="shared", offset_bits=32)
     )
     return Tensor(builder.emit(made, "dynamic").result, element, "dynamic_shared")
-
-
-def _element_type(name: str, dtype: object) -> DType:
-    if isinstance(dtype, DType):
-        return dtype
-    raise TypeMismatchError(
-        "SHARED_DTYPE",
-        f"{name}: the second argument must be an element type, received {describe(dtype)}",
-        hint=f"write {name}((32, 32), weft.f32)",
-    )
 
 
 def _dim(builder: Builder, part: object) -> int | Scalar:
