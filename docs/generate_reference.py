@@ -154,7 +154,7 @@ def markdown(docstring: str) -> str:
 def signature(name: str, value: object) -> str:
     """How `name` is called, for functions and operations; else the name."""
     if isinstance(value, Operation):
-        shown = value.signature
+        shown = value.__signature__
     elif inspect.isroutine(value):
         shown = inspect.signature(value)
     else:

@@ -59,7 +59,7 @@ def math_functions(count: int) -> list[str]:
     return [
         name
         for name in sorted(names - OF_INTEGERS - QUESTIONS)
-        if len(resolve(f"math.{name}").signature.parameters) == count
+        if len(resolve(f"math.{name}").__signature__.parameters) == count
     ]
 
 

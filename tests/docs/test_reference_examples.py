@@ -54,7 +54,7 @@ def test_the_fragment_compiles_for_a_gpu(name: str):
 def parameters(value: object) -> set[str]:
     """The names that a caller of an operation or a function gives arguments to."""
     if isinstance(value, Operation):
-        return set(value.signature.parameters)
+        return set(inspect.signature(value).parameters)
     return set(inspect.signature(value).parameters) if inspect.isroutine(value) else set()
 
 

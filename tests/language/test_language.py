@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import pydoc
 from pathlib import Path
 
 import pytest
 
+import weft
 from tests.architecture.source_tree import run_python
 from weft import language
 from weft.errors import NameResolutionError, UnavailableError
@@ -26,6 +29,20 @@ def test_a_name_stands_for_an_operation_with_documentation_and_an_example(name):
     assert found.__doc__
     assert "Example:" in found.__doc__
     assert "builder" not in found.__doc__
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_help_shows_what_a_name_stands_for(name):
+    shown = pydoc.plain(pydoc.render_doc(language_name(name)))
+    assert inspect.cleandoc(resolve(name).__doc__).splitlines()[0] in shown
+    assert "builder" not in shown.lower()
+
+
+def test_the_signature_of_a_name_is_its_users():
+    assert list(inspect.signature(weft.shared).parameters) == ["shape", "dtype"]
+    assert list(inspect.signature(weft.math.exp).parameters) == ["x"]
+    assert "A name of the kernel language" in (weft.math.__doc__ or "")
+    assert "A name of the kernel language" in (type(weft.math).__doc__ or "")
 
 
 def test_each_builtin_has_documentation():

@@ -14,6 +14,7 @@ from weft.errors import NameResolutionError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from inspect import Signature
 
 LANGUAGE: Final[dict[str, str]] = {
     # name → module of weft.language that defines it
@@ -138,6 +139,16 @@ def _ceil_div(dividend: int, divisor: int) -> int:
 _IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div}
 
 
+class _Documentation:
+    """What `help` shows: of a name, the documentation of what it stands for; `own` of the class and of a namespace."""
+
+    def __init__(self, own: str | None) -> None:
+        self.own = own
+
+    def __get__(self, name: LanguageName | None, owner: type) -> str | None:
+        return self.own if name is None or name.name in NAMESPACES else resolve(name.name).__doc__
+
+
 class LanguageName:
     """A name of the kernel language, as Python sees it outside a kernel.
 
@@ -165,8 +176,8 @@ class LanguageName:
         return hash(self.name)
 
     def __getattr__(self, attribute: str) -> LanguageName:
-        if attribute.startswith("__"):
-            # Copying, pickling and inspecting look up special methods; only kernels use others.
+        if attribute.startswith("_"):
+            # Copying, pickling and inspecting look these up; only kernels use others.
             raise AttributeError(attribute)
         if self.name in NAMESPACES:
             return language_name(f"{self.name}.{attribute}")
@@ -183,11 +194,19 @@ class LanguageName:
             raise self._outside(f"{self.name}(...)")
         return meaning(*arguments, **keywords)
 
+    @property
+    def __signature__(self) -> Signature:
+        """What `inspect.signature` and `help` show: the parameters for users."""
+        return getattr(resolve(self.name), "__signature__")  # noqa: B009  not every name is a function
+
     def __getitem__(self, index: object) -> NoReturn:
         raise self._outside(f"{self.name}[...]")
 
     def _outside(self, use: str) -> UnavailableError:
         return outside_kernel(use)
+
+
+setattr(LanguageName, "__doc__", _Documentation(LanguageName.__doc__))  # noqa: B010  a descriptor
 
 
 def outside_kernel(use: str) -> UnavailableError:

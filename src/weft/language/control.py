@@ -125,7 +125,6 @@ def static_range(builder: Builder, *arguments: object) -> range:
     registers.
 
     Args:
-        builder: where operations go; users leave it out.
         *arguments: as in Python's range: stop; start, stop; or start, stop, step; all constants.
 
     Raises:
@@ -166,7 +165,6 @@ def static(builder: Builder, value: object) -> StaticValue:
     compiled in; this is for one launch, of a kernel whose other launches vary.
 
     Args:
-        builder: where operations go; users leave it out.
         value: known at compile time, and hashable.
 
     Raises:
@@ -190,7 +188,6 @@ def static_assert(builder: Builder, condition: object, message: object = "") -> 
     """Fails to compile, with the message, if the condition is false; adds no code.
 
     Args:
-        builder: where operations go; users leave it out.
         condition: known at compile time.
         message: text of the error.
 
@@ -222,7 +219,6 @@ def ceil_div(builder: Builder, dividend: object, divisor: object) -> Scalar | in
     constants give a constant. Python can call it with ints, for example for the grid of a bare launch.
 
     Args:
-        builder: where operations go; users leave it out.
         dividend: an integer.
         divisor: an integer; their common type is the result's.
 
@@ -304,7 +300,6 @@ def select(builder: Builder, condition: object, if_true: object, if_false: objec
     range.
 
     Args:
-        builder: where operations go; users leave it out.
         condition: a number; true if it is not 0.
         if_true: a number.
         if_false: a number; their common type is the result's.
@@ -323,7 +318,6 @@ def where(builder: Builder, condition: object, if_true: object, if_false: object
     """`select` under NumPy's name: `if_true` if the condition holds, else `if_false`.
 
     Args:
-        builder: where operations go; users leave it out.
         condition: a number; true if it is not 0.
         if_true: a number.
         if_false: a number; their common type is the result's.

@@ -48,7 +48,6 @@ def printf(builder: Builder, text: object, *arguments: object) -> None:
     ``\n`` ends the line. On a GPU the text appears at the next synchronization.
 
     Args:
-        builder: where operations go; users leave it out.
         text: the format, known at compile time.
         *arguments: at most 32 numbers, one per conversion.
 
@@ -197,7 +196,6 @@ def emit_assert(builder: Builder, condition: object, text: str) -> None:
     A condition true at compile time adds no code; a false one fails when a thread reaches it, as in Python.
 
     Args:
-        builder: where operations go.
         condition: a number, or any compile-time value.
         text: text of the error; without a message the front end passes the condition's source.
 

@@ -41,7 +41,6 @@ def inline_ptx(
     moved across other memory accesses.
 
     Args:
-        builder: where operations go; users leave it out.
         text: PTX, a string known at compile time; several instructions end with ``;`` each. Put braces
             around registers of your own: ``{ .reg .pred p; … }``.
         operands: scalars of 16 bits and more, constants (i32, f32), tensors.

@@ -8,8 +8,7 @@ by the front end.
 from __future__ import annotations
 
 import inspect
-import re
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
 from weft.errors import TypeMismatchError
 from weft.language import outside_kernel
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
 # Users' parameters. Type checkers cannot follow staged values, so calls return Any.
 Parameters = ParamSpec("Parameters")
-
-# The builder's line in a docstring's Args, which users do not pass.
-_BUILDER_LINE: Final = re.compile(r"\n +builder: .*")
 
 
 class Operation(Generic[Parameters]):
@@ -43,7 +39,7 @@ class Operation(Generic[Parameters]):
         self.name = name
         self.on_host = on_host
         self.in_kernels = in_kernels
-        self.__doc__ = _BUILDER_LINE.sub("", function.__doc__ or "")
+        self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
         return f"weft.{self.name}"
@@ -54,7 +50,7 @@ class Operation(Generic[Parameters]):
         raise outside_kernel(f"{self.name}(...)")
 
     @property
-    def signature(self) -> inspect.Signature:
+    def __signature__(self) -> inspect.Signature:
         """Its parameters for users, without the builder."""
         whole = inspect.signature(self._function)
         return whole.replace(parameters=list(whole.parameters.values())[1:])
@@ -78,9 +74,9 @@ class Operation(Generic[Parameters]):
     ) -> None:
         # Binding costs microseconds, so it is done only after Python has refused a call.
         try:
-            self.signature.bind(*arguments, **keywords)
+            self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
-            plain = self.signature.replace(return_annotation=inspect.Signature.empty)
+            plain = self.__signature__.replace(return_annotation=inspect.Signature.empty)
             names = ", ".join(
                 str(parameter.replace(annotation=inspect.Parameter.empty))
                 for parameter in plain.parameters.values()

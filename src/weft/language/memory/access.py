@@ -37,7 +37,6 @@ def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = 
     """``tensor[indices]``: one element.
 
     Args:
-        builder: where operations go.
         tensor: to read.
         indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
         volatile: whether it is never dropped, moved or combined.

@@ -206,7 +206,6 @@ def atomic_cas(
     NaN equals itself; a `bool_` is compared by truth. For every element type.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: in global or shared memory.
         index: an integer, or a tuple with one per dimension.
         expected: to compare with the element.

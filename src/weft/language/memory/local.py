@@ -32,7 +32,6 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
     same memory, uninitialized again.
 
     Args:
-        builder: where operations go; users leave it out.
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
 

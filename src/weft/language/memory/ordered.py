@@ -35,7 +35,6 @@ def atomic_load(
     another thread.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: in global or shared memory, of any element type.
         index: an integer, or a tuple with one per dimension.
         order: ``relaxed``, ``acquire`` or ``seq_cst``.
@@ -68,7 +67,6 @@ def atomic_store(
     With ``release``, a thread that reads the value with ``acquire`` also sees this thread's earlier writes.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: in global or shared memory, of any element type.
         index: an integer, or a tuple with one per dimension.
         value: a number that the element type holds.
@@ -96,7 +94,6 @@ def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
     or the host, and for measurements.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: in any memory, of any element type.
         index: an integer, or a tuple with one per dimension.
 

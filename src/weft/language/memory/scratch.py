@@ -42,7 +42,6 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`.
 
     Args:
-        builder: where operations go; users leave it out.
         shape: an int, or a tuple of at most 7; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
 
@@ -83,7 +82,6 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
     of 256. A size that is negative at run time, or an array of more bytes than there are, is an error of the call.
 
     Args:
-        builder: where operations go; users leave it out.
         shape: an integer, or a tuple of at most 8; from 0 up, known at compile time or not.
         dtype: type of the elements, such as ``weft.f32``.
         stream: a `weft.Stream` parameter, that of the launches which use the array; by default the call's.

@@ -40,7 +40,6 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
     launch.
 
     Args:
-        builder: where operations go; users leave it out.
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
 
@@ -78,7 +77,6 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
     not check the rest.
 
     Args:
-        builder: where operations go; users leave it out.
         shape: an integer, or a tuple of at most 8; its entries may be known only at run time.
         dtype: type of the elements.
         offset: start of the view, in bytes from the start of the launch's bytes, which is aligned to 16; a multiple of

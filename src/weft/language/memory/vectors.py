@@ -41,7 +41,6 @@ def load_vector(
     ``--enable-assertions``.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: with a last stride of 1, known to be aligned to the access's size: shared and local arrays of that size
             are; annotate an argument ``weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)``, which each call
             checks.
@@ -70,7 +69,6 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
     """Writes neighbors along the last dimension in one access; the counterpart of `load_vector`.
 
     Args:
-        builder: where operations go; users leave it out.
         tensor: as for `load_vector`.
         index: as for `load_vector`.
         values: a tuple of 2, 4, 8 or 16 numbers, each of which must convert to the element type without loss.

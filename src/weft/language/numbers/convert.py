@@ -249,7 +249,6 @@ def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
     """The bits of `value` as a number of another type, like CUDA's ``__float_as_uint``.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number. A constant has its default type: i32, f32.
         dtype: an element type of the same width, except ``bool_``.
 

@@ -72,7 +72,6 @@ def emit_float(
     """``weft.math.<name>(*values)`` as one IR operation in the operands' float type.
 
     Args:
-        builder: where operations go.
         name: for messages.
         kind: makes the IR operation from SSA values.
         python: the same function on Python numbers, for constants.

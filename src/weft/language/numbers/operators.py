@@ -144,7 +144,6 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
     Integer division by zero yields all bits set for ``//`` and the dividend for ``%``, on every target.
 
     Args:
-        builder: where operations go.
         operator: as written in Python.
         left: a staged scalar or a Python number.
         right: likewise.

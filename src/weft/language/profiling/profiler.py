@@ -58,7 +58,6 @@ def CudaProfiler(  # the name that programs for TIRx use
     records nothing, and the decoder says why.
 
     Args:
-        builder: where operations go; users leave it out.
         profiler_buffer: a ``u64`` or ``i64`` tensor of rank 1, filled with zeros before the launch.
         write_stride: words between two records of a track; at least blocks × num_groups.
         num_groups: tracks per block.
@@ -161,7 +160,6 @@ def Profiler(
     that does not exist record nothing, and the report says so.
 
     Args:
-        builder: where operations go; users leave it out.
         events: an `enum.Enum` or a sequence of names; without, names count as they come.
         groups: how many tracks a block has, or their names, or an `enum.Enum`.
         buffer: a tensor from `weft.profiler.buffer`; without one, `weft.profiler.capture` provides it.

@@ -52,7 +52,6 @@ def sync_threads_count(builder: Builder, predicate: object) -> Scalar:
     """`sync_threads`, and how many of the block's threads had a true predicate: an i32, the same for all.
 
     Args:
-        builder: where operations go; users leave it out.
         predicate: a number; true if not 0.
 
     Raises:
@@ -103,7 +102,6 @@ def sync_warp(builder: Builder, mask: object = FULL_MASK) -> None:
     bit set. Bits of lanes that the block does not have are ignored.
 
     Args:
-        builder: where operations go; users leave it out.
         mask: one bit per lane: a constant, a u32 or an i32.
 
     Raises:
@@ -165,7 +163,6 @@ def lane_mask(builder: Builder, mask: object, name: str) -> SSAValue:
     """A mask of lanes for the IR.
 
     Args:
-        builder: where operations go.
         mask: an int, or a scalar of type u32 or i32.
         name: of the operation, for messages.
 

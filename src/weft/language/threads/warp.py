@@ -77,7 +77,6 @@ def shfl_up(
     undefined on a GPU, and the lane's own value on the CPU.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number of any type.
         delta: an integer, taken modulo 32.
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
@@ -116,7 +115,6 @@ def shfl_xor(
     Lanes before the group can be read. Other arguments and errors as in `shfl_up`.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number of any type.
         lanes: the bits to flip, taken modulo 32.
         mask: as in `shfl_up`.
@@ -137,7 +135,6 @@ def shfl_idx(
     Other arguments and errors as in `shfl_up`.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number of any type.
         lane: an integer, 0 to 31.
         mask: as in `shfl_up`.
@@ -190,7 +187,6 @@ def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Sca
     Every lane of `mask` calls it with the same mask; lanes that have returned, or do not exist, give 0.
 
     Args:
-        builder: where operations go; users leave it out.
         predicate: a number; any value but 0 is true.
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32.
 
@@ -241,7 +237,6 @@ def match(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
     Values are compared bit for bit, so 0.0 differs from −0.0 and a NaN equals itself. Needs sm_70 or later.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number of any type.
         mask: as in `ballot`.
 
@@ -291,7 +286,6 @@ def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
     neighbors first, in the same order on every target.
 
     Args:
-        builder: where operations go; users leave it out.
         value: a number.
         mask: the lanes that take part, one bit each: a constant, a u32 or an i32. Each of them calls it with
             the same mask.
