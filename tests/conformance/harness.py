@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import linecache
 import textwrap
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -59,7 +60,11 @@ def math_functions(count: int) -> list[str]:
     return [
         name
         for name in sorted(names - OF_INTEGERS - QUESTIONS)
-        if len(resolve(f"math.{name}").__signature__.parameters) == count
+        if sum(
+            parameter.kind is not Parameter.KEYWORD_ONLY
+            for parameter in resolve(f"math.{name}").__signature__.parameters.values()
+        )
+        == count
     ]
 
 

@@ -55,7 +55,7 @@ TWO_OPERANDS = {
 }
 ROUNDING = ("floor", "ceil", "trunc", "round", "abs")
 BIT_FUNCTIONS = ("popcount", "clz", "ctz", "ffs", "mulhi")
-OTHERS = ("fma", "isnan", "isinf", "isfinite")
+OTHERS = ("divide", "fma", "isnan", "isinf", "isfinite")
 
 
 def function(name):
@@ -264,7 +264,7 @@ def test_floats_have_no_bits_to_count(name):
         function(name).emit(trace.builder, *arguments)
 
 
-@pytest.mark.parametrize("name", [*ONE_OPERATION, *BIT_FUNCTIONS[:4], *OTHERS[1:]])
+@pytest.mark.parametrize("name", [*ONE_OPERATION, *BIT_FUNCTIONS[:4], *OTHERS[2:]])
 def test_a_non_number_is_refused_by_name(name):
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
@@ -285,3 +285,52 @@ def test_a_wrong_number_of_arguments_shows_the_call():
 @pytest.mark.parametrize("name", [name for name in LANGUAGE if name.startswith("math.")])
 def test_a_host_function_may_compute(name):
     assert resolve(name).on_host
+
+
+APPROXIMATE = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt"}
+
+
+@pytest.mark.parametrize("name", [*sorted(APPROXIMATE), "divide"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in FLOATS if dtype.bits < 64], ids=str)
+def test_an_approximate_function_is_marked(name, dtype):
+    trace = Trace()
+    operands = [trace.scalar(dtype)] * (2 if name == "divide" else 1)
+    for approx in (False, True):
+        result = function(name).emit(trace.builder, *operands, approx=approx)
+        assert result.dtype is dtype
+        assert ("afn" in str(result.ssa.owner)) == approx
+    trace.verify()
+
+
+def test_an_approximate_function_of_constants_is_computed_at_once():
+    trace = Trace()
+    assert function("divide").emit(trace.builder, 1, 4, approx=True) == 0.25
+    assert function("exp").emit(trace.builder, 1.0, approx=True) == math.e
+    assert trace.names == []
+
+
+@pytest.mark.parametrize("name", [*sorted(APPROXIMATE), "divide"])
+@pytest.mark.parametrize("dtype", [types.f64, *INTEGERS], ids=str)
+def test_an_approximate_function_of_another_type_is_refused(name, dtype):
+    trace = Trace()
+    operands = [trace.scalar(dtype)] + [1.0] * (name == "divide")
+    with pytest.raises(TypeMismatchError, match=f"{name}: approx=True is for floats of at most 32"):
+        function(name).emit(trace.builder, *operands, approx=True)
+
+
+@pytest.mark.parametrize("approx", [1, None, "yes"])
+def test_approx_is_a_bool_known_at_compile_time(approx):
+    trace = Trace()
+    with pytest.raises(TypeMismatchError, match="approx must be True or False, known at compile"):
+        function("exp").emit(trace.builder, trace.scalar(types.f32), approx=approx)
+    with pytest.raises(TypeMismatchError, match="received bool"):
+        function("exp").emit(trace.builder, 1.0, approx=trace.scalar(types.bool_))
+
+
+def test_only_functions_with_an_instruction_have_approx():
+    found = {
+        name.removeprefix("math.")
+        for name in LANGUAGE
+        if name.startswith("math.") and "approx" in resolve(name).__signature__.parameters
+    }
+    assert found == {*APPROXIMATE, "divide"}

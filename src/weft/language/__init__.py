@@ -98,6 +98,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.cos": "numbers.math",
     "math.cosh": "numbers.math",
     "math.ctz": "numbers.math",
+    "math.divide": "numbers.math",
     "math.erf": "numbers.math",
     "math.exp": "numbers.math",
     "math.exp2": "numbers.math",

@@ -16,6 +16,7 @@ from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
+from weft.backends.cuda.units import units
 from weft.backends.host import entry_symbols, host_stages, kernel_info
 from weft.backends.worker import Worker
 from weft.codegen.gpu.shared import check_shared_memory
@@ -59,8 +60,9 @@ def print_kernels(
         ValueRangeError: if a kernel has more shared memory than the architecture.
         UnavailableError: if it uses an operation that the architecture lacks.
     """
+    library = LIBRARY | units(machine.number)
     printer = ModulePrinter(
-        machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(DIRECTIVES), enable_assertions
+        machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
     )
     for kernel in kernels_of(module):
         check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)

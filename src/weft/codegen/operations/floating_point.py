@@ -22,7 +22,7 @@ from weft.codegen.operations.conversions import (
     to_f32,
 )
 from weft.codegen.operations.integer import print_floor_division
-from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import APPROXIMATE, FloorDivOp, FloorModOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,9 @@ _PREDICATES: Final = (
 
 
 def flags_of(op: Any) -> str:
-    """The fast-math flags of an operation in LLVM text, with a leading blank."""
+    """The fast-math flags of an operation in LLVM text, with a leading blank; LLVM approximates in its own ways."""
     attribute = op.properties.get("fastmath")
-    if attribute is None or not attribute.data:
+    if attribute is None or not attribute.data or attribute == APPROXIMATE:
         return ""
     names = sorted(flag.value for flag in attribute.data)
     return " fast" if len(names) == 7 else "".join(f" {name}" for name in names)
@@ -76,6 +76,36 @@ def _arithmetic(instruction: str) -> Callable[[FunctionPrinter, Operation], None
             return
         _, kind, (left, right) = operands_in_f32(printer, op)
         define_rounded(printer, op, printer.let(f"{text} {kind} {left}, {right}"))
+
+    return print_it
+
+
+def approximation(printer: FunctionPrinter, op: Operation, name: str) -> str | None:
+    """The library's approximate form of an operation, if the operation allows it and the target has one."""
+    if op.properties.get("fastmath") != APPROXIMATE:
+        return None
+    found = f"approx.{name}.{'f64' if float_name(op.operands[0].type) == 'f64' else 'f32'}"
+    return found if found in printer.module.library_functions else None
+
+
+def call_rounded(printer: FunctionPrinter, op: Operation, function: str) -> None:
+    """Defines the operation's result as that of a library function of `operands_in_f32`."""
+    _, kind, texts = operands_in_f32(printer, op)
+    arguments = [f"{kind} {text}" for text in texts]
+    define_rounded(printer, op, printer.call_library(function, kind, *arguments))
+
+
+def or_approximate(
+    name: str, exact: Callable[[FunctionPrinter, Operation], None]
+) -> Callable[[FunctionPrinter, Operation], None]:
+    """A row for an operation that may be approximate, and is otherwise printed by `exact`."""
+
+    def print_it(printer: FunctionPrinter, op: Operation) -> None:
+        function = approximation(printer, op, name)
+        if function is None:
+            exact(printer, op)
+        else:
+            call_rounded(printer, op, function)
 
     return print_it
 
@@ -132,7 +162,7 @@ FLOATING_POINT: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], Non
     arith.AddfOp: _arithmetic("fadd"),
     arith.SubfOp: _arithmetic("fsub"),
     arith.MulfOp: _arithmetic("fmul"),
-    arith.DivfOp: _arithmetic("fdiv"),
+    arith.DivfOp: or_approximate("divide", _arithmetic("fdiv")),
     arith.NegfOp: _print_negate,
     arith.MaxnumfOp: _extremum("llvm.maxnum"),
     arith.MinnumfOp: _extremum("llvm.minnum"),

@@ -13,7 +13,14 @@ from xdsl.dialects import math
 
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.conversions import float_name, is_wide
-from weft.codegen.operations.floating_point import define_rounded, operands_in_f32, with_bits
+from weft.codegen.operations.floating_point import (
+    approximation,
+    call_rounded,
+    define_rounded,
+    operands_in_f32,
+    or_approximate,
+    with_bits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +44,8 @@ def _library(name: str) -> Callable[[FunctionPrinter, Operation], None]:
     """A row for a function of the library, which has it for f32 and for f64."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
-        wide, kind, texts = operands_in_f32(printer, op)
-        arguments = [f"{kind} {text}" for text in texts]
-        define_rounded(printer, op, printer.call_library(f"{name}.{wide}", kind, *arguments))
+        wide = "f64" if float_name(op.operands[0].type) == "f64" else "f32"
+        call_rounded(printer, op, approximation(printer, op, name) or f"{name}.{wide}")
 
     return print_it
 
@@ -58,7 +64,7 @@ def _print_absolute(printer: FunctionPrinter, op: Operation) -> None:
 MATHEMATICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     math.AbsFOp: _print_absolute,
     math.FmaOp: _intrinsic("llvm.fma"),
-    math.SqrtOp: _intrinsic("llvm.sqrt"),
+    math.SqrtOp: or_approximate("sqrt", _intrinsic("llvm.sqrt")),
     math.FloorOp: _intrinsic("llvm.floor"),
     math.CeilOp: _intrinsic("llvm.ceil"),
     math.TruncOp: _intrinsic("llvm.trunc"),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # The mark of a product that a sum may be rounded with, see `weft.passes.fuse_multiply_adds`.
 CONTRACT: Final = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
+# The mark of a function or quotient that the user wants from the machine's approximate instruction, where it has one.
+APPROXIMATE: Final = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 
 
 class _FloorOp(IRDLOperation):

@@ -8,9 +8,10 @@ f32. Out: a scalar of that type, one `math` operation each; of constants alone a
 from __future__ import annotations
 
 import math as python
+import operator
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
 
 from weft.language.numbers.elementwise import emit_float, math_operation
 
@@ -23,23 +24,27 @@ if TYPE_CHECKING:
 
 
 @math_operation
-def exp(builder: Builder, x: Number) -> Result:
+def exp(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """E to the power of `x`; 0 for −∞, ∞ beyond the type's range.
+
+    With ``approx=True`` a GPU uses `ex2.approx.f32` of x · log₂ e: 2.5 + 1.3 · abs(x) units in the last place off.
 
     Example:
         ``b[i] = weft.math.exp(a[i])``
     """
-    return emit_float(builder, "exp", math.ExpOp, python.exp, x)
+    return emit_float(builder, "exp", math.ExpOp, python.exp, x, approx=approx)
 
 
 @math_operation
-def exp2(builder: Builder, x: Number) -> Result:
+def exp2(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """2 to the power of `x`; the fastest exponential on a GPU.
+
+    With ``approx=True`` a GPU uses `ex2.approx.f32`: 2 units in the last place off the correctly rounded result.
 
     Example:
         ``p = weft.math.exp2(x * scale)``
     """
-    return emit_float(builder, "exp2", math.Exp2Op, python.exp2, x)
+    return emit_float(builder, "exp2", math.Exp2Op, python.exp2, x, approx=approx)
 
 
 @math_operation
@@ -53,23 +58,28 @@ def expm1(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
-def log(builder: Builder, x: Number) -> Result:
+def log(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Natural logarithm; −∞ for 0, NaN below.
+
+    With ``approx=True`` a GPU uses `lg2.approx.f32` times ln 2: 2⁻²² off between 1/2 and 2, elsewhere
+    2⁻²¹·⁵ in relative terms.
 
     Example:
         ``b[i] = weft.math.log(a[i])``
     """
-    return emit_float(builder, "log", math.LogOp, python.log, x)
+    return emit_float(builder, "log", math.LogOp, python.log, x, approx=approx)
 
 
 @math_operation
-def log2(builder: Builder, x: Number) -> Result:
+def log2(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Logarithm to base 2; −∞ for 0, NaN below.
+
+    With ``approx=True`` a GPU uses `lg2.approx.f32`: 2⁻²² off between 1/2 and 2, elsewhere in relative terms.
 
     Example:
         ``bits = weft.math.log2(x)``
     """
-    return emit_float(builder, "log2", math.Log2Op, python.log2, x)
+    return emit_float(builder, "log2", math.Log2Op, python.log2, x, approx=approx)
 
 
 @math_operation
@@ -93,23 +103,29 @@ def log1p(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
-def sin(builder: Builder, x: Number) -> Result:
+def sin(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Sine of an angle in radians; NaN for infinities.
+
+    With ``approx=True`` a GPU uses `sin.approx.f32`: 2⁻²⁰·⁵ off between −2π and 2π, 2⁻¹⁴·⁷ up to ±100π; no bound
+    beyond.
 
     Example:
         ``b[i] = weft.math.sin(a[i])``
     """
-    return emit_float(builder, "sin", math.SinOp, python.sin, x)
+    return emit_float(builder, "sin", math.SinOp, python.sin, x, approx=approx)
 
 
 @math_operation
-def cos(builder: Builder, x: Number) -> Result:
+def cos(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Cosine of an angle in radians; NaN for infinities.
+
+    With ``approx=True`` a GPU uses `cos.approx.f32`: 2⁻²⁰·⁵ off between −2π and 2π, 2⁻¹⁴·⁷ up to ±100π; no bound
+    beyond.
 
     Example:
         ``b[i] = weft.math.cos(a[i])``
     """
-    return emit_float(builder, "cos", math.CosOp, python.cos, x)
+    return emit_float(builder, "cos", math.CosOp, python.cos, x, approx=approx)
 
 
 @math_operation
@@ -143,13 +159,15 @@ def cosh(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
-def tanh(builder: Builder, x: Number) -> Result:
+def tanh(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Hyperbolic tangent, between −1 and 1.
+
+    With ``approx=True`` a GPU uses `tanh.approx.f32`, from sm_75 on: 2⁻¹¹ off in relative terms.
 
     Example:
         ``b[i] = weft.math.tanh(a[i])``
     """
-    return emit_float(builder, "tanh", math.TanhOp, python.tanh, x)
+    return emit_float(builder, "tanh", math.TanhOp, python.tanh, x, approx=approx)
 
 
 @math_operation
@@ -223,13 +241,27 @@ def acos(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
-def sqrt(builder: Builder, x: Number) -> Result:
+def divide(builder: Builder, a: Number, b: Number, *, approx: bool = False) -> Result:
+    """``a / b``.
+
+    With ``approx=True`` a GPU uses `div.full.f32`: 2 units in the last place off, with operands of any size.
+
+    Example:
+        ``b[i] = weft.math.divide(a[i], total, approx=True)``
+    """
+    return emit_float(builder, "divide", arith.DivfOp, operator.truediv, a, b, approx=approx)
+
+
+@math_operation
+def sqrt(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """Square root, correctly rounded; NaN below 0.
+
+    With ``approx=True`` a GPU uses `sqrt.approx.f32`: 2⁻²³ off in relative terms.
 
     Example:
         ``length = weft.math.sqrt(x * x + y * y)``
     """
-    return emit_float(builder, "sqrt", math.SqrtOp, python.sqrt, x)
+    return emit_float(builder, "sqrt", math.SqrtOp, python.sqrt, x, approx=approx)
 
 
 @math_operation
@@ -243,13 +275,15 @@ def cbrt(builder: Builder, x: Number) -> Result:
 
 
 @math_operation
-def rsqrt(builder: Builder, x: Number) -> Result:
+def rsqrt(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """1 over the square root; ∞ for 0, NaN below.
+
+    With ``approx=True`` a GPU uses `rsqrt.approx.f32`, as it does for `f32` anyway: 2⁻²²·⁹ off in relative terms.
 
     Example:
         ``scale = weft.math.rsqrt(mean + epsilon)``
     """
-    return emit_float(builder, "rsqrt", math.RsqrtOp, _rsqrt, x)
+    return emit_float(builder, "rsqrt", math.RsqrtOp, _rsqrt, x, approx=approx)
 
 
 def _rsqrt(x: float) -> float:
@@ -280,10 +314,7 @@ def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
 
 @math_operation
 def fma(builder: Builder, a: Number, b: Number, c: Number) -> Result:
-    """``a * b + c`` with one rounding.
-
-    The compiler never fuses a multiplication and an addition by itself, so that results do not depend on
-    the target; this asks for it.
+    """``a * b + c`` with one rounding, also where ``--fp-contract off`` rounds what is written as a sum twice.
 
     Example:
         ``total = weft.math.fma(a[i], b[i], total)``

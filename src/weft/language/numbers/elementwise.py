@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Concatenate
 
-from weft.errors import ValueRangeError
+from weft.dialects.simt.scalar import APPROXIMATE
+from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import expect_scalar, to_common
 from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, float_dtype
 from weft.language.operation import operation
-from weft.language.values import Scalar
+from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def emit_float(
     kind: Callable[..., IROperation],
     python: PythonFunction,
     *values: object,
+    approx: object = False,
 ) -> Scalar | float:
     """``weft.math.<name>(*values)`` as one IR operation in the operands' float type.
 
@@ -76,17 +78,38 @@ def emit_float(
         kind: makes the IR operation from SSA values.
         python: the same function on Python numbers, for constants.
         *values: the user's arguments.
+        approx: whether the target's approximate instruction will do.
 
     Raises:
-        TypeMismatchError: if an argument is not a number.
+        TypeMismatchError: if an argument is not a number, or `approx` does not fit.
         ValueRangeError: for constants outside the function's domain.
     """
+    if not isinstance(approx, bool):
+        raise TypeMismatchError(
+            "MATH_APPROX",
+            f"math.{name}: approx must be True or False, known at compile time, received {describe(approx)}",
+        )
     operands = operands_of(builder, name, values)
     if not any(isinstance(value, Scalar) for value in operands):
         return float(of_constants(name, python, operands))
+    if approx:
+        _check_approximate(name, operands)
     dtype = computation_dtype(operands)
     arguments = [to_common(builder, value, dtype).ssa for value in operands]
-    return Scalar(builder.emit(kind(*arguments)).results[0], dtype)
+    op = builder.emit(kind(*arguments))
+    if approx:
+        op.properties["fastmath"] = APPROXIMATE
+    return Scalar(op.results[0], dtype)
+
+
+def _check_approximate(name: str, operands: Sequence[Operand]) -> None:
+    for value in operands:
+        if isinstance(value, Scalar) and (not value.dtype.is_float or value.dtype.bits == 64):
+            raise TypeMismatchError(
+                "MATH_APPROX",
+                f"math.{name}: approx=True is for floats of at most 32 bits, received {describe(value)}",
+                hint="convert the argument, as in weft.f32(x), or leave approx out",
+            )
 
 
 def of_constants(

@@ -24,6 +24,7 @@ from weft.language.numbers.elementary import atanh as atanh
 from weft.language.numbers.elementary import cbrt as cbrt
 from weft.language.numbers.elementary import cos as cos
 from weft.language.numbers.elementary import cosh as cosh
+from weft.language.numbers.elementary import divide as divide
 from weft.language.numbers.elementary import erf as erf
 from weft.language.numbers.elementary import exp as exp
 from weft.language.numbers.elementary import exp2 as exp2

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Library functions that are one instruction of a GPU's special function units, or two.
+
+Out: `units(capability)`: `rsqrt`; `approx.<function>`, for ``approx=True``; `unit.<instruction>`, which others are made
+of. Errors are those of the PTX ISA; `unit` rows flush subnormal numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.codegen.math_library.formula import Formula
+
+if TYPE_CHECKING:
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
+
+_LOG2_E: Final = 1.4426950408889634
+_LN2: Final = 0.6931471805599453
+_FIRST_WITH_TANH: Final = 75
+
+# name → instruction, number of operands
+_INSTRUCTIONS: Final = {
+    "approx.exp2": ("ex2.approx.f32", 1),
+    "approx.log2": ("lg2.approx.f32", 1),
+    "approx.sqrt": ("sqrt.approx.f32", 1),
+    "approx.sin": ("sin.approx.f32", 1),
+    "approx.cos": ("cos.approx.f32", 1),
+    "approx.tanh": ("tanh.approx.f32", 1),
+    "approx.divide": ("div.full.f32", 2),
+}
+
+
+def _instruction(name: str, instruction: str, count: int) -> LibraryEntry:
+    operands = ", ".join(f"${number}" for number in range(count + 1))
+    constraints = ",".join(("=f", *"f" * count))
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"{name}.f32", "float", *("float",) * count)
+        listed = ", ".join(f"float {argument}" for argument in f.arguments)
+        text = f'call float asm "{instruction} {operands};", "{constraints}"({listed})'
+        return f.finish(f.let(text))
+
+    return entry
+
+
+def _exp(module: ModulePrinter) -> str:
+    f = Formula(module, "approx.exp.f32", "float", "float")
+    return f.finish(f.library("approx.exp2", f.mul(f.arguments[0], _LOG2_E)))
+
+
+def _log(module: ModulePrinter) -> str:
+    f = Formula(module, "approx.log.f32", "float", "float")
+    return f.finish(f.mul(f.library("approx.log2", f.arguments[0]), _LN2))
+
+
+def _rsqrt(module: ModulePrinter) -> str:
+    f = Formula(module, "rsqrt.f32", "float", "float")
+    callee = module.intrinsic("llvm.nvvm.rsqrt.approx.f")
+    return f.finish(f.let(f"call float {callee}(float {f.arguments[0]})"))
+
+
+_UNITS: Final[dict[str, LibraryEntry]] = {
+    "rsqrt.f32": _rsqrt,
+    "approx.exp.f32": _exp,
+    "approx.log.f32": _log,
+    **{f"{name}.f32": _instruction(name, *row) for name, row in _INSTRUCTIONS.items()},
+}
+
+
+def units(capability: int) -> dict[str, LibraryEntry]:
+    """The functions that a GPU of a compute capability, such as 90, has."""
+    missing = () if capability >= _FIRST_WITH_TANH else ("approx.tanh.f32",)
+    return {name: entry for name, entry in _UNITS.items() if name not in missing}
