@@ -8,7 +8,6 @@ f32. Out: a scalar of that type, one `math` operation each; of constants alone a
 from __future__ import annotations
 
 import math as python
-import operator
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
@@ -249,7 +248,11 @@ def divide(builder: Builder, a: Number, b: Number, *, approx: bool = False) -> R
     Example:
         ``b[i] = weft.math.divide(a[i], total, approx=True)``
     """
-    return emit_float(builder, "divide", arith.DivfOp, operator.truediv, a, b, approx=approx)
+    return emit_float(builder, "divide", arith.DivfOp, _quotient, a, b, approx=approx)
+
+
+def _quotient(a: float, b: float) -> float:
+    return a / b
 
 
 @math_operation
