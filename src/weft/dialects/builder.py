@@ -96,7 +96,7 @@ class Builder:
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
         self._shared: dict[Hashable, Operation] = {}
         self._last_in_entry: Operation | None = None
-        self._attributes: dict[SourceLocation, Attribute] = {}
+        self._attributes: dict[SourceLocation, Attribute] = {UNKNOWN_LOCATION: _NO_LOCATION}
 
     def emit(self, operation: OperationT, name: str | None = None) -> OperationT:
         """Inserts the operation and returns it; `name` becomes its result's name in printed IR."""
@@ -201,9 +201,22 @@ class Builder:
 
     def location_attribute(self) -> Attribute:
         """The current location as IR: a file position, or a chain of call sites for inlined code."""
-        found = self._attributes.get(self.location)
+        return self._attribute_of(self.location)
+
+    def _attribute_of(self, location: SourceLocation) -> Attribute:
+        found = self._attributes.get(location)
         if found is None:
-            found = self._attributes[self.location] = _location_attribute(self.location)
+            found = _span(
+                location.file,
+                location.line,
+                location.column,
+                location.end_line,
+                location.end_column,
+                location.function,
+            )
+            if location.caller is not None:
+                found = CallSiteLoc(found, self._attribute_of(location.caller))
+            self._attributes[location] = found
         return found
 
 
@@ -212,18 +225,15 @@ def _integer(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, kind, truncate_bits=True)
 
 
-def _location_attribute(location: SourceLocation) -> Attribute:
-    if location is UNKNOWN_LOCATION:
-        return _NO_LOCATION
-    place: Attribute = _position(location.file, location.line, location.column)
-    if (location.end_line, location.end_column) != (location.line, location.column + 1):
-        end = _position(location.file, location.end_line, location.end_column)
-        place = FusedLoc((place, end), NoneAttr())
-    if location.function:
-        place = NameLoc(StringAttr(location.function), place)
-    if location.caller is None:
-        return place
-    return CallSiteLoc(place, _location_attribute(location.caller))
+# Code that is inlined many times has the same places each time.
+@functools.lru_cache(4096)
+def _span(
+    file: str, line: int, column: int, end_line: int, end_column: int, function: str
+) -> Attribute:
+    place: Attribute = _position(file, line, column)
+    if (end_line, end_column) != (line, column + 1):
+        place = FusedLoc((place, _position(file, end_line, end_column)), NoneAttr())
+    return NameLoc(StringAttr(function), place) if function else place
 
 
 def _position(file: str, line: int, column: int) -> FileLineColLoc:
