@@ -2,7 +2,7 @@
 """Walks operations, and values to where they come from: through branches, loops and selections, and through views.
 
 In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for a
-tensor, those whose memory it may be.
+tensor, those whose memory it may be. Of a loop: its trips and its factor.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, OpResult
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.views import ViewOp
 
 if TYPE_CHECKING:
@@ -76,6 +78,22 @@ def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
         waiting += [source for source in sources if source not in seen]
         seen.update(sources)
     return found
+
+
+def constant_trips(loop: Operation) -> int | None:
+    """How often a loop runs; None if that is known only at run time."""
+    if not isinstance(loop, scf.ForOp):
+        return None
+    lower, upper, step = (constant_integer(value) for value in (loop.lb, loop.ub, loop.step))
+    if lower is None or upper is None or step is None or step < 1:
+        return None
+    return len(range(lower, upper, step))
+
+
+def unroll_factor(loop: Operation) -> int | None:
+    """How often the program wants a loop's body in one round of the machine's loop; None if it does not say."""
+    factor = loop.attributes.get("unroll")
+    return factor.value.data if isinstance(factor, IntegerAttr) else None
 
 
 def end_of(block: Block) -> Operation:

@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.arguments.tensor import TensorKind
 from weft.dialects.builder import Builder, constant_integer, source_location
-from weft.dialects.flow import walk
+from weft.dialects.flow import constant_trips, walk
 from weft.dialects.simt.kernel import PROFILE_NAME, ExitOp, KernelOp, LaunchExOp, ReturnOp
 from weft.dialects.simt.profiling import INIT, RECORD_KINDS, MarkOp, TirxProfilerOp, TrackProfilerOp
 from weft.errors import CompileError, ValueRangeError
@@ -390,7 +390,7 @@ def _most_words(marks: Iterable[MarkOp], words: int) -> int | None:
     for mark in marks:
         if mark.kind.data in (INIT, "finalize"):
             continue
-        trips = [_trips(loop) for loop in _loops_around(mark)]
+        trips = [constant_trips(loop) for loop in _loops_around(mark)]
         if None in trips:
             return None
         times = math.prod(count for count in trips if count is not None)
@@ -404,12 +404,3 @@ def _loops_around(op: Operation) -> Iterable[scf.ForOp | scf.WhileOp]:
         if isinstance(parent, scf.ForOp | scf.WhileOp):
             yield parent
         parent = parent.parent_op()
-
-
-def _trips(loop: scf.ForOp | scf.WhileOp) -> int | None:
-    if isinstance(loop, scf.WhileOp):
-        return None
-    lower, upper, step = (constant_integer(value) for value in (loop.lb, loop.ub, loop.step))
-    if lower is None or upper is None or step is None or step < 1:
-        return None
-    return len(range(lower, upper, step))

@@ -97,9 +97,10 @@ class DebugInfo:
             lines.append("!llvm.module.flags = !{" + ", ".join(f"!{flag}" for flag in flags) + "}")
         return "\n".join(lines) + "\n"
 
-    def node(self, text: str) -> int:
-        """The number of any other metadata node, such as a loop's hints; `distinct` ones are never shared."""
-        return self._node(text)
+    def loop(self, *hints: str) -> str:
+        """The suffix of a loop's jump back, given hints such as `"llvm.loop.unroll.count", i32 4`."""
+        listed = "".join(f", !{self._node(f'!{{!{hint}}}')}" for hint in hints)
+        return f", !llvm.loop !{self._node(f'distinct !{{!self{listed}}}')}" if hints else ""
 
     def _node(self, text: str) -> int:
         number = self._numbers.get(text)

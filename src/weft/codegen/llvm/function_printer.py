@@ -175,6 +175,10 @@ class FunctionPrinter:
         """Adds instructions without results, or with given names, at a reserved place."""
         self._lines[place] = "\n".join(f"  {text}{self._suffix}" for text in instructions)
 
+    def is_convergent_since(self, place: int) -> bool:
+        """Whether an instruction after a reserved place is one that threads execute together."""
+        return any(" convergent" in line for line in self._lines[place:])
+
     def alloca(self, allocated_type: str, alignment: int, stem: str = "slot") -> str:
         """Memory on the stack, made once at the function's entry; returns the name of the pointer, into `local`."""
         self._counter += 1
@@ -207,9 +211,9 @@ class FunctionPrinter:
         self._lines.append(f"{label}:")
         self.label = label
 
-    def branch(self, label: str) -> None:
+    def branch(self, label: str, hint: str = "") -> None:
         """Ends the basic block: goes to `label`."""
-        self._lines.append(f"  br label %{label}{self._suffix}")
+        self._lines.append(f"  br label %{label}{hint}{self._suffix}")
 
     def branch_if(self, condition: str, then_label: str, else_label: str, hint: str = "") -> None:
         """Ends the basic block: goes one way or the other."""

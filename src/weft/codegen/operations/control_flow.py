@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf, ub
 
 from weft.codegen.llvm.types import llvm_type
+from weft.dialects.flow import constant_trips, unroll_factor
 from weft.dialects.simt.kernel import ExitOp
 
 if TYPE_CHECKING:
@@ -124,19 +125,22 @@ class _LoopHeader:
         """The next values of all variables, including the header's own."""
         return next_values
 
-    def jump(self, following: list[str], condition: str = "", otherwise: str = "") -> None:
+    def jump(
+        self, following: list[str], hint: str, condition: str = "", otherwise: str = ""
+    ) -> None:
         """Ends the current block with the jump back, if given a condition, only when it holds.
 
         Args:
             following: values of the next iteration.
+            hint: of the loop, see `DebugInfo.loop`.
             condition: an i1, or nothing.
             otherwise: the alternative label.
         """
         latch = self.printer.label
         if condition:
-            self.printer.branch_if(condition, self.label, otherwise)
+            self.printer.branch_if(condition, self.label, otherwise, hint)
         else:
-            self.printer.branch(self.label)
+            self.printer.branch(self.label, hint)
         self.printer.fill(
             self.place,
             [
@@ -203,6 +207,7 @@ def print_for(
     printer: FunctionPrinter,
     op: scf.ForOp,
     before_jump: Callable[[FunctionPrinter], None] | None = None,
+    factor: int | None = None,
 ) -> None:
     """`scf.for`: signed, with a positive step, exact up to the largest integer.
 
@@ -210,6 +215,7 @@ def print_for(
         printer: of the function.
         op: the loop.
         before_jump: prints a target's code before each further iteration.
+        factor: how often to unroll it if the program does not say; None leaves it to LLVM.
     """
     location = op.location
     trips = _Trips(printer, op)
@@ -220,9 +226,25 @@ def print_for(
     following = header.following(trips.next_values())
     if before_jump is not None:
         before_jump(printer)
-    header.jump(following)
+    header.jump(following, _unrolling(printer, op, header, factor))
     printer.start(end_label)
     printer.take(op.results, printer.parts(trips.body.args[1:]))
+
+
+def _unrolling(
+    printer: FunctionPrinter, op: Operation, header: _LoopHeader, otherwise: int | None = None
+) -> str:
+    """The hint that unrolls a loop as the program says, or otherwise by the given factor; one does not unroll it."""
+    factor, debug = unroll_factor(op) or otherwise, printer.module.debug
+    if factor is None or debug is None:
+        return ""
+    if factor == 1:
+        return debug.loop('"llvm.loop.unroll.disable"')
+    # LLVM warns of hints that it cannot follow: threads that meet there must not do so in a loop for the rest too.
+    trips = constant_trips(op)
+    if (trips is None or trips % factor) and printer.is_convergent_since(header.place):
+        return ""
+    return debug.loop(f'"llvm.loop.unroll.count", i32 {factor}')
 
 
 def print_for_in_strips(
@@ -265,14 +287,14 @@ def print_for_in_strips(
     reached = following[-1] if trips.counted else following[0]
     after_label = printer.new_label("after")
     more = printer.let(f"icmp {trips.predicate} {text} {reached}, {limit}")
-    header.jump(following, more, after_label)
+    header.jump(following, _unrolling(printer, op, header), more, after_label)
     printer.start(after_label)
     after_strip(printer, text, count)
     last_label, next_label = printer.label, printer.new_label("next")
     printer.branch_if(is_last, end_label, next_label)
     printer.start(next_label)
     before_next(printer)
-    strips.jump(following)
+    strips.jump(following, "")
     printer.start(end_label)
     ends = zip(printer.part_types(op.results), trips.starts[1:], following[1:], strict=False)
     merged = [
@@ -350,7 +372,7 @@ def print_while(
     printer.place(location)
     if before_jump is not None:
         before_jump(printer)
-    header.jump(following)
+    header.jump(following, _unrolling(printer, op, header))
     printer.start(end_label)
     printer.take(op.results, values)
 

@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.builder import constant_integer
+from weft.dialects.flow import constant_trips
 
 if TYPE_CHECKING:
     from xdsl.ir import Block
@@ -41,12 +41,8 @@ def work(block: Block) -> int:
 
 def short_trips(loop: scf.ForOp) -> int | None:
     """How often a loop runs, if that is known and little work; 0 for a loop that never runs."""
-    bounds = [constant_integer(value) for value in (loop.lb, loop.ub, loop.step)]
-    lower, upper, step = bounds
-    if lower is None or upper is None or step is None or step <= 0:
-        return None
-    trips = max(0, -((lower - upper) // step))
-    return trips if trips * work(loop.body.block) <= _SHORT else None
+    trips = constant_trips(loop)
+    return trips if trips is not None and trips * work(loop.body.block) <= _SHORT else None
 
 
 def print_work(printer: FunctionPrinter, amount: str) -> None:

@@ -384,11 +384,10 @@ def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
     debug = printer.module.debug
     if debug is None:
         return ""
-    hints = [debug.node('!{!"llvm.loop.unroll.disable"}')]
+    hints = ['"llvm.loop.unroll.disable"']
     if masked:
-        hints.append(debug.node('!{!"llvm.loop.vectorize.enable", i1 false}'))
-    listed = ", ".join(f"!{hint}" for hint in hints)
-    return f", !llvm.loop !{debug.node(f'distinct !{{!self, {listed}}}')}"
+        hints.append('"llvm.loop.vectorize.enable", i1 false')
+    return debug.loop(*hints)
 
 
 def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:

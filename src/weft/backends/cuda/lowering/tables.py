@@ -13,6 +13,7 @@ from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
+from weft.backends.cuda.lowering.loops import LOOPS
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
@@ -34,6 +35,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEBUG,
     **BARRIERS,
     **WARP,
+    **LOOPS,
     **TIMING,
     **INLINE_PTX,
 }

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often loops are unrolled: short ones of known length as a whole, others as far as their loads fit the registers.
+
+In: scf.for in a kernel. Out: the loop, with a factor for LLVM, whose own limits at level 2 are half of nvcc's.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import arith, math, scf
+
+from weft.codegen.operations.control_flow import print_for
+from weft.dialects.flow import constant_trips, unroll_factor
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Block, Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+_WHOLE: Final = 512  # operations of a loop that is unrolled as a whole
+_FACTORS: Final = (8, 4, 2)
+_ROUND: Final = (
+    96  # operations in a round of an unrolled loop; a third are loads, at most, of a register each
+)
+_CALL: Final = 12  # operations that a division or function of mathematics counts as
+_SIMPLE: Final = (math.FmaOp, math.AbsFOp, math.AbsIOp, math.CopySignOp, math.RsqrtOp)
+
+
+def _factor(loop: scf.ForOp) -> int | None:
+    """How often to unroll a loop; None leaves it to LLVM."""
+    operations, trips = _operations(loop.body.block), constant_trips(loop)
+    if trips and trips * operations <= _WHOLE:
+        return trips
+    fitting = [factor for factor in _FACTORS if factor * operations <= _ROUND]
+    return next((factor for factor in fitting if (trips or 0) % factor == 0), None)
+
+
+def _operations(block: Block) -> float:
+    """Operations of one run through a block, without end if it has a loop that stays one."""
+    total = 0.0
+    for operation in block.ops:
+        inside = sum(_operations(region.block) for region in operation.regions if region.blocks)
+        if isinstance(operation, scf.ForOp | scf.WhileOp):
+            trips = constant_trips(operation)
+            total += inf if trips is None or unroll_factor(operation) else trips * inside
+        else:
+            total += inside + (_CALL if _is_call(operation) else 1)
+    return total
+
+
+def _is_call(operation: Operation) -> bool:
+    if isinstance(operation, arith.DivfOp | FloorDivOp | FloorModOp):
+        return True
+    return operation.dialect_name() == "math" and not isinstance(operation, _SIMPLE)
+
+
+def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
+    print_for(printer, op, factor=_factor(op))
+
+
+LOOPS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    scf.ForOp: _print_for,
+}

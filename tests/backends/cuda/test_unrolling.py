@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often the loops of a kernel are unrolled in PTX: by their length and what a round does.
+
+In: kernels that load one element in each round. Out: the loads in their PTX.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+import weft
+from tests.conformance.harness import define
+
+A = weft.fake_tensor(weft.f32, ("n",))
+
+
+def ptx_of(body: str) -> str:
+    """The PTX of a kernel over `a` with these statements, which sum up in `total`."""
+    kernel = f"""
+@weft.kernel
+def kernel(a: weft.Tensor):
+    i = weft.thread_idx.x
+    shared = weft.shared(32, weft.f32)
+    total = 0.0
+{textwrap.indent(textwrap.dedent(body).strip(), "    ")}
+    a[i] = total
+
+@weft.jit
+def host(a):
+    kernel(a).launch(grid=1, block=32)
+"""
+    compiled = weft.compile(define(kernel)["host"], A, options="--gpu-arch sm_90a")
+    return compiled.ptx
+
+
+def loads(body: str) -> int:
+    return ptx_of(body).count("ld.global")
+
+
+LOOPS = {
+    "a-sum": ("for k in range(a.shape[0]):\n    total += a[k]", 8),
+    "in-steps": ("for k in range(i, a.shape[0], 256):\n    total += a[k]", 8),
+    "an-exponential": ("for k in range(a.shape[0]):\n    total += weft.math.exp(a[k])", 4),
+    "two-exponentials": (
+        "for k in range(a.shape[0]):\n    total += weft.math.exp(weft.math.exp(a[k]))",
+        2,
+    ),
+    "much": (
+        "for k in range(a.shape[0]):\n    x = a[k]\n"
+        "    for _ in weft.static_range(60):\n        x = x * x + 1\n    total += x",
+        1,
+    ),
+    "short-inner-loops": (
+        "for k in range(a.shape[0]):\n    for j in range(3):\n        total += a[k + 7 * j]",
+        3 * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_of_unknown_length_is_unrolled_as_far_as_its_rounds_are_small(name: str):
+    body, factor = LOOPS[name]
+    rest = body.count("for j in range(3)") * 2 + 1
+    assert loads(body) == (factor + rest if factor > 1 else 1)
+
+
+def test_a_short_loop_of_known_length_is_unrolled_as_a_whole():
+    assert loads("for k in range(-20, 12):\n    total += a[i + k + 20]") == 32
+    assert loads("for k in range(50, 0, -2):\n    total += a[i * k]") == 25
+    assert loads("for k in range(5):\n    for j in range(4):\n        total += a[i * k + j]") == 20
+
+
+def test_a_long_loop_of_known_length_is_unrolled_by_a_divisor_of_it():
+    for trips, factor in ((4000, 8), (4004, 4), (4002, 2)):
+        assert loads(f"for k in range({trips}):\n    total += a[i * k]") == factor
+
+
+def test_a_loop_in_which_threads_wait_is_unrolled_only_without_a_rest(
+    capfd: pytest.CaptureFixture[str],
+):
+    body = """
+        for k in range({}):
+            shared[i] = a[k]
+            weft.sync_threads()
+            total += shared[31 - i]
+    """
+    assert loads(body.format("a.shape[0]")) == 1
+    assert loads(body.format("10")) == 10
+    assert capfd.readouterr().err == ""
