@@ -124,6 +124,9 @@ POLYNOMIALS = {
     "asin.f64": (_odd(mp.asin, ONE / 6), _odd_weight(mp.asin), mp.mpf(0), mp.mpf("0.2501"), 12),
     "atan.f32": (_odd(mp.atan, -ONE / 3), _odd_weight(mp.atan), mp.mpf(0), EIGHTH**2 * 1.01, 4),
     "atan.f64": (_odd(mp.atan, -ONE / 3), _odd_weight(mp.atan), mp.mpf(0), EIGHTH**2 * 1.01, 11),
+    # fast functions, on a longer interval or for a logarithm
+    "atan.fast": (_odd(mp.atan, -ONE / 3), _odd_weight(mp.atan), mp.mpf(0), ONE, 7),
+    "atanh.fast": (series(lambda z: (mp.atanh(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3, ONE / 3), lambda z: z + TINY, mp.mpf(0), mp.mpf("0.02944"), 3),
     "tanh.f32": (_odd(mp.tanh, -ONE / 3), _odd_weight(mp.tanh), mp.mpf(0), mp.mpf("0.391"), 5),
     "tanh.f64": (_odd(mp.tanh, -ONE / 3), _odd_weight(mp.tanh), mp.mpf(0), mp.mpf("0.391"), 13),
     # erf(x) = x e(z) below 1; erfc(x) = exp(-q(x)) above

@@ -4,13 +4,15 @@
 In: names of functions of `weft.math`; none means all. Out: for each the largest error in units in the last place
 and its argument, beside what docs/mathematics.md promises; 1 if a promise is broken. NumPy's f64 is the reference,
 and mpmath for the worst argument. Some two minutes a function; `--stride 16` takes every 16th argument. With `--gpu`
-torch's f64 is the reference, and a function takes seconds: the results are those of the GPU's code.
+torch's f64 is the reference, and a function takes seconds: the results are those of the GPU's code, with `--fast` of
+``--math fast``.
 `--f64` looks at some million arguments in f64 instead, against x87's long double.
 
     python -m tools.sweep_math asin acos
     python -m tools.sweep_math --stride 16
     python -m tools.sweep_math --f64
     python -m tools.sweep_math --gpu
+    python -m tools.sweep_math --gpu --fast
 """
 
 from __future__ import annotations
@@ -105,6 +107,20 @@ def promised() -> dict[str, dict[str, float]]:
     }
 
 
+def promised_fast() -> dict[str, float]:
+    """The bounds of ``--math fast`` in docs/mathematics.md: function → units in the last place."""
+    return {name: row[1] for name, row in fast_table().items()}
+
+
+def fast_table() -> dict[str, tuple[float, float, int, int]]:
+    """The rows for ``--math fast``: the error that the PTX ISA allows, the bound, instructions portable and fast."""
+    row = r"^\| `(\w+)` \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$"
+    return {
+        name: (float(allowed), float(bound), int(portable), int(fast))
+        for name, allowed, bound, portable, fast in re.findall(row, PAGE.read_text(), re.MULTILINE)
+    }
+
+
 def units_off(got: Any, exact: Any) -> Any:
     """The error of f32 results in units in the last place of the exact f64 values.
 
@@ -188,13 +204,13 @@ def _torch_references() -> dict[str, Callable[[Any], Any]]:
     return {name: own.get(name) or getattr(torch, name) for name in REFERENCES}
 
 
-def sweep_on_gpu(name: str, stride: int = 1) -> tuple[float, np.float32]:
+def sweep_on_gpu(name: str, stride: int = 1, math: str = "portable") -> tuple[float, np.float32]:
     """As `sweep`, with the code, the reference and the comparison on the GPU, in larger pieces."""
     import torch
 
     reference = _torch_references()[name]
     piece = 1 << 26
-    run = weft.compile(
+    run = weft.compile[weft.MathFunctions(math)](
         _apply, *(torch.zeros(1, device="cuda") for _ in range(2)), getattr(weft.math, name)
     )
     steps = torch.arange(piece, device="cuda", dtype=torch.int64) * stride
@@ -245,19 +261,27 @@ def main() -> int:
     parser.add_argument("--stride", type=int, default=1, help="take every n-th argument")
     parser.add_argument("--f64", action="store_true", help="sample f64 (not erf)")
     parser.add_argument("--gpu", action="store_true", help="sweep the GPU's code (needs torch)")
+    parser.add_argument("--fast", action="store_true", help="its functions of --math fast")
     arguments = parser.parse_args()
     if arguments.f64 and np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
         parser.error("--f64 needs a machine whose long double is wider than double")
-    names = arguments.names or [name for name in REFERENCES if name != "erf" or not arguments.f64]
-    bounds, broken = promised(), False
+    if arguments.fast and not arguments.gpu:
+        parser.error("--fast is about a GPU's code; add --gpu")
+    bounds, fast, broken = promised(), promised_fast(), False
+    known = [name for name in REFERENCES if name in fast or not arguments.fast]
+    names = arguments.names or [name for name in known if name != "erf" or not arguments.f64]
     for name in names:
         start = time.monotonic()
         if arguments.f64:
             worst, where = sample(name)
+        elif arguments.gpu:
+            kind = "fast" if arguments.fast else "portable"
+            worst, where = sweep_on_gpu(name, arguments.stride, kind)
         else:
-            worst, where = (sweep_on_gpu if arguments.gpu else sweep)(name, arguments.stride)
+            worst, where = sweep(name, arguments.stride)
         bound = bounds[name]["f64" if arguments.f64 else "f32"]
         bound = ON_A_GPU.get(name, bound) if arguments.gpu else bound
+        bound = fast.get(name, bound) if arguments.fast else bound
         verdict = "" if worst <= bound else f"  ABOVE the bound {bound}"
         broken |= worst > bound
         seconds = time.monotonic() - start

@@ -34,6 +34,7 @@ _PUBLIC = {
         "KeepSASS",
         "OptLevel",
         "FPContract",
+        "MathFunctions",
         "PtxasOptions",
         "TimeStages",
         "UseExecutor",

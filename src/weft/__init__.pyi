@@ -44,6 +44,7 @@ from weft.compiler.options import KeepIR as KeepIR
 from weft.compiler.options import KeepLLVM as KeepLLVM
 from weft.compiler.options import KeepPTX as KeepPTX
 from weft.compiler.options import KeepSASS as KeepSASS
+from weft.compiler.options import MathFunctions as MathFunctions
 from weft.compiler.options import OptLevel as OptLevel
 from weft.compiler.options import PtxasOptions as PtxasOptions
 from weft.compiler.options import TimeStages as TimeStages

@@ -11,7 +11,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from weft.errors import SignatureError, UnavailableError, brief
-from weft.language.functions import BoundFunction, HostFunction, KernelFunction
+from weft.language.functions import MATH, BoundFunction, HostFunction, KernelFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
 from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
 
@@ -141,6 +141,7 @@ def kernel(
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
     fp_contract: bool | None = None,
+    math: str | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 @one_frame("kernel")
 def kernel(
@@ -152,6 +153,7 @@ def kernel(
     max_registers: int | None = None,
     cluster: int | tuple[int, ...] | None = None,
     fp_contract: bool | None = None,
+    math: str | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel from a function: the code of one thread.
 
@@ -162,6 +164,7 @@ def kernel(
         max_registers: registers per thread, 16 to 255.
         cluster: blocks per cluster: an int or up to three.
         fp_contract: whether ``a * b + c`` is rounded once; None: as ``--fp-contract`` says.
+        math: ``"fast"`` or ``"portable"`` mathematical functions; None: as ``--math`` says.
     Raises:
         TypeError: if an argument is of the wrong type, or `function` is not a function.
         ValueError: if a number is out of range.
@@ -178,12 +181,14 @@ def kernel(
     check_bound("max_registers", max_registers, 16, 255)
     if not isinstance(fp_contract, bool | None):
         raise TypeError(f"fp_contract is {brief(fp_contract)}, expected True, False or None")
+    if math is not None and math not in MATH:
+        raise ValueError(f"math is {brief(math)}, expected one of {', '.join(MATH)}, or None")
     dims = None if cluster is None else as_sizes(cluster, "cluster", CLUSTER)
 
     @one_frame("kernel")
     def decorate(function: Callable[..., Any]) -> Kernel:
         _check_function(function, "kernel")
-        made = Kernel(function, max_threads, min_blocks, max_registers, dims, fp_contract)
+        made = Kernel(function, max_threads, min_blocks, max_registers, dims, fp_contract, math)
         update_wrapper(made, function)
         return made
 

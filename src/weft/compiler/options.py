@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from weft.backends.registry import find_target
 from weft.errors import OptionError, brief
+from weft.language.functions import MATH
 from weft.runtime.executor import EXECUTORS
 
 if TYPE_CHECKING:
@@ -266,6 +267,21 @@ class FPContract(_TextOption, flag="--fp-contract", takes="one of on, off", patt
     """
 
 
+class MathFunctions(
+    _TextOption, flag="--math", takes="one of " + ", ".join(MATH), pattern="|".join(MATH)
+):
+    """Which mathematical functions kernels use for ``f32`` and narrower floats: ``"portable"`` by default.
+
+    ``"portable"`` functions give the same bits on every target. ``"fast"`` ones use an NVIDIA GPU's special function
+    units where that is shorter; on the CPU they are the portable ones, so the two differ, within the errors of
+    docs/mathematics.md. A kernel's ``math=`` takes precedence.
+
+    Example:
+        >>> weft.compile[weft.MathFunctions('fast')]
+        weft.compile[weft.MathFunctions('fast')]
+    """
+
+
 class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas options"):
     """Further options for the assembler, as one string: ``"-dlcm=cg -maxrregcount=64"``.
 
@@ -320,6 +336,7 @@ OPTIONS: Final[tuple[type[CompileOption], ...]] = (
     GenerateLineInfo,
     EnableAssertions,
     FPContract,
+    MathFunctions,
     PtxasOptions,
     TimeStages,
     VerifyIR,
@@ -338,6 +355,7 @@ class CompileOptions:
         keep: stages to write into `dump_dir`.
         dump_dir: a directory's path, or None.
         fp_contract: ``"on"`` or ``"off"``.
+        math: ``"portable"`` or ``"fast"``.
         ptxas_options: further options for the assembler, one word each.
         defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
@@ -352,6 +370,7 @@ class CompileOptions:
     generate_line_info = False
     enable_assertions = False
     fp_contract = "on"
+    math = "portable"
     ptxas_options: tuple[str, ...] = ()
     time = False
     verify = False

@@ -8,7 +8,7 @@ In: a Python function and the decorator's arguments. Out: objects that a traced 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.language.source_text import SourceTexts
 from weft.tracebacks import leave_the_users_frames, one_frame
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __tracebackhide__ = True  # for pytest
+
+# The kinds of mathematical functions, as in ``--math``.
+MATH: Final = ("portable", "fast")
 
 
 class StagedFunction:
@@ -83,9 +86,10 @@ class KernelFunction(StagedFunction):
         max_registers: registers per thread, or None.
         cluster: blocks per cluster in x, y, z, or None.
         fp_contract: whether ``a * b + c`` is rounded once, or None: the options say it.
+        math: ``"fast"`` or ``"portable"``, or None: the options say it.
     """
 
-    __slots__ = ("cluster", "fp_contract", "max_registers", "max_threads", "min_blocks")
+    __slots__ = ("cluster", "fp_contract", "math", "max_registers", "max_threads", "min_blocks")
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class KernelFunction(StagedFunction):
         max_registers: int | None = None,
         cluster: tuple[int, int, int] | None = None,
         fp_contract: bool | None = None,
+        math: str | None = None,
     ) -> None:
         super().__init__(function)
         self.max_threads = max_threads
@@ -102,6 +107,7 @@ class KernelFunction(StagedFunction):
         self.max_registers = max_registers
         self.cluster = cluster
         self.fp_contract = fp_contract
+        self.math = math
 
 
 class HostFunction(StagedFunction):

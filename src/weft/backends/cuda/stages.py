@@ -7,11 +7,12 @@ In: a job. Out: `ObjectCode`, with the assembler's figures for each kernel.
 from __future__ import annotations
 
 import logging
-import math
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage, run_stages
 from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
+from weft.backends.cuda.fast_math import FAST
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
@@ -48,6 +49,7 @@ def print_kernels(
     machine: CudaMachine,
     enable_assertions: bool = False,
     max_registers: int | None = None,
+    math: str = "portable",
 ) -> str:
     """LLVM text of a module's kernels.
 
@@ -56,16 +58,18 @@ def print_kernels(
         machine: the architecture.
         enable_assertions: whether ``assert`` stays.
         max_registers: per thread, for kernels without a limit of their own.
+        math: ``"fast"`` or ``"portable"`` functions, for kernels that do not say.
     Raises:
         ValueRangeError: if a kernel has more shared memory than the architecture.
         UnavailableError: if it uses an operation that the architecture lacks.
     """
-    library = LIBRARY | units(machine.number)
+    library = LIBRARY | units(machine.number) | FAST
     printer = ModulePrinter(
         machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
     )
     for kernel in kernels_of(module):
         check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)
+        printer.fast_math = (kernel.math or math) == "fast"
         print_kernel(printer, kernel, max_registers)
     return printer.text()
 
@@ -111,7 +115,10 @@ def _finish_assembly(job: Job, finish: Callable[[], Assembly]) -> Assembly:
 
 def _print_kernels(job: Job, _value: None) -> str:
     limit, _ = take_register_limit(job.options.ptxas_options)
-    return print_kernels(job.module, machine_of(job), job.options.enable_assertions, limit)
+    options = job.options
+    return print_kernels(
+        job.module, machine_of(job), options.enable_assertions, limit, options.math
+    )
 
 
 _PTX_STAGES: Final = (
@@ -178,7 +185,7 @@ def _kernel_info(kernel: KernelOp, resources: dict[str, KernelResources]) -> Ker
     name = entry_name(kernel.sym_name.data)
     found = resources.get(name, KernelResources())
     fixed = kernel.block_size
-    limit = kernel.max_threads if fixed is None else math.prod(fixed)
+    limit = kernel.max_threads if fixed is None else prod(fixed)
     return kernel_info(
         kernel,
         name=name,

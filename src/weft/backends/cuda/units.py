@@ -2,7 +2,8 @@
 """Library functions that are one instruction of a GPU's special function units, or two.
 
 Out: `units(capability)`: `rsqrt`; `approx.<function>`, for ``approx=True``; `unit.<instruction>`, which others are made
-of. Errors are those of the PTX ISA; `unit` rows flush subnormal numbers.
+of. Errors are those of the PTX ISA; `unit.ex2`, `unit.rcp` and `unit.rsqrt`
+flush subnormal numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ _INSTRUCTIONS: Final = {
     "approx.cos": ("cos.approx.f32", 1),
     "approx.tanh": ("tanh.approx.f32", 1),
     "approx.divide": ("div.full.f32", 2),
+    "unit.ex2": ("ex2.approx.ftz.f32", 1),
+    "unit.rcp": ("rcp.approx.ftz.f32", 1),
+    "unit.rsqrt": ("rsqrt.approx.ftz.f32", 1),
+    "unit.fma_down": ("fma.rm.f32", 3),
+    "unit.fma_saturated": ("fma.rn.sat.f32", 3),
 }
 
 

@@ -35,6 +35,7 @@ class ModulePrinter:
         library_functions: printers of weft's library functions, by name.
         debug: locations, or None to leave them out.
         enable_assertions: whether `simt.assert` is printed on targets where it is off by default.
+        fast_math: whether the function that is printed takes the library's forms `fast.<name>`, where it has them.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class ModulePrinter:
         "_strings",
         "debug",
         "enable_assertions",
+        "fast_math",
         "library_functions",
         "operations",
         "symbols",
@@ -66,6 +68,7 @@ class ModulePrinter:
         self.library_functions = library_functions
         self.debug = debug
         self.enable_assertions = enable_assertions
+        self.fast_math = False
         self._functions: list[str] = []
         self._globals: list[str] = []
         self._declarations: dict[str, str] = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # erf(x) = x + x e(x**2) for |x| < 1; the last coefficient is 2 / sqrt(π) - 1.
-_E: Final = {
+ERF: Final = {
     "f32": (
         7.858105096131244e-05,
         -0.0008011593438376583,
@@ -42,7 +42,7 @@ _E: Final = {
     ),
 }
 # erfc(x) = exp(-q(x)) for 1 ≤ x ≤ 4 (f64: 6)
-_Q: Final = {
+ERFC_EXPONENT: Final = {
     "f32": (
         2.1686712622209525e-05,
         -0.0004413346746931791,
@@ -76,7 +76,7 @@ _Q: Final = {
         2.9411499540387755e-08,
     ),
 }
-_LARGEST: Final = {"f32": 4.0, "f64": 6.0}
+LARGEST_ERF: Final = {"f32": 4.0, "f64": 6.0}
 
 
 def _erf(name: str) -> LibraryEntry:
@@ -84,9 +84,9 @@ def _erf(name: str) -> LibraryEntry:
         f = Formula(module, f"erf.{name}", KINDS[name], KINDS[name])
         (x,) = f.arguments
         a = f.fabs(x)
-        small = f.fma(a, f.horner(f.mul(a, a), _E[name]), a)
-        capped = f.select(f.compare("ogt", a, _LARGEST[name]), _LARGEST[name], a)
-        exponent = f.neg(f.horner(capped, _Q[name]))
+        small = f.fma(a, f.horner(f.mul(a, a), ERF[name]), a)
+        capped = f.select(f.compare("ogt", a, LARGEST_ERF[name]), LARGEST_ERF[name], a)
+        exponent = f.neg(f.horner(capped, ERFC_EXPONENT[name]))
         large = f.sub(1.0, f.library("exp", exponent))
         return f.finish(f.copysign(f.select(f.compare("olt", a, 1.0), small, large), x))
 

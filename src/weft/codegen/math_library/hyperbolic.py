@@ -14,8 +14,8 @@ from weft.codegen.math_library.formula import Formula
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
-# tanh(x) = x + x z t(z), z = x**2, |x| ≤ 5/8
-_T: Final = {
+# tanh(x) = x + x z t(z), z = x**2, |x| ≤ 0.625
+TANH: Final = {
     "f32": (
         0.002141998108365348,
         -0.008176401940833583,
@@ -41,6 +41,7 @@ _T: Final = {
         -0.3333333333333333,
     ),
 }
+TANH_BOUNDARY: Final = 0.625
 _LN2: Final = 0.6931471805599453
 # Beyond it a square would overflow, and adding 1 no longer matters.
 _LARGE: Final = {"f32": 2.0**28, "f64": 2.0**500}
@@ -52,10 +53,10 @@ def _tanh(name: str) -> LibraryEntry:
         (x,) = f.arguments
         a = f.fabs(x)
         z = f.mul(a, a)
-        small = f.fma(f.mul(a, z), f.horner(z, _T[name]), a)
+        small = f.fma(f.mul(a, z), f.horner(z, TANH[name]), a)
         power = f.library("exp", f.add(a, a))
         large = f.sub(1.0, f.div(2.0, f.add(power, 1.0)))
-        return f.finish(f.copysign(f.select(f.compare("olt", a, 0.625), small, large), x))
+        return f.finish(f.copysign(f.select(f.compare("olt", a, TANH_BOUNDARY), small, large), x))
 
     return entry
 

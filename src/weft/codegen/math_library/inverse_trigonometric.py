@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # asin(x) = x + x z a(z), z = x**2 ≤ 1/4
-_A: Final = {
+ASIN: Final = {
     "f32": (
         0.03752462742273007,
         0.014433654610468135,
@@ -85,7 +85,7 @@ def _asin_or_acos(stem: str, name: str) -> LibraryEntry:
         z = f.select(is_large, rest, f.mul(a, a))
         root = f.sqrt(rest)
         w = f.select(is_large, root, a)
-        cube, polynomial = f.mul(w, z), f.horner(z, _A[name])
+        cube, polynomial = f.mul(w, z), f.horner(z, ASIN[name])
         small = f.fma(cube, polynomial, w)
         # The rounding error of the square root; none for sqrt(0).
         lost = f.div(f.fma(f.neg(root), root, rest), f.add(root, root))

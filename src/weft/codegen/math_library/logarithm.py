@@ -13,6 +13,8 @@ from weft.codegen.math_library.exponential import KINDS, MANTISSA
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # log(1 + f) = f - f**2 / 2 + f**3 p(f)
@@ -38,6 +40,7 @@ _R_F64: Final = (
     0.6666666666666734,
 )
 _SQRT_HALF_BITS: Final = {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}
+_INFINITY_BITS: Final = {"f32": 0x7F800000, "f64": 0x7FF0000000000000}
 _LOWEST_NORMAL: Final = {"f32": 2.0**-126, "f64": 2.0**-1022}
 # A logarithm of 2 in two parts; the first has few bits, so that k times it is exact.
 _LN2: Final = {
@@ -86,11 +89,11 @@ def correction(f: Formula, fraction: str) -> str:
 
 
 def with_special_values(f: Formula, x: str, value: str) -> str:
-    """A logarithm of x, including 0, negative numbers, infinity and NaN."""
-    infinity, nan = float("inf"), float("nan")
-    value = f.select(f.compare("oeq", x, infinity), infinity, value)
-    value = f.select(f.compare("oeq", x, 0.0), -infinity, value)
-    return f.select(f.compare("uge", x, 0.0), f.select(f.compare("uno", x, x), x, value), nan)
+    """A logarithm of x, including 0, negative numbers, infinity and NaN: all that as bits is not below infinity."""
+    infinity = float("inf")
+    is_special = f.integer_op("icmp uge", f.bits(x), _INFINITY_BITS[f.name])
+    value = f.select(is_special, f.fma(x, infinity, infinity), value)
+    return f.select(f.compare("oeq", x, 0.0), -infinity, value)
 
 
 def _log(name: str) -> LibraryEntry:
@@ -128,22 +131,25 @@ def _scaled_log(
     return entry
 
 
-def _log1p(name: str) -> LibraryEntry:
-    """log(u) with u = 1 + x rounded, plus the rounding error divided by u."""
+def log1p_of(f: Formula, divide: Callable[[str, str], str]) -> str:
+    """log(u) of the argument, with u = 1 + x rounded, plus the rounding error divided by u."""
+    (x,) = f.arguments
+    u = f.add(x, 1.0)
+    lost_small = f.sub(x, f.sub(u, 1.0))
+    lost_large = f.sub(1.0, f.sub(u, x))
+    lost = divide(f.select(f.compare("oge", x, 1.0), lost_large, lost_small), u)
+    k, fraction = split(f, u)
+    high, low = _LN2[f.name]
+    small = f.fma(k, low, f.add(correction(f, fraction), lost))
+    value = f.fma(k, high, f.add(fraction, small))
+    value = with_special_values(f, u, value)
+    return f.select(f.compare("oeq", x, 0.0), x, value)
 
+
+def _log1p(name: str) -> LibraryEntry:
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"log1p.{name}", KINDS[name], KINDS[name])
-        (x,) = f.arguments
-        u = f.add(x, 1.0)
-        lost_small = f.sub(x, f.sub(u, 1.0))
-        lost_large = f.sub(1.0, f.sub(u, x))
-        lost = f.div(f.select(f.compare("oge", x, 1.0), lost_large, lost_small), u)
-        k, fraction = split(f, u)
-        high, low = _LN2[name]
-        small = f.fma(k, low, f.add(correction(f, fraction), lost))
-        value = f.fma(k, high, f.add(fraction, small))
-        value = with_special_values(f, u, value)
-        return f.finish(f.select(f.compare("oeq", x, 0.0), x, value))
+        return f.finish(log1p_of(f, f.div))
 
     return entry
 

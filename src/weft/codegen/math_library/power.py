@@ -14,6 +14,8 @@ from weft.codegen.math_library.formula import Formula
 from weft.codegen.math_library.logarithm import LOG2_E, correction, split
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
 # log(1 + f) = 2 s + s z (2/3 + z t(z)), s = f / (2 + f), z = s**2
@@ -86,36 +88,39 @@ def _magnitude_f32(f: Formula, x: str, y: str) -> str:
     return f.let(f"fptrunc double {exp2_of_sum(wide, exponent, None)} to float")
 
 
-def _pow(name: str) -> LibraryEntry:
+def powers(f: Formula, magnitude: Callable[[Formula, str, str], str]) -> str:
+    """x ** y of the arguments, from |x| ** y for a positive finite |x|."""
     infinity = float("inf")
+    x, y = f.arguments
+    ax = f.fabs(x)
+    value = magnitude(f, ax, y)
+    y_negative = f.compare("olt", y, 0.0)
+    is_zero, is_infinite = f.compare("oeq", ax, 0.0), f.compare("oeq", ax, infinity)
+    value = f.select(is_zero, f.select(y_negative, infinity, 0.0), value)
+    value = f.select(is_infinite, f.select(y_negative, 0.0, infinity), value)
+    # 1 ** anything, anything ** 0, and (-1) ** infinity
+    value = f.select(f.compare("oeq", ax, 1.0), 1.0, value)
+    whole = f.compare("oeq", f.call("llvm.trunc", y), y)
+    half = f.mul(y, 0.5)
+    halved = f.compare("une", f.call("llvm.trunc", half), half)
+    odd = f.let(f"and i1 {whole}, {halved}")
+    negative = f.integer_op("icmp slt", f.bits(x), 0)
+    flip = f.let(f"and i1 {negative}, {odd}")
+    value = f.select(flip, f.neg(value), value)
+    below_zero = f.compare("olt", x, 0.0)
+    finite = f.compare("olt", ax, infinity)
+    fractional = f.let(f"xor i1 {whole}, true")
+    bad = f.let(f"and i1 {f.let(f'and i1 {below_zero}, {finite}')}, {fractional}")
+    bad = f.let(f"or i1 {bad}, {f.compare('uno', x, y)}")
+    value = f.select(bad, float("nan"), value)
+    value = f.select(f.compare("oeq", x, 1.0), 1.0, value)
+    return f.select(f.compare("oeq", y, 0.0), 1.0, value)
 
+
+def _pow(name: str) -> LibraryEntry:
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"pow.{name}", KINDS[name], KINDS[name], KINDS[name])
-        x, y = f.arguments
-        ax = f.fabs(x)
-        magnitude = _magnitude_f32 if name == "f32" else _magnitude_f64
-        value = magnitude(f, ax, y)
-        y_negative = f.compare("olt", y, 0.0)
-        is_zero, is_infinite = f.compare("oeq", ax, 0.0), f.compare("oeq", ax, infinity)
-        value = f.select(is_zero, f.select(y_negative, infinity, 0.0), value)
-        value = f.select(is_infinite, f.select(y_negative, 0.0, infinity), value)
-        # 1 ** anything, anything ** 0, and (-1) ** infinity
-        value = f.select(f.compare("oeq", ax, 1.0), 1.0, value)
-        whole = f.compare("oeq", f.call("llvm.trunc", y), y)
-        half = f.mul(y, 0.5)
-        halved = f.compare("une", f.call("llvm.trunc", half), half)
-        odd = f.let(f"and i1 {whole}, {halved}")
-        negative = f.integer_op("icmp slt", f.bits(x), 0)
-        flip = f.let(f"and i1 {negative}, {odd}")
-        value = f.select(flip, f.neg(value), value)
-        below_zero = f.compare("olt", x, 0.0)
-        finite = f.compare("olt", ax, infinity)
-        fractional = f.let(f"xor i1 {whole}, true")
-        bad = f.let(f"and i1 {f.let(f'and i1 {below_zero}, {finite}')}, {fractional}")
-        bad = f.let(f"or i1 {bad}, {f.compare('uno', x, y)}")
-        value = f.select(bad, float("nan"), value)
-        value = f.select(f.compare("oeq", x, 1.0), 1.0, value)
-        return f.finish(f.select(f.compare("oeq", y, 0.0), 1.0, value))
+        return f.finish(powers(f, _magnitude_f32 if name == "f32" else _magnitude_f64))
 
     return entry
 

@@ -80,12 +80,20 @@ def _arithmetic(instruction: str) -> Callable[[FunctionPrinter, Operation], None
     return print_it
 
 
-def approximation(printer: FunctionPrinter, op: Operation, name: str) -> str | None:
-    """The library's approximate form of an operation, if the operation allows it and the target has one."""
-    if op.properties.get("fastmath") != APPROXIMATE:
-        return None
-    found = f"approx.{name}.{'f64' if float_name(op.operands[0].type) == 'f64' else 'f32'}"
-    return found if found in printer.module.library_functions else None
+def faster(printer: FunctionPrinter, op: Operation, name: str) -> str | None:
+    """The library's approximate or fast form of an operation, if it is allowed and the target has one."""
+    module = printer.module
+    forms = [("approx", op.properties.get("fastmath") == APPROXIMATE), ("fast", module.fast_math)]
+    for form, allowed in forms:
+        function = f"{form}.{name}.{operation_float(op)}"
+        if allowed and function in module.library_functions:
+            return function
+    return None
+
+
+def operation_float(op: Operation) -> str:
+    """The type that an operation is computed in: f64 or f32."""
+    return "f64" if float_name(op.operands[0].type) == "f64" else "f32"
 
 
 def call_rounded(printer: FunctionPrinter, op: Operation, function: str) -> None:
@@ -95,13 +103,13 @@ def call_rounded(printer: FunctionPrinter, op: Operation, function: str) -> None
     define_rounded(printer, op, printer.call_library(function, kind, *arguments))
 
 
-def or_approximate(
+def or_faster(
     name: str, exact: Callable[[FunctionPrinter, Operation], None]
 ) -> Callable[[FunctionPrinter, Operation], None]:
-    """A row for an operation that may be approximate, and is otherwise printed by `exact`."""
+    """A row for an operation that may have a faster form, and is otherwise printed by `exact`."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
-        function = approximation(printer, op, name)
+        function = faster(printer, op, name)
         if function is None:
             exact(printer, op)
         else:
@@ -162,7 +170,7 @@ FLOATING_POINT: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], Non
     arith.AddfOp: _arithmetic("fadd"),
     arith.SubfOp: _arithmetic("fsub"),
     arith.MulfOp: _arithmetic("fmul"),
-    arith.DivfOp: or_approximate("divide", _arithmetic("fdiv")),
+    arith.DivfOp: or_faster("divide", _arithmetic("fdiv")),
     arith.NegfOp: _print_negate,
     arith.MaxnumfOp: _extremum("llvm.maxnum"),
     arith.MinnumfOp: _extremum("llvm.minnum"),

@@ -14,11 +14,12 @@ from xdsl.dialects import math
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.conversions import float_name, is_wide
 from weft.codegen.operations.floating_point import (
-    approximation,
     call_rounded,
     define_rounded,
+    faster,
     operands_in_f32,
-    or_approximate,
+    operation_float,
+    or_faster,
     with_bits,
 )
 
@@ -44,8 +45,7 @@ def _library(name: str) -> Callable[[FunctionPrinter, Operation], None]:
     """A row for a function of the library, which has it for f32 and for f64."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
-        wide = "f64" if float_name(op.operands[0].type) == "f64" else "f32"
-        call_rounded(printer, op, approximation(printer, op, name) or f"{name}.{wide}")
+        call_rounded(printer, op, faster(printer, op, name) or f"{name}.{operation_float(op)}")
 
     return print_it
 
@@ -64,7 +64,7 @@ def _print_absolute(printer: FunctionPrinter, op: Operation) -> None:
 MATHEMATICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     math.AbsFOp: _print_absolute,
     math.FmaOp: _intrinsic("llvm.fma"),
-    math.SqrtOp: or_approximate("sqrt", _intrinsic("llvm.sqrt")),
+    math.SqrtOp: or_faster("sqrt", _intrinsic("llvm.sqrt")),
     math.FloorOp: _intrinsic("llvm.floor"),
     math.CeilOp: _intrinsic("llvm.ceil"),
     math.TruncOp: _intrinsic("llvm.trunc"),

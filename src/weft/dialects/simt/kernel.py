@@ -128,6 +128,7 @@ class KernelOp(IRDLOperation):
         max_threads, min_blocks, max_registers: from the user: most threads per block, least blocks per multiprocessor,
             most registers per thread.
         fp_contract: whether a product is rounded with the sum that it is written in; if absent, the options decide.
+        math: ``"fast"`` or ``"portable"`` functions; if absent, the options decide.
         cluster: blocks per cluster, along x, y and z.
         block_size: threads along x, y and z, if every launch has the same constant block.
         shared_memory_bytes: of the kernel's own shared arrays, a multiple of `SHARED_MEMORY_ALIGNMENT`; set by their
@@ -145,6 +146,7 @@ class KernelOp(IRDLOperation):
     min_blocks_attr = opt_prop_def(IntegerAttr[I32], prop_name="min_blocks")
     max_registers_attr = opt_prop_def(IntegerAttr[I32], prop_name="max_registers")
     fp_contract_attr = opt_prop_def(IntegerAttr[I1], prop_name="fp_contract")
+    math_attr = opt_prop_def(StringAttr, prop_name="math")
     cluster_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="cluster")
     block_size_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="block_size")
     shared_memory_bytes_attr = opt_prop_def(IntegerAttr[I64], prop_name="shared_memory_bytes")
@@ -217,6 +219,11 @@ class KernelOp(IRDLOperation):
         """Whether products and sums are fused, if given by the user."""
         attribute = self.fp_contract_attr
         return None if attribute is None else bool(attribute.value.data)
+
+    @property
+    def math(self) -> str | None:
+        """The kind of mathematical functions, if given by the user."""
+        return None if self.math_attr is None else self.math_attr.data
 
     @property
     def cluster(self) -> tuple[int, ...] | None:
@@ -349,6 +356,7 @@ class LaunchExOp(IRDLOperation):
     name = "simt.launch_ex"
 
     kernel = prop_def(SymbolRefAttr)
+    math_attr = opt_prop_def(StringAttr, prop_name="math")
     cluster_attr = opt_prop_def(DenseArrayBase.constr(i32), prop_name="cluster")
     cooperative_attr = opt_prop_def(UnitAttr, prop_name="cooperative")
     programmatic_attr = opt_prop_def(UnitAttr, prop_name="programmatic")
@@ -383,6 +391,11 @@ class LaunchExOp(IRDLOperation):
             operands=[grid, block, shared_memory_bytes, None, stream, args],
             properties={"kernel": SymbolRefAttr(kernel), **(properties or {})},
         )
+
+    @property
+    def math(self) -> str | None:
+        """The kind of mathematical functions, if given by the user."""
+        return None if self.math_attr is None else self.math_attr.data
 
     @property
     def cluster(self) -> tuple[int, ...] | None:

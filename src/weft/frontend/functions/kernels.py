@@ -364,6 +364,8 @@ def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
             found[name] = IntegerAttr(value, i32)
     if kernel.fp_contract is not None:
         found["fp_contract"] = IntegerAttr(int(kernel.fp_contract), i1)
+    if kernel.math is not None:
+        found["math"] = StringAttr(kernel.math)
     if kernel.cluster is not None:
         found["cluster"] = sizes_attribute(kernel.cluster)
     return found

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``--math fast``: f32 functions through a GPU's special function units, without divisions and f64.
+
+In: `weft.backends.cuda.units`. Out: `FAST`, functions `fast.<name>` with the special values of the portable
+ones; docs/mathematics.md has their errors. Polynomials: tools/minimax.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.codegen.math_library.error_function import ERF, ERFC_EXPONENT, LARGEST_ERF
+from weft.codegen.math_library.exponential import clamped, rounded, scaled
+from weft.codegen.math_library.formula import Formula
+from weft.codegen.math_library.hyperbolic import TANH, TANH_BOUNDARY
+from weft.codegen.math_library.inverse_trigonometric import ASIN
+from weft.codegen.math_library.logarithm import LOG2_E, log1p_of, split
+from weft.codegen.math_library.power import powers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
+
+_INFINITY: Final = float("inf")
+# Factors of π/2: their product in a fused multiply-add has twice a float's digits.
+_HALF_PI: Final = (1.2532951831817627, 1.2533330917358398)
+# atan(x) = x + x z b(z), z = x**2 ≤ 1
+_ATAN: Final = (
+    0.0029207430319016007,
+    -0.016368106654878457,
+    0.043212103897730086,
+    -0.07552229953591855,
+    0.10666009030619887,
+    -0.14211055402488348,
+    0.19993772665359652,
+    -0.33333152716496683,
+)
+# atanh(s) = s + s z c(z), z = s**2, |s| ≤ 0.1716
+_ATANH: Final = (
+    0.1179116227205483,
+    0.14268650227599355,
+    0.20000167649074294,
+    0.33333332822532996,
+)
+_POWER_LIMIT: Final = 200.0
+
+
+def _exp(f: Formula) -> str:
+    """2**n 2**r with n = floor(x log2(e)) and 0 ≤ r < 1; beyond -126 ≤ n ≤ 126, r and not n grows."""
+    (x,) = f.arguments
+    steps = 252.0
+    position = f.library("unit.fma_saturated", x, LOG2_E["f64"][0] / steps, 0.5)
+    marked = f.library("unit.fma_down", position, steps, 1.5 * 2.0**23 + 1)
+    n = f.sub(marked, 1.5 * 2.0**23 + 127)
+    r = f.fma(x, LOG2_E["f32"][1], f.fma(x, LOG2_E["f32"][0], f.neg(n)))
+    power = f.from_bits(f.integer_op("shl", f.bits(marked), 23))
+    return f.mul(f.library("unit.ex2", r), power)
+
+
+def _exp2(f: Formula) -> str:
+    return f.library("approx.exp2", f.arguments[0])
+
+
+def _log1p(f: Formula) -> str:
+    return log1p_of(f, lambda lost, u: f.mul(lost, f.library("unit.rcp", u)))
+
+
+def _tanh(f: Formula) -> str:
+    (x,) = f.arguments
+    a = f.fabs(x)
+    z = f.mul(a, a)
+    small = f.fma(f.mul(a, z), f.horner(z, TANH["f32"]), a)
+    power = f.library("unit.ex2", f.mul(a, 2 * LOG2_E["f64"][0]))
+    large = f.fma(f.library("unit.rcp", f.add(power, 1.0)), -2.0, 1.0)
+    return f.copysign(f.select(f.compare("olt", a, TANH_BOUNDARY), small, large), x)
+
+
+def _erf(f: Formula) -> str:
+    """One polynomial, its coefficients chosen: a + a e(a**2) below 1, 1 - 2**p(a) above."""
+    (x,) = f.arguments
+    a = f.fabs(x)
+    is_small = f.compare("olt", a, 1.0)
+    capped = f.select(f.compare("ogt", a, LARGEST_ERF["f32"]), LARGEST_ERF["f32"], a)
+    argument = f.select(is_small, f.mul(a, a), capped)
+    powers_of_two = [-LOG2_E["f64"][0] * coefficient for coefficient in ERFC_EXPONENT["f32"]]
+    chosen = zip((0.0, *ERF["f32"]), powers_of_two, strict=True)
+    value = f.text(0.0)
+    for index, (small, large) in enumerate(chosen):
+        coefficient = f.select(is_small, small, large)
+        value = f.fma(value, argument, coefficient) if index else coefficient
+    near, far = f.fma(a, value, a), f.sub(1.0, f.library("unit.ex2", value))
+    return f.copysign(f.select(is_small, near, far), x)
+
+
+def _asin(f: Formula) -> str:
+    (x,) = f.arguments
+    is_large, angle = _short_arcsine(f, f.fabs(x))
+    rest = f.fma(_HALF_PI[0], _HALF_PI[1] / 2, f.neg(angle))
+    return f.copysign(f.select(is_large, f.add(rest, rest), angle), x)
+
+
+def _acos(f: Formula) -> str:
+    """π/2 - asin(x) up to 1/2; above, 2 angle for positive and 2 (π/2 - angle) for negative numbers."""
+    (x,) = f.arguments
+    is_large, angle = _short_arcsine(f, f.fabs(x))
+    taken = f.neg(f.select(is_large, angle, f.copysign(angle, x)))
+    rest = f.fma(_HALF_PI[0], _HALF_PI[1], taken)
+    is_near_one = f.compare("ogt", x, 0.5)
+    value = f.select(is_near_one, angle, rest)
+    return f.select(is_large, f.add(value, value), value)
+
+
+def _short_arcsine(f: Formula, a: str) -> tuple[str, str]:
+    """Whether a > 1/2, and asin(a) or asin(sqrt((1 - a) / 2)), with one Newton step for the root."""
+    is_large = f.compare("ogt", a, 0.5)
+    rest = f.fma(a, -0.5, 0.5)
+    inverse = f.library("unit.rsqrt", rest)
+    root = f.mul(rest, inverse)
+    error = f.fma(f.neg(root), root, rest)
+    root = f.fma(error, f.mul(inverse, 0.5), root)
+    root = f.select(f.compare("oeq", rest, 0.0), 0.0, root)
+    z, w = f.select(is_large, rest, f.mul(a, a)), f.select(is_large, root, a)
+    return is_large, f.fma(f.mul(w, z), f.horner(z, ASIN["f32"]), w)
+
+
+def _atan(f: Formula) -> str:
+    (x,) = f.arguments
+    a = f.fabs(x)
+    is_large = f.compare("ogt", a, 1.0)
+    t = f.select(is_large, f.library("unit.rcp", a), a)
+    angle = _short_arctangent(f, t)
+    rest = f.fma(_HALF_PI[0], _HALF_PI[1], f.neg(angle))
+    return f.copysign(f.select(is_large, rest, angle), x)
+
+
+def _short_arctangent(f: Formula, t: str) -> str:
+    z = f.mul(t, t)
+    return f.fma(f.mul(t, z), f.horner(z, _ATAN), t)
+
+
+def _atan2(f: Formula) -> str:
+    """The arctangent of the smaller over the larger coordinate, with one Newton step for the quotient."""
+    y, x = f.arguments
+    ay, ax = f.fabs(y), f.fabs(x)
+    is_steep = f.compare("ogt", ay, ax)
+    larger, smaller = f.select(is_steep, ay, ax), f.select(is_steep, ax, ay)
+    # Two zeros are 0 / 1, two infinities 1 / 1, and a number over infinity 0 / 1.
+    before = f.integer_op("sub", f.bits(larger), 1)
+    unusual = f.integer_op("icmp uge", before, 0x7F800000 - 1)
+    whole = f.select(f.compare("oeq", smaller, _INFINITY), 1.0, 0.0)
+    larger, smaller = f.select(unusual, 1.0, larger), f.select(unusual, whole, smaller)
+    # Powers of two keep the reciprocal and what is left of a division normal numbers.
+    scale = f.select(f.compare("ogt", larger, 2.0**125), 0.25, 1.0)
+    scale = f.select(f.compare("olt", larger, 1.0), 2.0**64, scale)
+    larger, smaller = f.mul(larger, scale), f.mul(smaller, scale)
+    inverse = f.library("unit.rcp", larger)
+    quotient = f.mul(smaller, inverse)
+    quotient = f.fma(f.fma(f.neg(quotient), larger, smaller), inverse, quotient)
+    angle = _short_arctangent(f, quotient)
+    angle = f.select(is_steep, f.fma(_HALF_PI[0], _HALF_PI[1], f.neg(angle)), angle)
+    is_left = f.integer_op("icmp slt", f.bits(x), 0)
+    mirrored = f.fma(_HALF_PI[0], 2 * _HALF_PI[1], f.neg(angle))
+    angle = f.copysign(f.select(is_left, mirrored, angle), y)
+    return f.select(f.compare("uno", x, y), float("nan"), angle)
+
+
+def _pow(f: Formula) -> str:
+    return powers(f, _magnitude)
+
+
+def _magnitude(f: Formula, x: str, y: str) -> str:
+    """|x| ** y for a positive finite x: 2 ** (y log2(x)), the logarithm and the product in two floats."""
+    k, fraction = split(f, x)
+    inverse = f.library("unit.rcp", f.add(fraction, 2.0))
+    s = f.mul(fraction, inverse)
+    left = f.fma(f.neg(s), fraction, f.fma(s, -2.0, fraction))
+    s_low = f.mul(left, inverse)
+    z = f.mul(s, s)
+    z_low = f.fma(f.add(s, s), s_low, f.fma(s, s, f.neg(z)))
+    factor, factor_low = (2 * part for part in LOG2_E["f32"])
+    high = f.mul(s, factor)
+    low = f.fma(s, factor, f.neg(high))
+    low = f.fma(s, factor_low, low)
+    low = f.fma(s_low, factor, low)
+    cube = f.mul(high, z)
+    cube_low = f.fma(low, z, f.fma(high, z_low, f.fma(high, z, f.neg(cube))))
+    series = f.horner(z, _ATANH)
+    low = f.fma(cube, series, f.fma(cube_low, series, low))
+    log = f.add(k, high)
+    low = f.add(f.add(f.sub(k, log), high), low)
+    whole = f.add(log, low)
+    low = f.add(f.sub(log, whole), low)
+    exponent = f.mul(y, whole)
+    exponent_low = f.fma(y, low, f.fma(y, whole, f.neg(exponent)))
+    bounded = clamped(f, exponent, -_POWER_LIMIT, _POWER_LIMIT)
+    exponent_low = f.select(f.compare("oeq", bounded, exponent), exponent_low, 0.0)
+    number, n = rounded(f, bounded, 1.0)
+    r = f.add(f.sub(bounded, number), exponent_low)
+    return scaled(f, f.library("unit.ex2", r), n)
+
+
+def _entry(stem: str, count: int, body: Callable[[Formula], str]) -> LibraryEntry:
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"fast.{stem}.f32", "float", *("float",) * count)
+        return f.finish(body(f))
+
+    return entry
+
+
+FAST: Final[dict[str, LibraryEntry]] = {
+    f"fast.{stem}.f32": _entry(stem, count, body)
+    for stem, count, body in (
+        ("exp", 1, _exp),
+        ("exp2", 1, _exp2),
+        ("log1p", 1, _log1p),
+        ("tanh", 1, _tanh),
+        ("erf", 1, _erf),
+        ("asin", 1, _asin),
+        ("acos", 1, _acos),
+        ("atan", 1, _atan),
+        ("atan2", 2, _atan2),
+        ("pow", 2, _pow),
+    )
+}
