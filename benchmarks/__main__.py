@@ -23,6 +23,7 @@ BENCHMARKS = (
     "profiler_cost",
     "gpu_launch",
     "launch_stages",
+    "gpu_kernels",
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make gpu` runs: the tests marked `gpu`, then the benchmarks of launches; says why where there is no GPU.
+"""What `make gpu` runs: the tests marked `gpu`, and benchmarks of launches and kernels; says why where there is no GPU.
 
 In: more arguments for pytest. Out: its report and JSON lines; 0 also where there is nothing to run on.
 """
@@ -22,7 +22,7 @@ def main() -> int:
         print(f"make gpu needs an NVIDIA GPU and its driver: {reason}")
         return 0
     failed = int(pytest.main(["-m", "gpu", str(Path(__file__).parent), *sys.argv[1:]]))
-    for name in ("gpu_launch", "launch_stages"):
+    for name in ("gpu_launch", "launch_stages", "gpu_kernels"):
         command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
         failed = failed or subprocess.run(command, check=False, cwd=ROOT).returncode
     return failed
