@@ -75,6 +75,7 @@ from weft.language.control import select as select
 from weft.language.control import static as static
 from weft.language.control import static_assert as static_assert
 from weft.language.control import static_range as static_range
+from weft.language.control import unroll as unroll
 from weft.language.control import where as where
 from weft.language.debug import printf as printf
 from weft.language.inline_asm import inline_ptx as inline_ptx

@@ -363,6 +363,7 @@ class Machine:
             select=select,
             where=select,
             static_range=range,
+            unroll=lambda values, factor: values,
         )
 
     def _local(self, shape: Any, dtype: Type) -> Array:

@@ -274,7 +274,10 @@ class Writer:
         inner.scope.variables[variable] = I32 if widest == I32 else SIGNED[64]
         body = self.block_of(inner, 2)
         text = ", ".join(bounds if self.chance(0.6) or "(" in bounds[2] else bounds[:2])
-        lines = self.nested(f"for {variable} in range({text}):", body)
+        rounds = f"range({text})"
+        if self.chance(0.2):
+            rounds = f"weft.unroll({rounds}, {self.random.randrange(1, 6)})"
+        lines = self.nested(f"for {variable} in {rounds}:", body)
         if self.chance(0.25):
             lines += self.nested("else:", self.block_of(place.inner(), 1))
         return lines

@@ -7,10 +7,10 @@ tensor, those whose memory it may be. Of a loop: its trips and its factor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, BlockArgument, OpResult
 
 from weft.dialects.builder import constant_integer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
+_UNROLL: Final = "unroll"
 
 CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
 """Operations that pass a tensor on, and do not look into it."""
@@ -92,8 +93,14 @@ def constant_trips(loop: Operation) -> int | None:
 
 def unroll_factor(loop: Operation) -> int | None:
     """How often the program wants a loop's body in one round of the machine's loop; None if it does not say."""
-    factor = loop.attributes.get("unroll")
+    factor = loop.attributes.get(_UNROLL)
     return factor.value.data if isinstance(factor, IntegerAttr) else None
+
+
+def set_unroll_factor(loop: Operation, factor: int | None) -> None:
+    """Notes what `unroll_factor` returns."""
+    if factor is not None:
+        loop.attributes[_UNROLL] = IntegerAttr(factor, i32)
 
 
 def end_of(block: Block) -> Operation:

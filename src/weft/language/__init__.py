@@ -79,6 +79,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "profiler.Profiler": "profiling.profiler",
     "static": "control",
     "static_range": "control",
+    "unroll": "control",
     "static_assert": "control",
     "ceil_div": "control",
     "select": "control",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges, choices and checks: ``static_range``, ``ceil_div``, ``select``, ``static_assert``.
+"""Ranges, choices and checks: ``static_range``, ``unroll``, ``ceil_div``, ``select``, ``static_assert``.
 
 In: compile-time and staged values. Out: the same, and `StagedRange`, which the front end turns into loops.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
@@ -22,22 +22,38 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
 
+_MOST_COPIES: Final = 1024
+
 
 class StagedRange:
-    """A ``range`` with a bound or step known only at run time.
+    """A ``range`` that a loop goes over at run time.
 
     Attributes:
         start, stop, step: a `Scalar` or a Python int each, as given.
+        factor: how often to unroll the loop; None leaves it to the compiler.
         dtype: type of the loop's variable, i32, i64 or u64.
     """
 
-    __slots__ = ("dtype", "start", "step", "stop")
+    __slots__ = ("dtype", "factor", "start", "step", "stop")
 
-    def __init__(self, start: Scalar | int, stop: Scalar | int, step: Scalar | int) -> None:
+    def __init__(
+        self,
+        start: Scalar | int,
+        stop: Scalar | int,
+        step: Scalar | int,
+        factor: int | None = None,
+    ) -> None:
         self.start = start
         self.stop = stop
         self.step = step
+        self.factor = factor
         self.dtype = _loop_dtype(start, stop, step)
+
+    @property
+    def known(self) -> range | None:
+        """Python's range, if it is known at compile time."""
+        parts = [part for part in (self.start, self.stop, self.step) if isinstance(part, int)]
+        return range(*parts) if len(parts) == 3 else None
 
     def __repr__(self) -> str:
         parts = ", ".join(item_text(part) for part in (self.start, self.stop, self.step))
@@ -76,6 +92,11 @@ def make_range(builder: Builder, *arguments: object) -> range | StagedRange:
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return range(start, stop, step)
     return StagedRange(start, stop, step)
+
+
+def staged(found: range | StagedRange, factor: int | None = None) -> StagedRange:
+    """A range that a loop goes over at run time, even if it is known."""
+    return StagedRange(found.start, found.stop, found.step, factor)
 
 
 def _range_part(builder: Builder, argument: object) -> Scalar | int:
@@ -142,6 +163,47 @@ def static_range(builder: Builder, *arguments: object) -> range:
             hint="use range, or make the bound a weft.Constexpr[int] parameter",
         )
     return found
+
+
+@operation(on_host=True)
+def unroll(builder: Builder, values: range | StagedRange, factor: int) -> StagedRange:
+    """A range whose loop does several rounds at once: the machine's loop has `factor` copies of the body.
+
+    The result is the same; it is for speed, where the compiler's own choice is not the best. A factor of 1 keeps it
+    from unrolling the loop, of the number of rounds or more unrolls the loop as a whole. The loop's variable is one of
+    run time still: `static_range` makes it a constant. On GPUs a loop in which threads wait for each other is unrolled
+    only if the number of rounds is known at compile time and a multiple of the factor.
+
+    Args:
+        values: what ``range(...)`` returns.
+        factor: from 1 to 1024, known at compile time.
+
+    Raises:
+        TypeMismatchError: for something other than a range, and for a factor that is not an int known at compile time.
+        ValueRangeError: for another factor.
+
+    Example:
+        ``for k in weft.unroll(range(a.shape[0]), 4): total += a[k]``
+    """
+    if not isinstance(values, range | StagedRange):
+        raise TypeMismatchError(
+            "UNROLL_RANGE",
+            f"unroll: expected a range, received {describe(values)}",
+            hint="weft.unroll(range(n), 4); a for loop over a tuple or list is always unrolled",
+        )
+    if not isinstance(factor, int) or isinstance(factor, bool):
+        raise TypeMismatchError(
+            "UNROLL_FACTOR",
+            f"unroll: expected a factor known at compile time, an int, received {describe(factor)}",
+            hint="write a number, or make it a weft.Constexpr[int] parameter",
+        )
+    if not 1 <= factor <= _MOST_COPIES:
+        raise ValueRangeError(
+            "UNROLL_FACTOR",
+            f"unroll: expected a factor from 1 to {_MOST_COPIES}, received {factor}",
+            hint="1 does not unroll the loop; weft.static_range unrolls it as a whole",
+        )
+    return staged(values, factor)
 
 
 class StaticValue:

@@ -89,3 +89,42 @@ def test_a_loop_in_which_threads_wait_is_unrolled_only_without_a_rest(
     assert loads(body.format("a.shape[0]")) == 1
     assert loads(body.format("10")) == 10
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("factor", range(1, 10))
+def test_a_loop_is_unrolled_as_the_program_says(factor: int, capfd: pytest.CaptureFixture[str]):
+    rest = factor > 1
+    body = f"for k in weft.unroll(range(a.shape[0]), {factor}):\n    total += a[k]"
+    text = ptx_of(body)
+    assert text.count("ld.global") == factor + rest
+    # What LLVM leaves alone, ptxas might unroll.
+    assert '.pragma "nounroll"' in text
+    body = f"for k in weft.unroll(range(i, 0, -3), {factor}):\n    total += a[k]"
+    assert loads(body) == factor + rest
+    body = f"for k in weft.unroll(range(72), {factor}):\n    total += a[i * k]"
+    assert loads(body) == factor
+    assert capfd.readouterr().err == ""
+
+
+def test_a_loop_with_an_exit_is_unrolled_as_the_program_says():
+    body = "for k in weft.unroll(range(a.shape[0]), {}):\n    if a[k] < 0: break\n    total += a[k]"
+    assert loads(body.format(1)) == 1
+    assert loads(body.format(4)) == 4
+
+
+def test_more_copies_than_rounds_are_the_whole_loop(capfd: pytest.CaptureFixture[str]):
+    assert loads("for k in weft.unroll(range(5), 8):\n    total += a[i * k]") == 5
+    assert capfd.readouterr().err == ""
+
+
+def test_a_loop_in_which_threads_wait_keeps_its_form(capfd: pytest.CaptureFixture[str]):
+    body = """
+        for k in weft.unroll(range({}), 4):
+            shared[i] = a[k]
+            weft.sync_threads()
+            total += shared[31 - i]
+    """
+    assert loads(body.format("a.shape[0]")) == 1
+    assert loads(body.format("8")) == 4
+    assert loads(body.format("4000")) == 4
+    assert capfd.readouterr().err == ""

@@ -14,12 +14,13 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region
 
 from weft.dialects.builder import name_value
+from weft.dialects.flow import set_unroll_factor
 from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions.items import Items
 from weft.frontend.statements import ranges
 from weft.frontend.statements.loop import Loop, flags_of
-from weft.language.control import StagedRange, make_range
+from weft.language.control import StagedRange, make_range, staged
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -35,41 +36,30 @@ if TYPE_CHECKING:
 
 def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
     """Traces a `for`: over a `range` at run time, over other compile-time sequences unrolled."""
-    found = _range_of(statements, node.iter)
+    value = _iterated(statements, node.iter)
     loop = Loop(statements, node, live_after)
-    if isinstance(found, StagedRange):
-        _staged_for(loop, _course(loop, found))
-        return loop
-    if isinstance(found, range):
-        if found:
-            staged = StagedRange(found.start, found.stop, found.step)
-            _staged_for(loop, _course(loop, staged), always_runs=True)
+    if isinstance(value, StagedRange):
+        known = value.known
+        if known is None or known:
+            builder = loop.frame.mark(node)
+            course = ranges.course(builder, value, on_host=loop.frame.context.is_host)
+            _staged_for(loop, course, value.factor, always_runs=known is not None)
             return loop
-        value: Any = ()
-    else:
-        value = statements.expressions.evaluate(node.iter)
+        value = ()
     items = Items(statements.frame, value, node.iter)
     loop.enter()
     _unroll(loop, items)
     return loop
 
 
-def _course(loop: Loop, found: StagedRange) -> Course:
-    builder = loop.frame.mark(loop.node)
-    return ranges.course(builder, found, on_host=loop.frame.context.is_host)
-
-
-def _range_of(statements: Tracer, node: ast.expr) -> range | StagedRange | None:
-    """The range of a loop, if it has one; a variable may also hold a staged range."""
+def _iterated(statements: Tracer, node: ast.expr) -> Any:
+    """What a loop goes over; a range that it names itself is staged even if it is known."""
     expressions = statements.expressions
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if expressions.evaluate(node.func) is builtins.range:
             arguments = expressions.items(node.args)
-            return make_range(statements.frame.mark(node), *arguments)
-    elif isinstance(node, ast.Name):
-        value = expressions.evaluate(node)
-        return value if isinstance(value, StagedRange) else None
-    return None
+            return staged(make_range(statements.frame.mark(node), *arguments))
+    return expressions.evaluate(node)
 
 
 def _unroll(loop: Loop, items: Items) -> bool:
@@ -118,7 +108,7 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
     fork.finish(loop.head, live=False)
 
 
-def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> None:
+def _staged_for(loop: Loop, course: Course, factor: int | None, *, always_runs: bool) -> None:
     loop.enter()
     carried = loop.carried(always_runs=always_runs)
     emit = _emit_while_range if loop.exits.leave_loop else _emit_for
@@ -128,6 +118,7 @@ def _staged_for(loop: Loop, course: Course, *, always_runs: bool = False) -> Non
             break
     else:
         raise carried.unstable()
+    set_unroll_factor(operation, factor)
     carried.remember()
     results = operation.results
     loop.finish(carried, results[len(results) - len(carried.types()) :])
