@@ -11,13 +11,15 @@ from tests.dialects.test_simt_text import generic, parsed
 T = "!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16>"
 ROW = "!simt.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>"
 PART = "!simt.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
+ADVANCED = T.replace("align 16", "align 1")
 TEXT = f"""builtin.module {{
   simt.kernel @k(%a: {T} {{weft.name = "a"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
     %row = simt.view %a[%i, %w : i32, i64] keeps [1] steps [1] : {T} -> {ROW}
     %part = simt.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
     %0, %1 = simt.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
     simt.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
-    %2 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
+    %2 = simt.advance %a[%i, %w : i32, i64] : {T} -> {ADVANCED}
+    %3 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
     simt.return
   }}
 }}"""
@@ -40,6 +42,7 @@ WRONG = [
     (f"-> {PART}", f"-> {PART.replace('f32', 'f64')}", "source's elements"),
     ("%a[%i, %i : i32, i32] : ", "%a[%i : i32] : ", "1 indices for a tensor of rank 2"),
     (" %0, %1 : f32, f32 ", " %0, %1, %0 : f32, f32, f32 ", "a vector of 3 elements"),
+    (f"-> {ADVANCED}", f"-> {T}", "advances to"),
     (f"%row[%i : i32] : {ROW}", f"%part[%i : i32] : {PART}", "last dimension of stride 1"),
 ]
 

@@ -248,10 +248,11 @@ def inner_products(a, b, n: weft.i64):
             j += 1
 
 
-def test_only_range_counters_carry_nsw():
+def test_only_range_counters_and_sums_in_brackets_carry_nsw():
     text = kernel_text(breaking_loop, F32, F32)
     assert ops(text, "overflow") == {"overflow": 1}
-    assert "overflow" not in kernel_text(inner_products, F32, F32, 3)
+    text = kernel_text(inner_products, F32, F32, 3)
+    assert re.findall(r"arith.(\w+) .*overflow", text) == ["addi", "addi"]
 
 
 def induction_types(a, n: weft.i64, m: weft.u32, k: weft.i8):

@@ -127,6 +127,10 @@ class Expressions:
 
     def index(self, length: int, scope: Scope, depth: int) -> str:
         """An index below a length."""
+        if length > 2 and self.chance(0.3):
+            first = self.random.randrange(1, length)
+            rest = self.index(length - first, scope, depth)
+            return self.random.choice((f"{first} + ({rest})", f"({rest}) + {first}"))
         inner = self.of(self.random.choice((I32, UNSIGNED[32], SIGNED[16])), scope, depth)
         if length & (length - 1) == 0 and self.chance(0.5):
             return f"weft.i32({inner}) & {length - 1}"

@@ -39,6 +39,7 @@ from weft.passes.keep_awaited_loads import keep_awaited_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.passes.remove_unused_parameters import remove_unused_parameters
+from weft.passes.split_addresses import split_addresses
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -189,6 +190,7 @@ def passes_for(
         lay_out_shared_memory,
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         functools.partial(fuse_multiply_adds, by_default=fp_contract),
+        split_addresses,
         remove_unused_parameters,
         functools.partial(attach_ffi_wrapper, signature=signature),
     )

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, BlockArgument, OpResult
 
 from weft.dialects.builder import constant_integer
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.views import AdvanceOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
     while waiting:
         value = waiting.pop()
         sources = alternatives(value)
-        if not sources and through_views and isinstance(value.owner, ViewOp):
+        if not sources and through_views and isinstance(value.owner, ViewOp | AdvanceOp):
             sources = (value.owner.source,)
         if not sources:
             found.add(value)

@@ -293,6 +293,10 @@ class Evaluator(Protocol):
         """The value of an expression."""
         ...
 
+    def index(self, node: ast.expr, owner: Any) -> Any:
+        """The value of what stands in the brackets after `owner`."""
+        ...
+
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """The values of a list of expressions, ``*x`` spread out."""
         ...

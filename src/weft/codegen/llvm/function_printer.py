@@ -292,9 +292,10 @@ class TensorValue:
         dims: per dimension a constant or a name, as wide as the type's `dims`; None if not passed.
         strides: per dimension a name (i64, in elements); None if not passed or derived from dims.
         number: of the host function's argument that it is, i32; poison for any other tensor.
+        is_place: whether the pointer points into its memory; an advanced one may not.
     """
 
-    __slots__ = ("_pointer", "dims", "number", "strides", "type")
+    __slots__ = ("_pointer", "dims", "is_place", "number", "strides", "type")
 
     def __init__(
         self,
@@ -302,9 +303,12 @@ class TensorValue:
         pointer: str | None,
         dims: Sequence[str | None] = (),
         strides: Sequence[str | None] = (),
+        *,
+        is_place: bool = True,
     ) -> None:
         rank = tensor_type.rank
         self.type = tensor_type
+        self.is_place = is_place
         self.number = "poison"
         self._pointer = pointer
         known = [str(dim) if dim != DYNAMIC else None for dim in tensor_type.dims]
@@ -366,7 +370,7 @@ class TensorValue:
         """The name of a pointer to an element.
 
         Offsets are computed in the type's `offsets` width. They cannot overflow for an existing element, so the
-        arithmetic carries `nsw`; index arithmetic itself may wrap.
+        arithmetic carries `nsw`; between places that need not exist they may.
         """
         if not indices:
             return self.pointer
@@ -384,24 +388,32 @@ class TensorValue:
             return self.pointer
         element = memory_type(self.type.element_type)
         pointer = printer.module.target.pointer(self.type.space.data)
+        inside = " inbounds" if self.is_place else ""
         return printer.let(
-            f"getelementptr inbounds {element}, {pointer} {self.pointer}, i{bits} {offset}", "at"
+            f"getelementptr{inside} {element}, {pointer} {self.pointer}, i{bits} {offset}", "at"
         )
 
     def _contiguous_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
-        offset = indices[0]
+        offset, kind = indices[0], self._offset_kind(bits)
         for dimension in range(1, len(indices)):
-            dim = widened(printer, self.dim(dimension), self.type.dim_bits.data, bits)
-            scaled = _times(printer, offset, dim, bits)
-            offset = _plus(printer, scaled, indices[dimension], bits)
+            if offset != "0":
+                dim = widened(printer, self.dim(dimension), self.type.dim_bits.data, bits)
+                offset = _times(printer, offset, dim, kind)
+            offset = _plus(printer, offset, indices[dimension], kind)
         return offset
 
     def _strided_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
-        offset = "0"
+        offset, kind = "0", self._offset_kind(bits)
         for dimension, index in enumerate(indices):
+            if index == "0":
+                continue
             stride = widened(printer, self.stride(printer, dimension), 64, bits)
-            offset = _plus(printer, offset, _times(printer, index, stride, bits), bits)
+            offset = _plus(printer, offset, _times(printer, index, stride, kind), kind)
         return offset
+
+    def _offset_kind(self, bits: int) -> str:
+        """An offset's type, with what is promised of arithmetic in it."""
+        return f"nsw i{bits}" if self.is_place else f"i{bits}"
 
 
 def widened(printer: FunctionPrinter, text: str, from_bits: int, to_bits: int) -> str:
@@ -412,18 +424,18 @@ def widened(printer: FunctionPrinter, text: str, from_bits: int, to_bits: int) -
     return printer.let(f"{instruction} i{from_bits} {text} to i{to_bits}")
 
 
-def _times(printer: FunctionPrinter, lhs: str, rhs: str, bits: int) -> str:
-    if lhs == "0" or rhs == "0":
+def _times(printer: FunctionPrinter, lhs: str, rhs: str, kind: str) -> str:
+    if rhs == "0":
         return "0"
     if lhs == "1":
         return rhs
-    return lhs if rhs == "1" else printer.let(f"mul nsw i{bits} {lhs}, {rhs}")
+    return lhs if rhs == "1" else printer.let(f"mul {kind} {lhs}, {rhs}")
 
 
-def _plus(printer: FunctionPrinter, lhs: str, rhs: str, bits: int) -> str:
+def _plus(printer: FunctionPrinter, lhs: str, rhs: str, kind: str) -> str:
     if lhs == "0":
         return rhs
-    return lhs if rhs == "0" else printer.let(f"add nsw i{bits} {lhs}, {rhs}")
+    return lhs if rhs == "0" else printer.let(f"add {kind} {lhs}, {rhs}")
 
 
 def _not_passed(what: str) -> InternalCompilerError:

@@ -16,7 +16,7 @@ from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.dialects.simt.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +110,18 @@ def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
         _scaled(printer, source.stride(printer, dimension), step)
         for dimension, step in op.dimensions[: view.open_strides]
     ]
-    printer.tensors[op.result] = TensorValue(view, pointer, dims, strides)
+    printer.tensors[op.result] = TensorValue(view, pointer, dims, strides, is_place=source.is_place)
+
+
+def print_advance(printer: FunctionPrinter, op: AdvanceOp) -> None:
+    """`simt.advance`: an address, which only what is accessed from it has to make valid."""
+    source = printer.tensors[op.source]
+    kind = op.result.type
+    wide = TensorValue(kind, source.pointer, source.dims, source.strides, is_place=False)
+    pointer = wide.address(printer, list(op.indices))
+    printer.tensors[op.result] = TensorValue(
+        kind, pointer, source.dims, source.strides, is_place=False
+    )
 
 
 def _scaled(printer: FunctionPrinter, stride: str, step: int) -> str:
@@ -167,6 +178,7 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     StrideOp: print_stride,
     AllocaOp: print_alloca,
     ViewOp: print_view,
+    AdvanceOp: print_advance,
     LoadVectorOp: print_load_vector,
     StoreVectorOp: print_store_vector,
 }

@@ -39,7 +39,7 @@ from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.types import StreamType, TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
 from weft.dialects.simt.warp import (
     LaneIdOp,
     MatchOp,
@@ -69,6 +69,7 @@ SIMT: Final = Dialect(
         GlobalScratchOp,
         ScratchOp,
         ViewOp,
+        AdvanceOp,
         LoadVectorOp,
         StoreVectorOp,
         AtomicLoadOp,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 CONTRACT: Final = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 # The mark of a function or quotient that the user wants from the machine's approximate instruction, where it has one.
 APPROXIMATE: Final = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+# Of what an index consists of, see `weft.passes.split_addresses`; also of sums that are known not to wrap.
+NO_WRAP: Final = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 
 
 class _FloorOp(IRDLOperation):

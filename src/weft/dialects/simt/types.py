@@ -92,6 +92,19 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         closed = {"contiguous": self.rank, "inner": min(self.rank, 1)}
         return self.rank - closed.get(self.layout.data, 0)
 
+    def static_stride(self, dimension: int) -> int | None:
+        """A stride fixed by the type, in elements; None if known only at run time."""
+        layout, after = self.layout.data, self.dims[dimension + 1 :]
+        if layout == "strided" or (after and layout != "contiguous") or DYNAMIC in after:
+            return None
+        return math.prod(after)
+
+    def advanced(self) -> TensorType:
+        """The type of `simt.advance` of a tensor: offsets are exact, and nothing is known of the address."""
+        return TensorType.get(
+            self.element_type, self.dims, self.layout.data, self.space.data, self.dim_bits.data
+        )
+
     def joined(self, other: TensorType) -> TensorType | None:
         """The type of a tensor that is of one type or the other, by what is known of both; None if there is none.
 

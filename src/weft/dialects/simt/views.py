@@ -110,6 +110,33 @@ class ViewOp(IRDLOperation):
             raise VerifyException("a view has its source's elements and address space")
 
 
+@operation_definition
+class AdvanceOp(IRDLOperation):
+    """A tensor of the same strides that begins at another element, which need not exist; reads nothing.
+
+    The result's dims mean nothing but its strides, and its address may lie outside of all memory.
+    """
+
+    name = "simt.advance"
+
+    source = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `[` $indices `:` type($indices) `]` attr-dict `:` type($source) `->` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, indices: Sequence[SSAValue]) -> None:
+        kind = cast("TensorType", source.type)
+        super().__init__(operands=[source, indices], result_types=[kind.advanced()])
+
+    def verify_(self) -> None:
+        if check_indices(self.source, self.indices).advanced() != self.result.type:
+            raise VerifyException(f"{self.source.type} advances to {self.result.type}")
+
+
 def _check_vector(
     tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
 ) -> None:

@@ -175,7 +175,7 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
         value = read(frame, value, node.value.attr, node.value)
     else:
         value = visitor.evaluate(node.value)
-    index = visitor.evaluate(node.slice)
+    index = visitor.index(node.slice, value)
     if isinstance(value, KernelFunction):
         return frame.context.configure(frame, value, index)
     if isinstance(value, BoundFunction):

@@ -23,8 +23,8 @@ from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.convert import accumulator
-from weft.language.numbers.operators import binary, mark_product, truth, unary
-from weft.language.values import Scalar, describe, is_staged
+from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
+from weft.language.values import Scalar, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +46,7 @@ SIGNS: Final[dict[type[ast.operator], str]] = {
     ast.BitXor: "^",
     ast.MatMult: "@",
 }
+_SUMS: Final = (ast.Add, ast.Sub, ast.Mult)
 _UNARY: Final[dict[type[ast.unaryop], str]] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
@@ -56,11 +57,11 @@ class Expressions:
         frame: with variables and location.
     """
 
-    __slots__ = ("_products", "frame")
+    __slots__ = ("_results", "frame")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self._products: dict[ast.AST, Scalar] = {}
+        self._results: dict[ast.AST, Scalar | None] = {}
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression.
@@ -146,8 +147,10 @@ class Expressions:
             if in_place:
                 left = accumulator(self.frame.mark(node), left, right)
             result = binary(self.frame.mark(node), sign, left, right)
-            if sign == "*" and result is not left and result is not right:
-                self._products[node] = result
+            if sign in ("+", "-", "*"):
+                # Not where nothing is computed: `p * 1` is `p`, which may be a product of another text.
+                is_new = result is not left and result is not right
+                self._results[node] = result if is_new else None
             return result
         if in_place and isinstance(left, list | dict | set):
             return constants.in_place(state.run, sign, left, right)
@@ -157,9 +160,23 @@ class Expressions:
         """Notes of the operands of a sum which are products in its text, for `fuse_multiply_adds`."""
         texts = getattr(node, "left", None), getattr(node, "right", getattr(node, "value", None))
         for text, value in zip(texts, (left, right), strict=True):
-            # Not where a factor is 1: `p * 1` is `p`, which may be a product of another text.
-            if text is not None and self._products.pop(text, None) is value:
+            if text is not None and self._results.get(text) is value:
                 mark_product(value)
+
+    def index(self, node: ast.expr, owner: Any) -> Any:
+        """The value of what stands in the brackets after `owner`; notes what a tensor's indices consist of."""
+        value = self.evaluate(node)
+        waiting = [node] if isinstance(owner, Tensor) else []
+        while waiting:
+            text = waiting.pop()
+            if isinstance(text, ast.Tuple):
+                waiting += text.elts
+            elif isinstance(text, ast.BinOp) and type(text.op) in _SUMS:
+                part = self._results.pop(text, None)
+                if part is not None:
+                    mark_index(part)
+                waiting += text.left, text.right
+        return value
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A newly made list, dict or set, which the program may change."""

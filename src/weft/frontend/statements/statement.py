@@ -325,9 +325,8 @@ class Statements:
                     self.store(part, found)
             elif isinstance(target, ast.Subscript):
                 owner = self.expressions.evaluate(target.value)
-                stores.store_item(
-                    frame, target, owner, self.expressions.evaluate(target.slice), value
-                )
+                index = self.expressions.index(target.slice, owner)
+                stores.store_item(frame, target, owner, index, value)
             elif isinstance(target, ast.Attribute):
                 stores.store_attribute(
                     frame, target, self.expressions.evaluate(target.value), value
@@ -343,7 +342,7 @@ class Statements:
         target, sign = node.target, SIGNS[type(node.op)]
         if isinstance(target, ast.Subscript):
             owner = expressions.evaluate(target.value)
-            index = expressions.evaluate(target.slice)
+            index = expressions.index(target.slice, owner)
             if isinstance(owner, Tensor):
                 refuse_elements(frame, owner)
                 before = access.load(frame.mark(target), owner, index)

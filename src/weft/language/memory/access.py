@@ -254,7 +254,7 @@ def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
         ValueRangeError: if the tensor has no such dimension.
     """
     dimension = _dimension(tensor, "strides", dimension)
-    fixed = static_stride(tensor, dimension)
+    fixed = tensor.type.static_stride(dimension)
     if fixed is not None:
         return fixed
     ssa = _fact(builder, StrideOp, tensor, dimension, f"{tensor.name}_stride{dimension}")
@@ -282,22 +282,6 @@ def _dimension(tensor: Tensor, name: str, dimension: int) -> int:
             f"{tensor.name}.{name}[{dimension}]: {tensor.name} has rank {tensor.rank}",
         )
     return dimension % tensor.rank
-
-
-def static_stride(tensor: Tensor, dimension: int) -> int | None:
-    """A stride fixed by the type, in elements; None if known only at run time."""
-    layout, dims = tensor.type.layout.data, tensor.type.dims
-    if layout == "strided":
-        return None
-    after = dims[dimension + 1 :]
-    if not after:
-        return 1
-    if layout != "contiguous" or DYNAMIC in after:
-        return None
-    product = 1
-    for length in after:
-        product *= length
-    return product
 
 
 def _fact(

@@ -22,7 +22,6 @@ from weft.language.memory.access import (
     index_part,
     load,
     placed_index,
-    static_stride,
     wrong_count,
 )
 from weft.language.numbers.convert import convert, to_common
@@ -319,7 +318,7 @@ def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
     """A known divisor of the bytes that an index skips."""
     if isinstance(start, int) and start == 0:
         return 0
-    stride = static_stride(tensor, dimension)
+    stride = tensor.type.static_stride(dimension)
     if stride is None:
         return tensor.dtype.itemsize
     return tensor.dtype.itemsize * stride * (start if isinstance(start, int) else 1)

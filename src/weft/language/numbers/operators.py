@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, math
 
-from weft.dialects.simt.scalar import CONTRACT, FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import CONTRACT, NO_WRAP, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.bitwise import bitwise, invert, shift
@@ -113,6 +113,7 @@ __all__ = [
     "compare",
     "convert",
     "logical_not",
+    "mark_index",
     "mark_product",
     "materialize",
     "truth",
@@ -165,6 +166,13 @@ def mark_product(value: Scalar) -> None:
     """Marks a product of floats as an operand of a sum in the program's text."""
     if isinstance(value.ssa.owner, arith.MulfOp):
         value.ssa.owner.fastmath = CONTRACT
+
+
+def mark_index(value: Scalar) -> None:
+    """Marks a sum, difference or product of signed integers as what an index consists of."""
+    owner = value.ssa.owner
+    if value.dtype.is_signed and isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        owner.overflow_flags = NO_WRAP
 
 
 def compare(builder: Builder, operator: str, left: object, right: object) -> Scalar:
