@@ -3,14 +3,22 @@
 
 In: how far each result is from the correctly rounded one. Out: kernels of IR text that use the functions of ``--math
 fast`` on such units. `choices` are all possible results of `ex2` and `rcp`, and the ends and the middle of `rsqrt`'s.
+
+    python -m tests.codegen.special_units [name ...]
+
+prints the largest error of each function of one argument over all of them, and where it is.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from tests.codegen.kernel_runner import CpuKernel
+import numpy as np
+
+from tests.codegen.kernel_runner import CpuKernel, apply, elementwise
+from tools.sweep_math import REFERENCES, units_off
 from weft.backends.cpu import stages
 from weft.backends.cuda.fast_math import FAST
 from weft.codegen.llvm.module_printer import ModulePrinter
@@ -155,3 +163,41 @@ def fast_kernel(text: str, errors: dict[str, int], machine: HostMachine | None =
 
     with patch.object(stages, "ModulePrinter", printer):
         return CpuKernel(text, machine)
+
+
+# Where a function differs from its argument and its limit; the odd ones are swept on one side.
+_RANGES = {
+    "log1p": [(2.0**-25, 2.0**25), (-(2.0**-25), -1.0)],
+    "erf": [(2.0**-13, 4.1)],
+    "asin": [(2.0**-13, 1.0)],
+    "acos": [(2.0**-26, 1.0), (-(2.0**-26), -1.0)],
+    "atan": [(2.0**-13, 2.0**26)],
+    "tanh": [(2.0**-13, 10.0)],
+    "exp": [(2.0**-25, 90.0), (-(2.0**-25), -105.0)],
+    "exp2": [(2.0**-26, 129.0), (-(2.0**-26), -151.0)],
+}
+
+
+def worst_error(name: str, stride: int = 1) -> tuple[float, float, dict[str, int]]:
+    """The largest error over a function's range, its argument, and what the units did."""
+    text = elementwise(f"%r = math.{name} %v0 : f32", ["f32"], "f32")
+    kernels = [(errors, fast_kernel(text, errors)) for errors in choices(name)]
+    worst: tuple[float, float, dict[str, int]] = (-1.0, 0.0, {})
+    for ends in _RANGES[name]:
+        first, last = (int(np.float32(end).view(np.uint32)) for end in ends)
+        for start in range(first, last + 1, stride << 20):
+            patterns = np.arange(start, min(last + 1, start + (stride << 20)), stride, np.uint32)
+            x = patterns.view(np.float32)
+            exact = REFERENCES[name].doubles(x.astype(np.float64))
+            for errors, kernel in kernels:
+                error = units_off(apply(kernel, np.float32, x), exact)
+                most = int(error.argmax())
+                if not error[most] <= worst[0]:
+                    worst = (float(error[most]), float(x[most]), errors)
+    return worst
+
+
+if __name__ == "__main__":
+    for function in sys.argv[1:] or _RANGES:
+        largest, argument, made = worst_error(function)
+        print(f"{function:6} {largest:.4f} ulp at {argument!r}, with {made}", flush=True)
