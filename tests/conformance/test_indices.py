@@ -120,6 +120,7 @@ def elements(
         @weft.kernel
         def kernel({signature}):
             i = weft.thread_idx.x
+            four = weft.local(64, weft.i32)
             {body}
 
         @weft.jit
@@ -148,6 +149,11 @@ NUMBERS = np.arange(64, dtype=np.int32)
         ("for x in range(4): out[i] = a[(x + 1) * 8 + 2 * (x + 2) + i - 1]", np.arange(8) + 41),
         ("w = weft.i32(weft.i8(i)); out[i] = a[w + w + 1]", 2 * np.arange(8) + 1),
         ("w = weft.i32(weft.i8(i)); out[i] = 0; out[w + (w - i)] += a[w * w + 1]", np.arange(8) ** 2 + 1),
+        ("weft.atomic_add(out, 8 - (i + 1), a[i + 1])", 8 - np.arange(8)),
+        ("weft.atomic_exchange(out, (i + 3) - 3, weft.atomic_load(a, 2 * (i + 1)))", 2 * np.arange(8) + 2),
+        ("weft.volatile_store(out, 7 - i, weft.volatile_load(a, i * 3 + 1))", 22 - 3 * np.arange(8)),
+        ("weft.store_vector(four, 4 * (i + 1), (i, i + 1)); out[i] = four[4 * i + 5]", np.arange(8) + 1),
+        ("four[4 * i + 6] = i; x, y = weft.load_vector(four, 4 * (i + 2) - 2, 2); out[i] = x", np.arange(8)),
         ("out[i] = 0; out[i + 0] += a[i + 1]", np.arange(8) + 1),
         ("out[i] = a[a[a[i + 1] + 1] + 1]", np.arange(8) + 3),
     ],
@@ -177,6 +183,14 @@ def test_what_else_has_indices(body: str, expected: np.ndarray):
         ("out[i] = a[weft.u32(i) + 1]", 0),
         ("out[i] = a[i + 1] + a[i] * 2", 1),
         ("items = [1, 2]; out[i] = items[1 - 1]", 0),
+        ("weft.atomic_add(out, i + 1, i + 2)", 1),
+        ("weft.atomic_cas(b, (i + 1, i - 1), i + 2, i + 3)", 2),
+        ("weft.atomic_max(out, value=i + 2, index=i * 2 + 1)", 2),
+        ("given = (out, i); weft.atomic_add(*given, i + 2)", 0),
+        ("x, y = weft.load_vector(four, 4 * i - 2, 2)", 2),
+        ("weft.store_vector(four, (4 * i + 8,), (i - 1, i + 1))", 2),
+        ("weft.volatile_store(out, i + 1, i + 2)", 1),
+        ("out[i] = max(i + 1, i + 2)", 0),
     ],
 )
 def test_the_text_of_an_index_decides_what_may_not_wrap(body: str, marked: int):
@@ -186,6 +200,7 @@ def test_the_text_of_an_index_decides_what_may_not_wrap(body: str, marked: int):
         @weft.kernel
         def kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
             i = weft.thread_idx.x
+            four = weft.local(64, weft.i32)
             {body}
 
         @weft.jit

@@ -297,6 +297,10 @@ class Evaluator(Protocol):
         """The value of what stands in the brackets after `owner`."""
         ...
 
+    def note_index(self, node: ast.expr) -> None:
+        """Notes of the value just computed what it is written as."""
+        ...
+
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """The values of a list of expressions, ``*x`` spread out."""
         ...

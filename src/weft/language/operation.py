@@ -8,6 +8,7 @@ by the front end.
 from __future__ import annotations
 
 import inspect
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
 from weft.errors import TypeMismatchError
@@ -54,6 +55,11 @@ class Operation(Generic[Parameters]):
         """Its parameters for users, without the builder."""
         whole = inspect.signature(self._function)
         return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    @cached_property
+    def takes_index(self) -> bool:
+        """Whether the second argument is the index of an element of the first."""
+        return list(self.__signature__.parameters)[1:2] == ["index"]
 
     def emit(self, builder: Builder, /, *arguments: Any, **keywords: Any) -> Any:
         """Adds the operation's IR and returns its value, staged or not.

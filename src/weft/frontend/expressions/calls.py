@@ -6,6 +6,7 @@ In: a callee and its arguments. Out: the call's value. Inlining needs the statem
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 import functools
@@ -35,8 +36,6 @@ from weft.language.values import Scalar, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    import ast
-
     from weft.frontend.context import Evaluator, Frame
 
 # Builtins that only move items, which may be staged.
@@ -69,8 +68,19 @@ def call(visitor: Evaluator, node: ast.Call) -> Any:
             constants.python("**", keywords.update, value)
         else:
             keywords[keyword.arg] = value
+    if isinstance(callee, Operation) and callee.takes_index:
+        for place in _index_arguments(node):
+            visitor.note_index(place)
     frame.mark(node)
     return call_value(visitor, node, callee, arguments, keywords)
+
+
+def _index_arguments(node: ast.Call) -> list[ast.expr]:
+    """Where a call gives the index of an element, its second argument."""
+    leading = node.args[:2]
+    if len(leading) == 2 and not any(isinstance(one, ast.Starred) for one in leading):
+        return [leading[1]]
+    return [keyword.value for keyword in node.keywords if keyword.arg == "index"]
 
 
 def call_value(

@@ -164,9 +164,15 @@ class Expressions:
                 mark_product(value)
 
     def index(self, node: ast.expr, owner: Any) -> Any:
-        """The value of what stands in the brackets after `owner`; notes what a tensor's indices consist of."""
+        """The value of what stands in the brackets after `owner`."""
         value = self.evaluate(node)
-        waiting = [node] if isinstance(owner, Tensor) else []
+        if isinstance(owner, Tensor):
+            self.note_index(node)
+        return value
+
+    def note_index(self, node: ast.expr) -> None:
+        """Notes of the value just computed what it is written as, for `split_addresses`."""
+        waiting = [node]
         while waiting:
             text = waiting.pop()
             if isinstance(text, ast.Tuple):
@@ -176,7 +182,6 @@ class Expressions:
                 if part is not None:
                     mark_index(part)
                 waiting += text.left, text.right
-        return value
 
     def _container(self, result: Any, *sources: Any) -> Any:
         """A newly made list, dict or set, which the program may change."""
