@@ -207,6 +207,7 @@ def test_warps_are_those_of_cudas_occupancy_calculator(
         ("matmul_tiled", 3.69, 64),
         ("sgemm", 1.18, 16),
         ("nbody", 23.8, 64),
+        ("scan", 67, 64),
         ("gelu", 73, 64),
     ],
 )

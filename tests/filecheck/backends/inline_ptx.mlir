@@ -3,7 +3,7 @@
 // Constraints follow from types; a tensor is its address, 32 bits in shared memory. The call is convergent.
 
 // LLVM-CUDA:      %[[A:.*]] = ptrtoint ptr addrspace(1) %{{.*}} to i64
-// LLVM-CUDA:      %[[S:.*]] = ptrtoint ptr addrspace(3) @weft$shared to i32
+// LLVM-CUDA:      %[[S:.*]] = ptrtoint ptr addrspace(3) %buffer.{{[0-9]+}} to i32
 // LLVM-CUDA:      call { i32, double } asm sideeffect "first $0, $1, $2, $3, $4, $5;", "=r,=d,l,r,h,f,~{memory}"(i64 %[[A]], i32 %[[S]], i16 %{{.*}}, float %{{.*}}) convergent nounwind
 // LLVM-CUDA:      extractvalue { i32, double } %{{.*}}, 1
 // LLVM-CUDA:      call void asm sideeffect "membar.gl; // \22", "~{memory}"() convergent nounwind

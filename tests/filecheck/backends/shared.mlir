@@ -1,18 +1,21 @@
 // RUN: llvm-cuda
 // RUN: ptx
 // RUN: sass
-// All shared arrays are parts of one dynamic buffer; what a launch asks for begins after them.
+// All shared arrays are parts of one dynamic buffer, whose address is in a register; what a launch asks for begins after
+// them.
 
-// LLVM-CUDA:      getelementptr i8, ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @weft$shared, i64 48), i64 %
+// LLVM-CUDA:      %[[BUFFER:.*]] = call align 16 ptr addrspace(3) asm "mov.b64 $0, $1;", "=l,l"(ptr addrspace(3) @weft$shared)
+// LLVM-CUDA:      %[[LAUNCHED:.*]] = getelementptr i8, ptr addrspace(3) %[[BUFFER]], i64 48
+// LLVM-CUDA:      getelementptr i8, ptr addrspace(3) %[[LAUNCHED]], i64 %
 // LLVM-CUDA:      call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent
 // LLVM-CUDA:      mul nsw i64 %{{.*}}, 4
 // LLVM-CUDA:      @weft$shared = external addrspace(3) global [0 x i8], align 16
 
 // PTX:            .extern .shared .align 16 .b8 weft$shared[];
 // PTX:            st.shared.b32
-// PTX:            st.shared.b8 [weft$shared+32], 1;
+// PTX:            st.shared.b8 [%[[BUFFER:[a-z0-9]+]]+32], 1;
 // PTX:            bar.sync 0;
-// PTX:            ld.shared.b32 %{{.*}}, [weft$shared];
+// PTX:            ld.shared.b32 %{{.*}}, [%[[BUFFER]]];
 
 // SASS:           STS
 // SASS:           STS.U8

@@ -9,7 +9,7 @@
 // LLVM-CUDA:      load <4 x float>, ptr addrspace(1) %[[ROW]], align 16
 // LLVM-CUDA:      mul nsw i64 4, -2
 // LLVM-CUDA:      store <4 x float> %{{.*}}, ptr addrspace(1) %{{.*}}, align 16
-// LLVM-CUDA:      load <16 x i8>, ptr addrspace(3) @weft$shared, align 16
+// LLVM-CUDA:      load <16 x i8>, ptr addrspace(3) %buffer.{{[0-9]+}}, align 16
 // LLVM-CUDA:      icmp ne i8
 
 // LLVM-CPU:       load <4 x float>, ptr %{{.*}}, align 16

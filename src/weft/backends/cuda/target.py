@@ -110,6 +110,8 @@ class CudaMachine:
             intrinsics=INTRINSICS,
             address_spaces={"global": 1, "shared": 3, "local": 0, "constant": 0},
             coordinates=_COORDINATES,
+            # Else ptxas makes a shared array's address again, in three instructions, in each basic block.
+            pointer_copy='asm "mov.b64 $0, $1;", "=l,l"',
             sync_scopes={"block": "block", "device": "device", "system": ""},
             compute_capability=self.number,
         )

@@ -50,13 +50,17 @@ def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
 
 
 def _at(printer: FunctionPrinter, offset: int) -> str:
-    """A constant that points into the buffer."""
-    space = printer.module.target.address_spaces["shared"]
-    definition = f"external addrspace({space}) global [0 x i8], align 16"
+    """A pointer into the buffer."""
+    target = printer.module.target
+    kind = target.pointer("shared")
+    definition = f"external {kind.removeprefix('ptr ')} global [0 x i8], align 16"
     buffer = printer.module.declare_global(_BUFFER, definition)
-    if offset == 0:
-        return buffer
-    return f"getelementptr (i8, ptr addrspace({space}) {buffer}, i64 {offset})"
+    if target.pointer_copy:
+        copy = f"call align 16 {kind} {target.pointer_copy}({kind} {buffer})"
+        buffer = printer.at_entry(copy, "buffer")
+        advance = f"getelementptr i8, {kind} {buffer}, i64 {offset}"
+        return printer.at_entry(advance, "shared") if offset else buffer
+    return f"getelementptr (i8, {kind} {buffer}, i64 {offset})" if offset else buffer
 
 
 def _print_shared(printer: FunctionPrinter, op: Any) -> None:

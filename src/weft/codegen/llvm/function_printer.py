@@ -50,6 +50,7 @@ class FunctionPrinter:
 
     __slots__ = (
         "_allocas",
+        "_at_entry",
         "_counter",
         "_lines",
         "_location",
@@ -79,6 +80,7 @@ class FunctionPrinter:
         self._operations: Mapping[type[Operation], OperationPrinter] = module.operations
         self._lines: list[str] = []
         self._allocas: list[str] = []
+        self._at_entry: dict[str, str] = {}
         self._counter = 0
         self._scope = scope
         self._location: Attribute | None = None
@@ -178,6 +180,15 @@ class FunctionPrinter:
     def is_convergent_since(self, place: int) -> bool:
         """Whether an instruction after a reserved place is one that threads execute together."""
         return any(" convergent" in line for line in self._lines[place:])
+
+    def at_entry(self, expression: str, stem: str) -> str:
+        """The result of an instruction at the function's entry, which stands there once; its operands do, too."""
+        name = self._at_entry.get(expression)
+        if name is None:
+            self._counter += 1
+            name = self._at_entry[expression] = f"%{stem}.{self._counter}"
+            self._allocas.append(f"  {name} = {expression}")
+        return name
 
     def alloca(self, allocated_type: str, alignment: int, stem: str = "slot") -> str:
         """Memory on the stack, made once at the function's entry; returns the name of the pointer, into `local`."""

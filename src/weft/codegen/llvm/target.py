@@ -37,6 +37,7 @@ class Target:
         address_spaces: LLVM's number of the spaces `global`, `shared`, `local` (the stack's) and `constant`.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
         coordinates: of a GPU, the intrinsics that read `thread_idx` and the others, without the axis.
+        pointer_copy: assembly that copies a pointer into a register, if constant addresses are worth keeping in one.
         warp_size: threads that it issues together. The language's warps have 32.
         compute_capability: of NVIDIA's GPUs, such as 90 for sm_90a; 0 for any other machine.
     """
@@ -54,6 +55,7 @@ class Target:
         default_factory=lambda: {"block": "", "device": "", "system": ""}
     )
     coordinates: dict[str, str] = field(default_factory=dict[str, str])
+    pointer_copy: str = ""
     warp_size: int = WARP_SIZE
     compute_capability: int = 0
 
