@@ -121,8 +121,11 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
         else:
             printer.define(result, f"ashr {text} {dividend}, {constant.bit_length() - 1}")
         return
+    if constant is None and text == "i32" or constant is not None and constant < 0:
+        _divide_magnitudes(printer, op, remainder, may_be_zero=constant is None)
+        return
     is_zero, safe = "", divisor
-    if constant is None or constant in (0, -1):
+    if not constant:
         is_zero, safe = _safe_divisor(printer, text, dividend, divisor)
     rest = printer.let(f"srem {text} {dividend}, {safe}")
     # Truncation rounded the wrong way if the remainder's sign differs from the divisor's.
@@ -142,6 +145,40 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
     if is_zero:
         value = printer.let(f"select i1 {is_zero}, {text} {otherwise}, {text} {value}")
     printer.values[result] = value
+
+
+def _divide_magnitudes(
+    printer: FunctionPrinter, op: Operation, remainder: bool, may_be_zero: bool
+) -> None:
+    """The same by an unsigned division, for which no pair of operands is special but a divisor of 0.
+
+    Where the signs differ, the quotient is rounded away from 0: it is -1 - (|a| - 1) // |b|, and -1 - n is ~n.
+    """
+    lhs, rhs = op.operands
+    text, dividend, divisor = llvm_type(lhs.type), printer.values[lhs], printer.values[rhs]
+    down = printer.let(f"icmp slt {text} {divisor}, 0")
+    above = printer.let(f"icmp sgt {text} {dividend}, 0")
+    below = printer.let(f"icmp slt {text} {dividend}, 0")
+    differ = printer.let(f"select i1 {down}, i1 {above}, i1 {below}")
+    flipped = printer.let(f"sext i1 {differ} to {text}")
+    size = printer.module.intrinsic("llvm.abs", f".{text}")
+    numerator = printer.let(f"call {text} {size}({text} {dividend}, i1 false)")
+    numerator = printer.let(f"add {text} {numerator}, {flipped}")
+    denominator = printer.let(f"call {text} {size}({text} {divisor}, i1 false)")
+    if may_be_zero:
+        larger = printer.module.intrinsic("llvm.umax", f".{text}")
+        denominator = printer.let(f"call {text} {larger}({text} {denominator}, {text} 1)")
+    quotient = printer.let(f"udiv {text} {numerator}, {denominator}")
+    quotient = printer.let(f"xor {text} {quotient}, {flipped}")
+    if remainder:
+        # A divisor of 0 leaves the dividend.
+        product = printer.let(f"mul {text} {quotient}, {divisor}")
+        printer.define(op.results[0], f"sub {text} {dividend}, {product}")
+        return
+    if may_be_zero:
+        is_zero = printer.let(f"icmp eq {text} {divisor}, 0")
+        quotient = printer.let(f"select i1 {is_zero}, {text} -1, {text} {quotient}")
+    printer.values[op.results[0]] = quotient
 
 
 def _shift(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
