@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.kernel_runner import CpuKernel, apply, elementwise, parse_module
+from tests.codegen.special_units import RCP, fast_kernel
 from tools.sweep_math import REFERENCES, promised, sweep
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
@@ -308,3 +309,18 @@ def test_float_floor_division_is_pythons(kind: str):
     assert [float(v) for v in got] == [
         float(a) // float(b) for a, b in zip(first, second, strict=True)
     ]
+
+
+@pytest.mark.parametrize("operation", ["floor_div", "floor_mod"])
+def test_a_units_error_does_not_show_in_quotients_and_remainders(operation: str):
+    random = np.random.default_rng(13)
+    divisors = np.concatenate([random_bits("f32", 4000, 14), random.random(9000) + 1])
+    factors = random.integers(1 << 18, 1 << 22, 9000) + random.integers(0, 2, 9000) / 2
+    dividends = np.concatenate([random_bits("f32", 4000, 15), factors * divisors[-9000:]])
+    a, b = dividends.astype(np.float32), divisors[-len(dividends) :].astype(np.float32)
+    text = elementwise(f"%r = simt.{operation} %v0, %v1 : f32", ["f32", "f32"], "f32")
+    expected = apply(CpuKernel(text), np.float32, a, b)
+    for error in RCP:
+        got = apply(fast_kernel(text, {"rcp": error}), np.float32, a, b)
+        np.testing.assert_array_equal(got, expected)
+        assert (np.signbit(got) == np.signbit(expected))[~np.isnan(expected)].all()

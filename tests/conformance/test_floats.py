@@ -70,6 +70,29 @@ def test_floor_division_and_modulo_have_the_sign_of_the_divisor(dtype):
     np.testing.assert_array_equal(got["floor"], expected)
 
 
+@each_float
+def test_floor_division_and_modulo_of_operands_far_apart(dtype):
+    information = np.finfo(NUMPY_TYPES[dtype]) if dtype is not weft.bf16 else np.finfo(np.float32)
+    least, most, eps = (
+        float(value) for value in (information.smallest_normal, information.max, information.eps)
+    )
+    numbers = [1.0, 3.0, 0.1, 1 - eps, 1 + eps, 1.5 / eps, most, most / 3, least, least * (1 + eps)]
+    tiny = [least * eps * factor for factor in (1, 3, 7, 0.6 / eps)]
+    numbers += [*tiny, *(2.0**exponent for exponent in (-14, -10, 9, 11, 15))]
+    values = np.array([*numbers, *(-x for x in numbers)]).astype(NUMPY_TYPES[dtype])
+    values = values[np.isfinite(values.astype(np.float64)) & (values != 0)]
+    a, b = pairs(values, values)
+    # Multiples of the divisor, and their neighbors.
+    with np.errstate(all="ignore"):
+        near = np.random.default_rng(3).integers(-4000, 4000, len(a)) * b.astype(np.float64)
+        near = near.astype(NUMPY_TYPES[dtype])
+    near = near[np.isfinite(near.astype(np.float64))]
+    a, b = np.concatenate([a, near]), np.concatenate([b, b[: len(near)]])
+    got = compute({"floor": ("a // b", dtype), "modulo": ("a % b", dtype)}, a=a, b=b)
+    assert_same(got["modulo"], floats("%", a, b, dtype), a, b)
+    assert_same(got["floor"], floats("//", a, b, dtype), a, b)
+
+
 @each_wide_float
 def test_floor_division_and_modulo_of_special_values(dtype):
     special = np.array([np.inf, -np.inf, np.nan, 0.0, 3.0, -3.0], NUMPY_TYPES[dtype])

@@ -2,184 +2,215 @@
 """Remainders and floor division of floats: exact for every quotient.
 
 In: two floats of one type. Out: C's fmod, Python's `//` and `%`; an infinite or zero divisor behaves as in C.
+
+A quotient that is estimated and rounded to the nearest integer is off by less than one, so that `fma` gives the rest
+without error, between -|y| and |y|. Small quotients take one such step, others one for `step` bits of their exponent
+each. How good the estimate is does not show in the result.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import inf, nan
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
 
-# Quotients below the first and operands between the others divide exactly in one step.
-_ONE_STEP = {"float": (2.0**22, 2.0**-100, 2.0**100), "double": (2.0**51, 2.0**-900, 2.0**900)}
 
+class _Form(NamedTuple):
+    """What is particular to a float type.
 
-def _fmod(kind: str) -> LibraryEntry:
-    """|x| modulo |y|, with the sign of x.
-
-    A quotient below 2**mantissa is off by at most one, and `fma` gives the exact rest. Others use long division of the
-    mantissas.
+    Attributes:
+        kind: LLVM's name.
+        mantissa: bits after the point.
+        bias: of the exponent.
+        step: bits of a quotient whose estimate is surely off by less than half.
+        range: exponents of operands that take one step: of them nothing overflows or is subnormal.
     """
-    name = "f32" if kind == "float" else "f64"
-    quotient, lowest, highest = _ONE_STEP[kind]
+
+    kind: str
+    mantissa: int
+    bias: int
+    step: int
+    range: int
+
+
+_FORMS = {"f32": _Form("float", 23, 127, 20, 100), "f64": _Form("double", 52, 1023, 50, 900)}
+
+
+def _inverse(f: Formula, y: str) -> str:
+    """1 / y, or a unit's estimate of it, which is off by less than 2**-22."""
+    has_unit = f"unit.rcp.{f.name}" in f.module.library_functions
+    return f.library("unit.rcp", y) if has_unit else f.div(1.0, y)
+
+
+def _step(f: Formula, x: str, y: str, inverse: str) -> tuple[str, str]:
+    """Quotient and remainder of magnitudes, if the quotient has at most `step` bits; only for x >= y the remainder."""
+    nearest = f.call("llvm.roundeven", f.mul(x, inverse))
+    rest = f.fma(f.neg(nearest), y, x)
+    below = f.compare("olt", rest, 0.0)
+    quotient = f.select(below, f.sub(nearest, 1.0), nearest)
+    return quotient, f.select(below, f.add(rest, y), rest)
+
+
+def _one_step(f: Formula, form: _Form) -> tuple[str, str, str]:
+    """Quotient and remainder of the magnitudes by one step, and whether that is enough."""
+    ax, ay = map(f.fabs, f.arguments)
+    quotient, rest = _step(f, ax, ay, _inverse(f, ay))
+    rest = f.select(f.compare("olt", ax, ay), ax, rest)
+    near = f.compare("olt", quotient, 2.0**form.step)
+    large = f.compare("ogt", ay, 2.0**-form.range)
+    bounded = f.compare("olt", ax, 2.0**form.range)
+    both = f.let(f"and i1 {near}, {large}")
+    return quotient, rest, f.let(f"and i1 {both}, {bounded}")
+
+
+def _begin_slow(f: Formula, is_enough: str) -> None:
+    f.raw(f"  br i1 {is_enough}, label %end, label %slow\nslow:")
+
+
+def _end(f: Formula, near: str, far: str) -> str:
+    """The result of one step or of block %slow; begins block %end."""
+    f.raw("  br label %end\nend:")
+    return f.let(f"phi {f.kind} [ {near}, %entry ], [ {far}, %slow ]")
+
+
+def _fmod(name: str) -> LibraryEntry:
+    """|x| modulo |y|, with the sign of x."""
+    form = _FORMS[name]
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"fmod.{name}", kind, kind, kind)
+        f = Formula(module, f"fmod.{name}", form.kind, form.kind, form.kind)
         x, y = f.arguments
         ax, ay = f.fabs(x), f.fabs(y)
-        q = f.call("llvm.trunc", f.div(ax, ay))
-        rest = f.fma(f.neg(q), ay, ax)
-        fixed = f.select(f.compare("olt", rest, 0.0), f.add(rest, ay), rest)
-        fixed = f.select(f.compare("oge", fixed, ay), f.sub(fixed, ay), fixed)
-        fixed = f.select(f.compare("olt", ax, ay), ax, fixed)
-        near = f.compare("olt", q, quotient)
-        large = f.compare("ogt", ay, lowest)
-        bounded = f.compare("olt", ax, highest)
-        both = f.let(f"and i1 {near}, {large}")
-        done = f.let(f"and i1 {both}, {bounded}")
-        slow = _long_division(f, ax, ay, done)
-        result = f.let(f"phi {kind} [ {fixed}, %entry ], [ {slow}, %slow ]")
-        return f.finish(f.copysign(result, x))
+        _, rest, is_enough = _one_step(f, form)
+        _begin_slow(f, is_enough)
+        return f.finish(f.copysign(_end(f, rest, f.library("fmod_long", ax, ay)), x))
 
     return entry
 
 
-def _long_division(f: Formula, ax: str, ay: str, done: str) -> str:
-    """Leaves the entry block if `done`; else divides in block %slow. Ends at the start of %end."""
-    f.raw(f"  br i1 {done}, label %end, label %slow\nslow:")
-    if f.kind == "float":
-        ax, ay = f.let(f"fpext float {ax} to double"), f.let(f"fpext float {ay} to double")
-    callee = f.module.library("fmod_long.f64")
-    slow = f.let(f"call double {callee}(double {ax}, double {ay})")
-    if f.kind == "float":
-        slow = f.let(f"fptrunc double {slow} to float")
-    f.raw("  br label %end\nend:")
-    return slow
+def _fmod_long(name: str) -> LibraryEntry:
+    """x modulo y of any magnitudes, by their mantissas."""
+    form = _FORMS[name]
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"fmod_long.{name}", form.kind, form.kind, form.kind)
+        ax, ay = f.arguments
+        kind, integer = f.kind, f.integer
+        good = f.let(f"and i1 {f.compare('olt', ax, inf)}, {f.compare('ogt', ay, 0.0)}")
+        early = f.select(good, ax, nan)
+        divides = f.let(f"and i1 {f.compare('oge', ax, ay)}, {good}")
+        f.raw(f"  br i1 {divides}, label %start, label %end\nstart:")
+        x, x_exponent, _, _ = _parts(f, form, ax)
+        y, y_exponent, unit, is_tiny = _parts(f, form, ay)
+        inverse = _inverse(f, y)
+        distance = f.integer_op("sub", x_exponent, y_exponent)
+        first = f.select(f.compare("oge", x, y), f.sub(x, y), x)
+        f.raw(
+            f"  br label %loop\nloop:\n"
+            f"  %rest = phi {kind} [ {first}, %start ], [ %next, %body ]\n"
+            f"  %left = phi {integer} [ {distance}, %start ], [ %remaining, %body ]\n"
+            f"  %more = icmp sgt {integer} %left, 0\n"
+            f"  br i1 %more, label %body, label %pack\nbody:"
+        )
+        smaller = module.intrinsic("llvm.smin", f".{integer}")
+        bits = f.let(f"call {integer} {smaller}({integer} %left, {integer} {form.step})")
+        exponent = f.integer_op("add", bits, form.bias)
+        power = f.from_bits(f.integer_op("shl", exponent, form.mantissa))
+        _, rest = _step(f, f.mul("%rest", power), y, inverse)
+        f.raw(
+            f"  %next = bitcast {kind} {rest} to {kind}\n"
+            f"  %remaining = sub {integer} %left, {bits}\n"
+            f"  br label %loop\npack:"
+        )
+        value = f.mul("%rest", unit)
+        value = f.select(is_tiny, f.mul(value, 0.5 ** (form.mantissa + 1)), value)
+        f.raw("  br label %end\nend:")
+        return f.finish(f.let(f"phi {kind} [ {early}, %entry ], [ {value}, %pack ]"))
+
+    return entry
 
 
-def fmod_long(module: ModulePrinter) -> str:
-    """x modulo y of non-negative doubles by long division of the mantissas, eleven bits at a time."""
-    return f"""define internal double @weft.fmod_long.f64(double %x, double %y) nounwind {{
-entry:
-  %x_finite = fcmp olt double %x, 0x7FF0000000000000
-  %y_positive = fcmp ogt double %y, 0x0000000000000000
-  %good = and i1 %x_finite, %y_positive
-  %less = fcmp olt double %x, %y
-  br i1 %good, label %finite, label %bad
-bad:
-  ret double 0x7FF8000000000000
-finite:
-  br i1 %less, label %same, label %start
-same:
-  ret double %x
-start:
-  %xb = bitcast double %x to i64
-  %yb = bitcast double %y to i64
-  %xe0 = lshr i64 %xb, 52
-  %ye0 = lshr i64 %yb, 52
-  %xf = and i64 %xb, {(1 << 52) - 1}
-  %yf = and i64 %yb, {(1 << 52) - 1}
-  %x_normal = icmp ne i64 %xe0, 0
-  %y_normal = icmp ne i64 %ye0, 0
-  %xh = or i64 %xf, {1 << 52}
-  %yh = or i64 %yf, {1 << 52}
-  %mx = select i1 %x_normal, i64 %xh, i64 %xf
-  %my = select i1 %y_normal, i64 %yh, i64 %yf
-  %xe = call i64 {module.intrinsic("llvm.umax", ".i64")}(i64 %xe0, i64 1)
-  %ye = call i64 {module.intrinsic("llvm.umax", ".i64")}(i64 %ye0, i64 1)
-  %distance = sub i64 %xe, %ye
-  %r0 = urem i64 %mx, %my
-  br label %loop
-loop:
-  %r = phi i64 [ %r0, %start ], [ %next, %body ]
-  %left = phi i64 [ %distance, %start ], [ %remaining, %body ]
-  %more = icmp ne i64 %left, 0
-  br i1 %more, label %body, label %pack
-body:
-  %step = call i64 {module.intrinsic("llvm.umin", ".i64")}(i64 %left, i64 11)
-  %moved = shl i64 %r, %step
-  %next = urem i64 %moved, %my
-  %remaining = sub i64 %left, %step
-  br label %loop
-pack:
-  %is_zero = icmp eq i64 %r, 0
-  br i1 %is_zero, label %zero, label %nonzero
-zero:
-  ret double 0x0000000000000000
-nonzero:
-  %leading = call i64 {module.intrinsic("llvm.ctlz", ".i64")}(i64 %r, i1 false)
-  %free = sub i64 %leading, 11
-  %spare = sub i64 %ye, 1
-  %up = call i64 {module.intrinsic("llvm.umin", ".i64")}(i64 %free, i64 %spare)
-  %mantissa = shl i64 %r, %up
-  %exponent = sub i64 %spare, %up
-  %field = shl i64 %exponent, 52
-  %bits = add i64 %field, %mantissa
-  %result = bitcast i64 %bits to double
-  ret double %result
-}}
-"""
+def _parts(f: Formula, form: _Form, value: str) -> tuple[str, str, str, str]:
+    """A magnitude's mantissa in [1, 2), its exponent, its power of two, and whether it is subnormal.
+
+    The power is that of a subnormal number times 2**(mantissa + 1).
+    """
+    width = form.mantissa + 1
+    is_tiny = f.compare("olt", value, 2.0 ** (1 - form.bias))
+    bits = f.bits(f.select(is_tiny, f.mul(value, 2.0**width), value))
+    exponent = f.integer_op("lshr", bits, form.mantissa)
+    lower = f.integer_op("sub", exponent, width)
+    exponent = f.let(f"select i1 {is_tiny}, {f.integer} {lower}, {f.integer} {exponent}")
+    fraction = f.integer_op("and", bits, (1 << form.mantissa) - 1)
+    mantissa = f.from_bits(f.integer_op("or", fraction, form.bias << form.mantissa))
+    unit = f.from_bits(f.integer_op("and", bits, -1 << form.mantissa))
+    return mantissa, exponent, unit, is_tiny
 
 
-def _floor_mod(kind: str) -> LibraryEntry:
-    """Python's `%`: fmod, shifted by one divisor if the signs differ."""
-    name = "f32" if kind == "float" else "f64"
+def _signs(f: Formula) -> tuple[str, str]:
+    """The product of the operands' signs as a float, and whether they differ."""
+    x, y = map(f.bits, f.arguments)
+    signs = f.integer_op("xor", x, y)
+    return f.from_bits(signs), f.integer_op("icmp slt", signs, 0)
+
+
+def _floor_mod(name: str) -> LibraryEntry:
+    """Python's `%`: fmod, moved by one divisor if the signs differ; 0 has the sign of the divisor too."""
+    kind = _FORMS[name].kind
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"floor_mod.{name}", kind, kind, kind)
-        x, y = f.arguments
-        rest = f.library("fmod", x, y)
-        return f.finish(_floored(f, rest, y)[0])
+        _, y = f.arguments
+        rest = f.fabs(f.library("fmod", *f.arguments))
+        moves = f.let(f"and i1 {_signs(f)[1]}, {f.compare('one', rest, 0.0)}")
+        return f.finish(f.copysign(f.select(moves, f.sub(f.fabs(y), rest), rest), y))
 
     return entry
 
 
-def _floored(f: Formula, rest: str, y: str) -> tuple[str, str]:
-    """The remainder with the divisor's sign, and whether it was shifted."""
-    negative_rest = f.compare("olt", rest, 0.0)
-    negative_y = f.compare("olt", y, 0.0)
-    differ = f.let(f"xor i1 {negative_rest}, {negative_y}")
-    nonzero = f.compare("one", rest, 0.0)
-    move = f.let(f"and i1 {differ}, {nonzero}")
-    moved = f.select(move, f.add(rest, y), rest)
-    # A zero remainder has the sign of the divisor.
-    is_zero = f.compare("oeq", rest, 0.0)
-    return f.select(is_zero, f.copysign(0.0, y), moved), move
-
-
-def _floor_div(kind: str) -> LibraryEntry:
-    """Python's `//`: (x - x % y) / y, rounded to the nearby integer."""
-    name = "f32" if kind == "float" else "f64"
+def _floor_div(name: str) -> LibraryEntry:
+    """Python's `//`: (x - x % y) / y, rounded to the nearby integer; one step has that integer already."""
+    form = _FORMS[name]
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"floor_div.{name}", kind, kind, kind)
-        x, y = f.arguments
-        rest = f.library("fmod", x, y)
-        move = _floored(f, rest, y)[1]
-        near = f.div(f.sub(x, rest), y)
-        lower = f.select(move, f.sub(near, 1.0), near)
-        floor = f.call("llvm.floor", lower)
-        above = f.compare("ogt", f.sub(lower, floor), 0.5)
-        whole = f.select(above, f.add(floor, 1.0), floor)
-        quotient = f.div(x, y)
-        is_zero = f.compare("oeq", lower, 0.0)
-        signed = f.select(is_zero, f.copysign(0.0, quotient), whole)
-        # A zero divisor gives C's quotient; an infinite dividend gives NaN, as in Python and NumPy.
-        exact = f.compare("ord", rest, 0.0)
-        by_zero = f.compare("oeq", y, 0.0)
-        return f.finish(f.select(exact, signed, f.select(by_zero, quotient, rest)))
+        f = Formula(module, f"floor_div.{name}", form.kind, form.kind, form.kind)
+        sign, differ = _signs(f)
+        quotient, rest, is_enough = _one_step(f, form)
+        moves = f.let(f"and i1 {differ}, {f.compare('one', rest, 0.0)}")
+        near = f.select(moves, f.add(quotient, 1.0), quotient)
+        _begin_slow(f, is_enough)
+        far = _end(f, near, _far_quotient(f, differ))
+        return f.finish(f.copysign(far, sign))
 
     return entry
+
+
+def _far_quotient(f: Formula, differ: str) -> str:
+    """The quotient, up to the sign of a zero; in block %slow."""
+    x, y = f.arguments
+    rest = f.copysign(f.library("fmod_long", f.fabs(x), f.fabs(y)), x)
+    near = f.div(f.sub(x, rest), y)
+    moves = f.let(f"and i1 {differ}, {f.compare('one', rest, 0.0)}")
+    lower = f.select(moves, f.sub(near, 1.0), near)
+    floor = f.call("llvm.floor", lower)
+    above = f.compare("ogt", f.sub(lower, floor), 0.5)
+    whole = f.select(above, f.add(floor, 1.0), floor)
+    # A zero divisor gives C's quotient; an infinite dividend gives NaN, as in Python and NumPy.
+    by_zero = f.select(f.compare("oeq", y, 0.0), f.mul(x, inf), rest)
+    return f.select(f.compare("ord", rest, 0.0), whole, by_zero)
 
 
 REMAINDER: dict[str, LibraryEntry] = {
-    "fmod_long.f64": fmod_long,
-    **{
-        f"{stem}.{name}": make(kind)
-        for stem, make in (("fmod", _fmod), ("floor_mod", _floor_mod), ("floor_div", _floor_div))
-        for name, kind in (("f32", "float"), ("f64", "double"))
-    },
+    f"{stem}.{name}": make(name)
+    for stem, make in (
+        ("fmod", _fmod),
+        ("fmod_long", _fmod_long),
+        ("floor_mod", _floor_mod),
+        ("floor_div", _floor_div),
+    )
+    for name in _FORMS
 }

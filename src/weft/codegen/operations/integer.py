@@ -121,7 +121,7 @@ def print_floor_division(printer: FunctionPrinter, op: Operation, remainder: boo
         else:
             printer.define(result, f"ashr {text} {dividend}, {constant.bit_length() - 1}")
         return
-    if constant is None and text == "i32" or constant is not None and constant < 0:
+    if (constant is None and text == "i32") or (constant is not None and constant < 0):
         _divide_magnitudes(printer, op, remainder, may_be_zero=constant is None)
         return
     is_zero, safe = "", divisor
