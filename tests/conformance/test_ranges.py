@@ -156,3 +156,23 @@ def test_a_range_of_u64_takes_nothing_that_u64_does_not_hold(arguments, code):
     with pytest.raises(weft.CompileError) as caught:
         threads(f"for k in range({arguments}):\n    n[0] = k", ("n",))(1, np.zeros(1, np.uint64))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("step", ["weft.block_dim.x", "weft.grid_dim.x * weft.block_dim.x"])
+def test_a_step_of_the_grids_size_may_pass_the_limit_after_the_last_round(step: str):
+    high = weft.i32.maximum
+    starts = np.array(
+        [high - 200, high - 33, high - 32, high - 31, high - 1, high, -5, 0], np.int32
+    )
+    stops = np.array([*[high] * 6, 60, 90], np.int32)
+    total, rounds = np.zeros(8, np.int64), np.zeros(8, np.int32)
+    body = f"""
+        for k in range(starts[i], stops[i], {step}):
+            total[i] += k
+            rounds[i] += 1
+        """
+    host = threads(body, ["starts", "stops", "total", "rounds"])
+    host(8, starts, stops, total, rounds)
+    expected = [range(start, stop, 32) for start, stop in zip(starts, stops, strict=True)]
+    assert rounds.tolist() == [len(each) for each in expected]
+    assert total.tolist() == [sum(map(int, each)) for each in expected]

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, BlockArgument, OpResult
 
 from weft.dialects.builder import constant_integer
+from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.dialects.simt.views import AdvanceOp, ViewOp
 
 if TYPE_CHECKING:
@@ -89,6 +90,20 @@ def constant_trips(loop: Operation) -> int | None:
     if lower is None or upper is None or step is None or step < 1:
         return None
     return len(range(lower, upper, step))
+
+
+def is_positive(value: SSAValue) -> bool:
+    """Whether a step is surely positive: a size of the grid, or a product of such sizes."""
+    known, owner = constant_integer(value), value.owner
+    if known is not None:
+        return known > 0
+    if isinstance(owner, BlockDimOp | GridDimOp):
+        return True
+    if isinstance(owner, arith.MuliOp):
+        return is_positive(owner.lhs) and is_positive(owner.rhs)
+    if isinstance(owner, arith.ExtSIOp):
+        return is_positive(owner.input)
+    return False
 
 
 def unroll_factor(loop: Operation) -> int | None:

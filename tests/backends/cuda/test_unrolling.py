@@ -16,8 +16,8 @@ from tests.conformance.harness import define
 A = weft.fake_tensor(weft.f32, ("n",))
 
 
-def ptx_of(body: str) -> str:
-    """The PTX of a kernel over `a` with these statements, which sum up in `total`."""
+def compiled(body: str) -> weft.CompiledFunction:
+    """A kernel over `a` with these statements, which sum up in `total`."""
     kernel = f"""
 @weft.kernel
 def kernel(a: weft.Tensor):
@@ -31,12 +31,11 @@ def kernel(a: weft.Tensor):
 def host(a):
     kernel(a).launch(grid=1, block=32)
 """
-    compiled = weft.compile(define(kernel)["host"], A, options="--gpu-arch sm_90a")
-    return compiled.ptx
+    return weft.compile(define(kernel)["host"], A, options="--gpu-arch sm_90a")
 
 
 def loads(body: str) -> int:
-    return ptx_of(body).count("ld.global")
+    return compiled(body).ptx.count("ld.global")
 
 
 LOOPS = {
@@ -95,7 +94,7 @@ def test_a_loop_in_which_threads_wait_is_unrolled_only_without_a_rest(
 def test_a_loop_is_unrolled_as_the_program_says(factor: int, capfd: pytest.CaptureFixture[str]):
     rest = factor > 1
     body = f"for k in weft.unroll(range(a.shape[0]), {factor}):\n    total += a[k]"
-    text = ptx_of(body)
+    text = compiled(body).ptx
     assert text.count("ld.global") == factor + rest
     # What LLVM leaves alone, ptxas might unroll.
     assert '.pragma "nounroll"' in text
@@ -128,3 +127,12 @@ def test_a_loop_in_which_threads_wait_keeps_its_form(capfd: pytest.CaptureFixtur
     assert loads(body.format("8")) == 4
     assert loads(body.format("4000")) == 4
     assert capfd.readouterr().err == ""
+
+
+def test_the_variable_of_a_loop_in_steps_of_the_grid_does_not_wrap():
+    def llvm(step: str) -> str:
+        return compiled(f"for k in range(i, a.shape[0], {step}):\n    total += a[k]").llvm_ir
+
+    assert llvm("weft.grid_dim.x * 32").count("= add nsw i32 %k") == 1
+    assert llvm("weft.grid_dim.y").count("= add nsw i32 %k") == 1
+    assert "= add nsw i32 %k" not in llvm("i - 7")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf, ub
 
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.flow import constant_trips, unroll_factor
+from weft.dialects.flow import constant_trips, is_positive, unroll_factor
 from weft.dialects.simt.kernel import ExitOp
 
 if TYPE_CHECKING:
@@ -158,7 +158,17 @@ class _Trips:
     Counting trips keeps the loop right when the last step would overflow.
     """
 
-    __slots__ = ("body", "counted", "limit", "predicate", "printer", "starts", "step", "text")
+    __slots__ = (
+        "body",
+        "counted",
+        "flags",
+        "limit",
+        "predicate",
+        "printer",
+        "starts",
+        "step",
+        "text",
+    )
 
     def __init__(self, printer: FunctionPrinter, op: scf.ForOp) -> None:
         lower, upper, step, *initial = op.operands
@@ -170,8 +180,16 @@ class _Trips:
         self.counted = self.step != "1"
         self.predicate = "ult" if self.counted else "slt"
         self.limit = last
+        self.flags = "" if self.counted else " nsw"
         if self.counted:
             self.limit = _trip_count(printer, self.text, first, last, self.step)
+        if self.step.startswith("%") and is_positive(step):
+            # The sum after the last round may overflow, and is not read. A product that wrapped may be negative.
+            self.flags = " nsw"
+            callee = printer.module.intrinsic("llvm.smax", f".{self.text}")
+            self.step = printer.let(
+                f"call {self.text} {callee}({self.text} {self.step}, {self.text} 0)"
+            )
 
     def header(self, starts: list[str], counter: str = "0") -> _LoopHeader:
         """A loop's head, whose variables begin with `starts`, and the hidden counter with `counter`."""
@@ -197,9 +215,8 @@ class _Trips:
 
     def next_values(self) -> list[str]:
         """The variables of the next iteration."""
-        flags = "" if self.counted else " nsw"
         induction = self.printer.values[self.body.args[0]]
-        following = self.printer.let(f"add{flags} {self.text} {induction}, {self.step}")
+        following = self.printer.let(f"add{self.flags} {self.text} {induction}, {self.step}")
         return [following, *_yielded(self.printer, self.body)]
 
 

@@ -14,8 +14,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1
 
 from weft.dialects.builder import constant_integer
+from weft.dialects.flow import is_positive
 from weft.dialects.simt.debug import AssertOp
-from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.errors import TypeMismatchError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import to_common
@@ -86,6 +86,13 @@ class Course:
         left = builder.emit(arith.SubiOp(self.upper, counter)).result
         more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
         return [builder.emit(arith.AddiOp(counter, self.step)).result, more]
+        # A round ran, so the rest is positive, as an unsigned number.
+        left = builder.emit(arith.SubiOp(self.upper, counter)).result
+        more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
+        # The sum after the last round may overflow, and is not read.
+        rises = (constant_integer(self.step) or 0) > 0
+        flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW] if rises else "none")
+        return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result, more]
 
 
 def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> Course:
@@ -99,7 +106,7 @@ def course(builder: Builder, staged: StagedRange, *, on_host: bool = False) -> C
     dtype = staged.dtype
     start, stop, typed = (end.ssa for end in staged.bounds(builder))
     sign = None if dtype.is_signed else builder.constant(ir_type(dtype), dtype.maximum // 2 + 1)
-    if _is_positive(typed):
+    if is_positive(typed):
         lower, upper = (_flip(builder, end, sign) for end in (start, stop))
         return Course(dtype, lower, upper, typed, sign)
     if on_host:
@@ -148,17 +155,3 @@ def _flip(builder: Builder, value: SSAValue, bits: SSAValue | None) -> SSAValue:
     if known is not None and mask is not None:
         return builder.constant(value.type, known ^ mask)
     return builder.emit(arith.XOrIOp(value, bits)).result
-
-
-def _is_positive(value: SSAValue) -> bool:
-    """Whether a step is surely positive: a size of the grid, or a product of such sizes."""
-    known, owner = constant_integer(value), value.owner
-    if known is not None:
-        return known > 0
-    if isinstance(owner, BlockDimOp | GridDimOp):
-        return True
-    if isinstance(owner, arith.MuliOp):
-        return _is_positive(owner.lhs) and _is_positive(owner.rhs)
-    if isinstance(owner, arith.ExtSIOp):
-        return _is_positive(owner.input)
-    return False
