@@ -105,5 +105,7 @@ def test_a_kernel_has_one_host_function_for_its_bare_launches(monkeypatch):
         prepare(self, *arguments)
 
     monkeypatch.setattr(BareHost, "__init__", slowly)
-    hosts = together(lambda: (fill[1, 4](np.zeros(4, np.float32)), vars(fill)["_bare_host"])[1])
+    hosts = together(
+        lambda: (fill[1, 4](np.zeros(4, np.float32)), vars(fill)["_bare_host_grid"])[1]
+    )
     assert len({id(host) for host in hosts}) == 1

@@ -109,6 +109,7 @@ from weft.language.threads.barrier import sync_threads_and as sync_threads_and
 from weft.language.threads.barrier import sync_threads_count as sync_threads_count
 from weft.language.threads.barrier import sync_threads_or as sync_threads_or
 from weft.language.threads.barrier import sync_warp as sync_warp
+from weft.language.threads.each import each as each
 from weft.language.threads.grid import block_dim as block_dim
 from weft.language.threads.grid import block_idx as block_idx
 from weft.language.threads.grid import grid_dim as grid_dim

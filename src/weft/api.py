@@ -64,6 +64,19 @@ class Kernel(KernelFunction):
 
         return bare_launch(self, *configuration, make_host=jit)  # pyright: ignore[reportUnknownArgumentType]
 
+    @one_frame("kernel.over")
+    def over(self, rounds: Any) -> Callable[..., None]:
+        """``kernel.over(n)(args)``: launches on a grid that suits `n` rounds of the kernel's ``weft.each``.
+
+        Args:
+            rounds: how many, or a tuple of numbers whose product it is, such as an array's shape.
+        Raises:
+            SignatureError: if it is neither.
+        """
+        from weft.compiler.bare_launch import bare_launch_over
+
+        return bare_launch_over(self, rounds, make_host=jit)
+
 
 class JitFunction(HostFunction):
     """A host function: computes with scalars and launches kernels. Made by ``@weft.jit``.

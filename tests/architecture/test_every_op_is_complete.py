@@ -21,6 +21,7 @@ from weft.dialects.ffi import FFI
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT, warp
+from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
@@ -35,7 +36,7 @@ BY_CALL = {"cpu": {KernelOp, ReturnOp}, "cuda": {KernelOp}}
 PASS_TEXTS = ROOT / "tests" / "filecheck" / "passes"
 
 # Operations that passes replace, so that no backend sees them.
-EXPANDED = {GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
+EXPANDED = {EachOp, GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
 
 operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 

@@ -151,7 +151,7 @@ def test_the_kernel_has_the_users_name():
 
     names: list[str] = []
     add_kernel[1, 64](zeros(), 1)
-    host = add_kernel._bare_host.call
+    host = add_kernel._bare_host_grid.call
     compiled = weft.compile(
         host, zeros(), 1, grid=(1, 1, 1), block=(64, 1, 1), post_compile_hooks=[hook]
     )

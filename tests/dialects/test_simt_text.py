@@ -37,6 +37,11 @@ TEXT = f"""builtin.module {{
     %g = simt.grid_dim "x" : i32
     %n = simt.dim %m[0] : {MATRIX} -> i64
     %s = simt.stride %m[1] : {MATRIX} -> i64
+    %e = simt.address %m[%n, %t : i64, i32] : {MATRIX} -> i64
+    simt.each %n, %t : i64, i32 {{
+    ^bb0(%j: i64, %k: i32):
+      simt.store %x, %a[%j : i64] : f32, {VECTOR}
+    }}
     %l = simt.alloca : {LOCAL}
     %p = simt.global_scratch : {OWN}
     %0 = simt.load %a[%t : i32] : {VECTOR} -> f32
@@ -64,6 +69,8 @@ TEXT = f"""builtin.module {{
     %z = simt.scratch "weft.scratch(3, weft.bool_)" : {OWN}
     %y = simt.scratch "weft.scratch((n, 4, m), weft.f32)" sizes(%n, %n : i64, i64) stream %q : {SCRATCH}
     simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n records %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}
+    simt.launch_ex @k over %n grid() block() args({ARGUMENTS})
+    simt.launch_ex @k over %n grid() block(%n, %n, %n) args({ARGUMENTS})
     func.return
   }}
 }}"""
@@ -118,6 +125,11 @@ WRONG = [
     ('"release" "system"', '"release" "warp"', "memory scope 'warp' is not one of"),
     ('"system"', '"world"', "memory scope 'world' is not one of"),
     ("grid(%n, %n, %n)", "grid(%n, %n)", "three dimensions each"),
+    ("over %n grid()", "grid()", "three dimensions each"),
+    ("over %n grid()", "over %n grid(%n, %n, %n)", "three dimensions each"),
+    ("%t : i64, i32] : !simt.tensor<i32", "%x : i64, f32] : !simt.tensor<i32", "an index is i32"),
+    ("simt.each %n, %t : i64, i32", "simt.each %n, %x : i64, f32", "each extent is i32 or i64"),
+    ("(%j: i64, %k: i32)", "(%j: i64)", "an argument of each extent's type"),
     ("strided", "rows", "layout 'rows' is not one of"),
     ("global", "texture", "address space 'texture' is not one of"),
     ("dims 64", "dims 16", "16 is neither 32 nor 64 bits"),

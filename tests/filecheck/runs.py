@@ -16,6 +16,7 @@ from weft.backends.host import machine_of, print_host
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.compiler.module_text import module_text
 from weft.compiler.pipeline import passes_for
+from weft.passes.spread_rounds import spread_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,14 @@ def sass(module: ModuleOp) -> str:
     return "\n".join(found[1].strip() for found in _SASS.finditer(text))
 
 
+def ptx_after_passes(module: ModuleOp) -> str:
+    """PTX of the kernels for sm_90a, after all passes."""
+    for name, change in passes_for(None).items():
+        if name != "attach_ffi_wrapper":  # needs a signature
+            change(module)
+    return ptx(module)
+
+
 def after(change: Callable[[ModuleOp], object], module: ModuleOp) -> str:
     """The module's text after a pass, which leaves it valid."""
     change(module)
@@ -74,6 +83,10 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "ptx-sm75": ptx_without_redux,
     "ptx-sm60": functools.partial(ptx, architecture="sm_60"),
     "sass": sass,
+    "ptx-after-passes": ptx_after_passes,
+    "spread_rounds_on_cpu": functools.partial(
+        after, functools.partial(spread_rounds, on_host=True)
+    ),
     **{name: functools.partial(after, each) for name, each in passes_for(None).items()},
 }
 del RUNS["attach_ffi_wrapper"]  # needs a signature, and has texts of its own in tests/ffi_wrapper

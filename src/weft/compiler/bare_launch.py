@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kernel[grid, block](args)`: a launch without a host function of the user's.
+"""`kernel[grid, block](args)` and `kernel.over(n)(args)`: a launch without a host function of the user's.
 
-In: a kernel, a grid and a block. Out: a callable. It generates a host function with the kernel's own parameters and
-annotations, and compiles that by the main path.
+In: a kernel, a grid and a block, or a number of rounds. Out: a callable. It generates a host function with the kernel's
+own parameters and annotations, and compiles that by the main path.
 """
 
 from __future__ import annotations
 
 import inspect
 import linecache
+import math
+import operator
 from typing import TYPE_CHECKING, Any, cast
 
-from weft.errors import ArgumentValueError, SignatureError, WeftError
+from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
@@ -19,19 +21,32 @@ from weft.tracebacks import leave_the_users_frames
 from weft.types.launch_limits import BLOCK, GRID, as_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import FrameType
 
 __tracebackhide__ = True  # for pytest
 
 
 class BareHost:
-    """The host function of a kernel's bare launches, with the names of its extra parameters."""
+    """The host function of a kernel's bare launches.
 
-    def __init__(self, kernel: Any, make_host: Callable[..., Any]) -> None:
+    Args:
+        kernel: made by ``@weft.kernel``.
+        sizes: the annotations of its extra parameters, by the names of the launch's arguments.
+        make_host: turns a Python function into a host function.
+
+    Attributes:
+        names: of its extra parameters, by those of the launch's arguments.
+    """
+
+    def __init__(
+        self, kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
+    ) -> None:
         code = kernel.function.__code__
-        self.grid_name, self.block_name = _free("grid", code), _free("block", code)
-        function = _host_function(kernel, self.grid_name, self.block_name)
+        self.names = {size: _free(size, code) for size in sizes}
+        function = _host_function(kernel, self.names)
+        given = {self.names[size]: annotation for size, annotation in sizes.items()}
+        function.__annotations__ = {**kernel.function.__annotations__, **given}
         self.name: str = kernel.function.__name__
         self.file: str = function.__code__.co_filename
         self.call = make_host(function)
@@ -66,8 +81,44 @@ def bare_launch(
         raise ArgumentValueError(
             "LAUNCH_CONFIGURATION", f"{name}[...]: {error}", hint=hint
         ) from None
-    host = _host_of(kernel, make_host)
-    configuration = {host.grid_name: blocks, host.block_name: threads}
+    return _launch(kernel, {"grid": blocks, "block": threads}, make_host)
+
+
+def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> Callable[..., None]:
+    """A callable that launches `kernel` on a grid for that many rounds of its ``weft.each``.
+
+    Args:
+        kernel, make_host: as for `bare_launch`.
+        over: the number of rounds, or a tuple of numbers whose product it is.
+    Raises:
+        SignatureError: if it is neither.
+        ArgumentValueError: if it is negative, or i64 does not hold it.
+    """
+    name: str = kernel.function.__name__
+    parts: Any = over if type(over) in (tuple, list) else (over,)
+    try:
+        if any(isinstance(part, bool) for part in parts):
+            raise TypeError
+        numbers = [operator.index(part) for part in parts]
+    except TypeError:
+        raise SignatureError(
+            "LAUNCH_OVER",
+            f"{name}.over: expected a number of rounds or a tuple of them, received {brief(over)}",
+            hint=f"write {name}.over(n)(...) or {name}.over(a.shape)(...)",
+        ) from None
+    rounds = math.prod(numbers)
+    if min(numbers, default=0) < 0 or rounds >= 1 << 63:
+        raise ArgumentValueError(
+            "LAUNCH_OVER", f"{name}.over: {brief(over)} rounds, expected 0 to 2**63 - 1"
+        )
+    return _launch(kernel, {"over": rounds}, make_host)
+
+
+def _launch(
+    kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
+) -> Callable[..., None]:
+    host = _host_of(kernel, tuple(sizes), make_host)
+    configuration = {host.names[size]: value for size, value in sizes.items()}
 
     def launch(*arguments: Any, **keywords: Any) -> None:
         try:
@@ -84,11 +135,11 @@ def bare_launch(
     return launch
 
 
-def _host_of(kernel: Any, make_host: Callable[..., Any]) -> BareHost:
-    kept = cast("dict[str, BareHost]", vars(kernel))
-    host = kept.get("_bare_host")
+def _host_of(kernel: Any, sizes: tuple[str, ...], make_host: Callable[..., Any]) -> BareHost:
+    kept, name = cast("dict[str, BareHost]", vars(kernel)), f"_bare_host_{sizes[0]}"
+    host = kept.get(name)
     # If two threads come first, both use the stored one.
-    return host or kept.setdefault("_bare_host", BareHost(kernel, make_host))
+    return host or kept.setdefault(name, BareHost(kernel, _annotations(sizes), make_host))
 
 
 def _place(error: WeftError, host: BareHost) -> None:
@@ -120,15 +171,15 @@ def _call_in(frame: FrameType) -> SourceLocation:
     return SourceLocation(file, line, column, end_line, end_column, function)
 
 
-def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
-    """A host function with the kernel's parameters before grid and block, generated as text."""
+def _host_function(kernel: Any, names: Mapping[str, str]) -> Callable[..., Any]:
+    """A host function with the kernel's parameters before those of the launch, generated as text."""
     function = kernel.function
     code = function.__code__
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         _ = read_source(kernel).parameters  # raises for unsupported parameters
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    parameters = [*positional, "*", *keyword_only, grid, block]
+    parameters = [*positional, "*", *keyword_only, *names.values()]
     if code.co_posonlyargcount:
         parameters.insert(code.co_posonlyargcount, "/")
     name = identifier(function.__name__)
@@ -136,10 +187,8 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     callee = "_kernel"
     while callee in (name, *parameters):
         callee = f"_{callee}"
-    text = (
-        f"def {name}({', '.join(parameters)}):\n"
-        f"    {callee}({passed}).launch(grid={grid}, block={block})\n"
-    )
+    sizes = ", ".join(f"{size}={own}" for size, own in names.items())
+    text = f"def {name}({', '.join(parameters)}):\n    {callee}({passed}).launch({sizes})\n"
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     # The kernel's globals resolve its annotations.
@@ -147,7 +196,6 @@ def _host_function(kernel: Any, grid: str, block: str) -> Callable[..., Any]:
     namespace[callee] = kernel
     exec(compile(text, file, "exec"), namespace)
     host = namespace[name]
-    host.__annotations__ = {**function.__annotations__, **_size_annotations(grid, block)}
     host.__defaults__ = function.__defaults__
     host.__kwdefaults__ = function.__kwdefaults__
     return host
@@ -160,8 +208,9 @@ def _free(name: str, code: Any) -> str:
     return name
 
 
-def _size_annotations(grid: str, block: str) -> dict[str, Any]:
+def _annotations(sizes: tuple[str, ...]) -> dict[str, Any]:
     from weft.arguments.constant import Constexpr
     from weft.types.dtype import i64
 
-    return {grid: tuple[i64, i64, i64], block: Constexpr}
+    known = {"grid": tuple[i64, i64, i64], "block": Constexpr, "over": i64}
+    return {size: known[size] for size in sizes}

@@ -40,10 +40,12 @@ from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.passes.remove_unused_parameters import remove_unused_parameters
 from weft.passes.split_addresses import split_addresses
+from weft.passes.spread_rounds import spread_rounds
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import choose_executor
+from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,10 +179,12 @@ def passes_for(
 ) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
-    A row binds a pass's other arguments. The first traces recorders, and the second removes what traces leave over,
-    so that no other counts it.
+    A row binds a pass's other arguments. The first chooses grids, which recorders count; the second traces these, and
+    the third removes what traces leave over, so that no other counts it.
     """
+    on_host = getattr(signature, "device_type", None) == CPU
     rows: tuple[Any, ...] = (
+        functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
         remove_unused_operations,
         find_block_sizes,

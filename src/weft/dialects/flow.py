@@ -61,6 +61,22 @@ def _carried(argument: BlockArgument) -> Sequence[SSAValue]:
     return ()
 
 
+def sources(value: SSAValue) -> Iterator[SSAValue]:
+    """The values that a value is computed from, and those that decide which of several it is."""
+    owner = value.owner
+    yield from alternatives(value)
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        if isinstance(loop, scf.ForOp):
+            yield from loop.operands
+    elif isinstance(owner, scf.IfOp):
+        yield owner.cond
+    elif isinstance(owner, scf.WhileOp):
+        yield end_of(owner.before_region.block).operands[0]
+    else:
+        yield from owner.operands
+
+
 def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
     """The tensors that this one may be, or may be a view of, none of which control flow or a view made.
 

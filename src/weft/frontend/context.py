@@ -99,6 +99,15 @@ class FrontendCallable:
         """Raises if a statement of just this object is incomplete."""
 
 
+class OverRounds:
+    """The configuration of ``kernel.over(rounds)``."""
+
+    __slots__ = ("rounds",)
+
+    def __init__(self, rounds: Any) -> None:
+        self.rounds = rounds
+
+
 class Session:
     """One trace, shared by its functions.
 
@@ -142,7 +151,7 @@ class Context:
     Attributes:
         session: the trace.
         builder: inserts operations.
-        call_kernel, configure: implement ``kernel(arguments)`` and ``kernel[grid, block]``, passed in like
+        call_kernel, configure: implement ``kernel(arguments)`` and ``kernel[configuration]``, passed in like
             `Session.inline`; errors in a kernel.
         state: the compile-time state that may change here, and the regions being traced.
         calls: the functions being inlined, each with the number of regions at its call.

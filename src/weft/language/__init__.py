@@ -22,6 +22,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "block_idx": "threads.grid",
     "block_dim": "threads.grid",
     "grid_dim": "threads.grid",
+    "each": "threads.each",
     "local": "memory.local",
     "shared": "memory.shared",
     "dynamic_shared": "memory.shared",

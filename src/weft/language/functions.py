@@ -76,6 +76,11 @@ class BoundFunction:
         """``instance.kernel[grid, block]``, called with the other arguments."""
         return partial(self.function[configuration], self.owner)
 
+    @one_frame("kernel.over")
+    def over(self, rounds: Any) -> Any:
+        """``instance.kernel.over(rounds)``, called with the other arguments."""
+        return partial(self.function.over(rounds), self.owner)
+
 
 class KernelFunction(StagedFunction):
     """A function made by ``@weft.kernel``: the code of one thread, launched by a host function.

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
 from weft.dialects.definition import DependsOnWarps
-from weft.dialects.flow import alternatives, end_of, origins, walk
+from weft.dialects.flow import alternatives, end_of, origins, sources, walk
 from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
@@ -78,7 +78,7 @@ class _Condition:
             return
         self._seen.add(value)
         self._path[value] = None
-        for source in self._sources(value):
+        for source in self._checked_sources(value):
             if source is not value:
                 self._follow(source)
         del self._path[value]
@@ -89,26 +89,16 @@ class _Condition:
         cycle = path[path.index(value) :]
         return all(isinstance(one.type, TensorType) and alternatives(one) for one in cycle)
 
-    def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
-        """The values that a value is computed from."""
+    def _checked_sources(self, value: SSAValue) -> Iterator[SSAValue]:
+        """The values that a value is computed from; notes loads."""
         owner = value.owner
-        yield from alternatives(value)
-        if isinstance(owner, Block):
-            loop = owner.parent_op()
-            if isinstance(loop, scf.ForOp):
-                yield from loop.operands
-        elif isinstance(owner, scf.IfOp):
-            yield owner.cond
-        elif isinstance(owner, scf.WhileOp):
-            yield end_of(owner.before_region.block).operands[0]
-        elif isinstance(owner, scf.ForOp):
-            yield from owner.operands
-        else:
-            if isinstance(owner, LoadOp) and _is_seen_by_others(owner):
-                self._loads.append(owner)
-            elif not _is_of_operands(owner):
-                raise _ChangesItselfError
-            yield from owner.operands
+        if isinstance(owner, LoadOp) and _is_seen_by_others(owner):
+            self._loads.append(owner)
+        elif not (
+            isinstance(owner, Block | scf.IfOp | scf.WhileOp | scf.ForOp) or _is_of_operands(owner)
+        ):
+            raise _ChangesItselfError
+        return sources(value)
 
 
 def _may_be_one(load: LoadOp, store: StoreOp) -> bool:

@@ -201,7 +201,7 @@ class CompiledDetails:
 
         Example:
             >>> list(fn.stages)[:2], list(fn.stages)[-1]
-            (['trace', 'expand_marks'], 'attach_ffi_wrapper')
+            (['trace', 'spread_rounds'], 'attach_ffi_wrapper')
             >>> fn.stages['attach_ffi_wrapper'] == fn.ir_module
             True
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor accesses: addresses, loads, stores, dims, local arrays, views, vectors.
 
-In: simt.load, simt.store, simt.dim, simt.stride, simt.alloca, simt.view, simt.load_vector, simt.store_vector. Out: LLVM
-memory instructions, aligned to the element or the vector. Nothing is marked noalias or invariant: users' tensors may
-overlap.
+In: simt.load, simt.store, simt.dim, simt.stride, simt.address, simt.alloca, simt.view, simt.load_vector,
+simt.store_vector. Out: LLVM memory instructions, aligned to the element or the vector. Nothing is marked noalias or
+invariant: users' tensors may overlap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type, size_in_bytes
-from weft.dialects.simt.memory import AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import AddressOp, AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
 
@@ -84,6 +84,15 @@ def print_stride(printer: FunctionPrinter, op: Any) -> None:
     tensor = printer.tensors[op.operands[0]]
     dimension = op.properties["dimension"].value.data
     printer.values[op.results[0]] = tensor.stride(printer, dimension)
+
+
+def print_address(printer: FunctionPrinter, op: Operation) -> None:
+    """`simt.address`."""
+    tensor, *indices = op.operands
+    value = printer.tensors[tensor]
+    pointer = printer.module.target.pointer(value.type.space.data)
+    address = value.address(printer, indices)
+    printer.define(op.results[0], f"ptrtoint {pointer} {address} to i64")
 
 
 def print_alloca(printer: FunctionPrinter, op: Operation) -> None:
@@ -176,6 +185,7 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     StoreOp: print_store,
     DimOp: print_dim,
     StrideOp: print_stride,
+    AddressOp: print_address,
     AllocaOp: print_alloca,
     ViewOp: print_view,
     AdvanceOp: print_advance,

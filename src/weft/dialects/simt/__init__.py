@@ -18,9 +18,10 @@ from weft.dialects.simt.barrier import (
     WarpBarrierOp,
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
+from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, EachOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
+    AddressOp,
     AllocaOp,
     ArgumentNumberOp,
     AtomicCasOp,
@@ -60,10 +61,12 @@ SIMT: Final = Dialect(
         BlockIdxOp,
         BlockDimOp,
         GridDimOp,
+        EachOp,
         LoadOp,
         StoreOp,
         DimOp,
         StrideOp,
+        AddressOp,
         ArgumentNumberOp,
         AllocaOp,
         GlobalScratchOp,

@@ -1,24 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`.
+"""Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`; `simt.each`.
 
-In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast.
+In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast. And rounds
+that the threads of the grid share.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import StringAttr, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
     prop_def,
+    region_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import NoTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Region, SSAValue
 
 DIMENSIONS: Final = ("x", "y", "z")
 
@@ -65,3 +73,31 @@ class GridDimOp(CoordinateOp):
     """Blocks of the grid in one dimension."""
 
     name = "simt.grid_dim"
+
+
+@operation_definition
+class EachOp(IRDLOperation):
+    """One round for each index below the extents, the last one fastest; the whole grid shares them, each runs once.
+
+    Rounds are independent: they may run in any order, and parts of several in turn, each round's own parts in order.
+    Every thread of the grid arrives here with the same extents. The region has an argument per extent, of its type; a
+    negative extent is 0.
+    """
+
+    name = "simt.each"
+
+    extents = var_operand_def()
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+    assembly_format = "$extents `:` type($extents) $body attr-dict"
+
+    def __init__(self, extents: Sequence[SSAValue], body: Region) -> None:
+        super().__init__(operands=[extents], regions=[body])
+
+    def verify_(self) -> None:
+        kinds = [extent.type for extent in self.extents]
+        if not kinds or any(kind not in (i32, i64) for kind in kinds):
+            raise VerifyException("each extent is i32 or i64, and there is one or more")
+        if [argument.type for argument in self.body.block.args] != kinds:
+            raise VerifyException("the region has an argument of each extent's type")

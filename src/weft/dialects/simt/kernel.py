@@ -349,8 +349,10 @@ class LaunchExOp(IRDLOperation):
 
     `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes` is the
     launch's request beyond the kernel's own arrays, `record_words` the size of its profiler's memory, if known before
-    the run. Without `stream` the call's stream is used. Constants are properties: `cluster` (blocks along x, y and z),
-    `cooperative`, `programmatic`, and `launch_attributes`, which are passed to the driver unchanged.
+    the run. With `over`, the number of rounds that the kernel's `simt.each` shares, an i64, the pass spread_rounds
+    chooses the grid, which is empty before, and an empty block. Without `stream` the call's stream is used. Constants
+    are properties: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`, and `launch_attributes`, which
+    are passed to the driver unchanged.
     """
 
     name = "simt.launch_ex"
@@ -369,10 +371,11 @@ class LaunchExOp(IRDLOperation):
     record_words = opt_operand_def(i64)
     stream = opt_operand_def(StreamType)
     args = var_operand_def()
+    over = opt_operand_def(i64)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
-        "$kernel `grid` `(` $grid `)` `block` `(` $block `)` "
+        "$kernel (`over` $over^)? `grid` `(` $grid `)` `block` `(` $block `)` "
         "(`shared` $shared_memory_bytes^)? (`records` $record_words^)? (`stream` $stream^)? "
         "(`args` `(` $args^ `:` type($args) `)`)? attr-dict"
     )
@@ -386,9 +389,10 @@ class LaunchExOp(IRDLOperation):
         shared_memory_bytes: SSAValue | None = None,
         stream: SSAValue | None = None,
         properties: Mapping[str, Attribute] | None = None,
+        over: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[grid, block, shared_memory_bytes, None, stream, args],
+            operands=[grid, block, shared_memory_bytes, None, stream, args, over],
             properties={"kernel": SymbolRefAttr(kernel), **(properties or {})},
         )
 
@@ -409,6 +413,12 @@ class LaunchExOp(IRDLOperation):
     def set_record_words(self, words: SSAValue) -> None:
         """Sets the size of the memory for the launch's records."""
         self._set_operands(3, [words])
+
+    def set_sizes(self, grid: Sequence[SSAValue], block: Sequence[SSAValue]) -> None:
+        """Sets the grid and the block of a launch `over` rounds, which it then no longer is."""
+        for segment, values in enumerate((grid, block)):
+            self._set_operands(segment, values)
+        self._set_operands(6, [])
 
     def _set_operands(self, segment: int, values: Sequence[SSAValue]) -> None:
         property_name = "operandSegmentSizes"
@@ -434,7 +444,8 @@ class LaunchExOp(IRDLOperation):
         return () if self.launch_attributes_attr is None else self.launch_attributes_attr.data
 
     def verify_(self) -> None:
-        if len(self.grid) != 3 or len(self.block) != 3:
+        empty = (0,) if self.over is not None else ()
+        if len(self.grid) not in (empty or (3,)) or len(self.block) not in (3, *empty):
             raise VerifyException("grid and block have three dimensions each")
         _verify_sizes("cluster", self.cluster)
 

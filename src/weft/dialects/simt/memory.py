@@ -178,6 +178,26 @@ class StrideOp(_TensorFactOp):
 
 
 @operation_definition
+class AddressOp(IRDLOperation):
+    """The address of an element, in bytes, as an i64; reads nothing."""
+
+    name = "simt.address"
+
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def(i64)
+
+    traits = traits_def(Pure())
+    assembly_format = "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
+
+    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[tensor, indices], result_types=[i64])
+
+    def verify_(self) -> None:
+        check_indices(self.tensor, self.indices)
+
+
+@operation_definition
 class ArgumentNumberOp(IRDLOperation):
     """Which of a host function's arguments a tensor is; only for one that control flow chose among them."""
 

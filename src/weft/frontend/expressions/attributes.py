@@ -7,7 +7,6 @@ In: a value and a name or an index. Out: a value; loads of elements of tensors.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import math
 import operator
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
-from weft.frontend.context import BoundMethod, FrontendCallable
+from weft.frontend.context import BoundMethod, FrontendCallable, OverRounds
 from weft.frontend.expressions import methods
 from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
@@ -29,6 +28,8 @@ from weft.language.memory import access, views
 from weft.language.values import StagedNamespace, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from weft.frontend.context import Evaluator, Frame
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
@@ -56,6 +57,8 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return access.attribute(frame.mark(node), value, name)
     if isinstance(value, LanguageName):
         return _of_namespace(value, name)
+    if name == "over" and isinstance(value, KernelFunction | BoundFunction):
+        return _Over(value)
     if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
         return _of_container(frame, value, name)
     run = constants.python if _is_stored(value, name) else frame.state.run
@@ -176,10 +179,8 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
     else:
         value = visitor.evaluate(node.value)
     index = visitor.index(node.slice, value)
-    if isinstance(value, KernelFunction):
-        return frame.context.configure(frame, value, index)
-    if isinstance(value, BoundFunction):
-        return functools.partial(frame.context.configure(frame, value.function, index), value.owner)
+    if isinstance(value, KernelFunction | BoundFunction):
+        return _configured(frame, value, index)
     if type(value) not in PLAIN:
         frame.mark(node)
         found = methods.call(frame, value, "__getitem__", index)
@@ -190,6 +191,31 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
             refuse_elements(frame, value)
         return views.subscript(frame.mark(node), value, index)
     return item(frame, value, index)
+
+
+def _configured(frame: Frame, kernel: KernelFunction | BoundFunction, configuration: Any) -> Any:
+    """``kernel[grid, block]`` or ``kernel.over(rounds)``; of a method, with its instance."""
+    if isinstance(kernel, KernelFunction):
+        return frame.context.configure(frame, kernel, configuration)
+    return frame.context.configure(frame, kernel.function, configuration, (kernel.owner,))
+
+
+class _Over(FrontendCallable):
+    """``kernel.over``, called with the number of rounds."""
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: KernelFunction | BoundFunction) -> None:
+        self._kernel = kernel
+
+    def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """``kernel.over(rounds)``."""
+        given = [*arguments, *keywords.values()]
+        if len(given) != 1 or not keywords.keys() <= {"rounds"}:
+            raise TypeMismatchError(
+                "LAUNCH_OVER", "over takes one number of rounds", hint="write kernel.over(n)(...)"
+            )
+        return _configured(frame, self._kernel, OverRounds(given[0]))
 
 
 def refuse_elements(frame: Frame, tensor: Tensor) -> None:

@@ -15,6 +15,7 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
 from weft.language.control import StagedRange
+from weft.language.threads.each import Rounds
 from weft.language.values import Tensor, describe, is_staged
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Items:
     __slots__ = ("_count", "_frame", "_is_plain", "_most", "_node", "iterator")
 
     def __init__(self, frame: Frame, value: Any, node: ast.AST) -> None:
-        if is_staged(value) or isinstance(value, StagedRange):
+        if is_staged(value) or isinstance(value, StagedRange | Rounds):
             raise _no_items(frame, value, node)
         self._frame = frame
         self._node = node
@@ -104,6 +105,8 @@ def _no_items(frame: Frame, value: Any, node: ast.AST) -> TypeMismatchError:
     hint = "loop over range(...)"
     if isinstance(value, Tensor):
         hint = f"write for i in range({value.name}.shape[0]) and use {value.name}[i]"
+    elif isinstance(value, Rounds):
+        hint = "its rounds are only for a for loop: for i in weft.each(n): b[i] = a[i]"
     elif isinstance(value, StagedRange):
         hint = "only a for loop goes over a run-time range: total = 0, then for i in range(n): total += a[i]"
     return TypeMismatchError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches of kernels in host functions.
 
-In: `kernel(args).launch(grid=, block=, ...)` and `kernel[grid, block](args)`. Out: `simt.launch_ex`, checked as far as
-possible.
+In: `kernel(args).launch(grid=, block=, ...)`, `kernel[grid, block](args)` and `kernel.over(rounds)(args)`. Out:
+`simt.launch_ex`, checked as far as possible.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.simt.types import StreamType, TensorType
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
-from weft.frontend.context import FrontendCallable
+from weft.frontend.context import FrontendCallable, OverRounds
 from weft.frontend.functions.kernels import launch_missing
 from weft.frontend.structure import contains_staged
-from weft.language.numbers.convert import convert
+from weft.language.numbers.convert import convert, to_common
+from weft.language.numbers.operators import binary
 from weft.language.values import Scalar, Stream, describe
 from weft.types.dtype import i64 as i64_dtype
 from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MOST_THREADS, padded
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _PARAMETERS: Final = {
     "grid": None,
     "block": None,
+    "over": None,
     "cluster": None,
     "shared_memory_bytes": 0,
     "stream": None,
@@ -61,41 +63,60 @@ def call_kernel(
     return PendingLaunch(*table.find(frame, kernel, arguments, keywords))
 
 
-def configure(frame: Frame, kernel: KernelFunction, configuration: Any) -> Configured:
-    """``kernel[grid, block]``.
+def configure(
+    frame: Frame, kernel: KernelFunction, configuration: Any, leading: Sequence[Any] = ()
+) -> Configured:
+    """``kernel[grid, block]``, or ``kernel.over(rounds)``.
+
+    Args:
+        frame: where it is.
+        kernel: to launch.
+        configuration: what is in the brackets.
+        leading: arguments before those of the call: a method's instance.
 
     Raises:
         TypeMismatchError: if the brackets do not hold two values.
     """
+    if isinstance(configuration, OverRounds):
+        return Configured(kernel, {"over": configuration.rounds}, ".over(rounds)", leading)
     if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise TypeMismatchError(
             "LAUNCH_CONFIGURATION",
             f"{kernel.function.__name__}[...] takes a grid and a block",
             hint=f"write {kernel.function.__name__}[grid, block](...)",
         )
-    return Configured(kernel, *configuration)  # pyright: ignore[reportUnknownArgumentType]
+    sizes: Any = configuration  # pyright: ignore[reportUnknownVariableType]
+    return Configured(kernel, {"grid": sizes[0], "block": sizes[1]}, "[grid, block]", leading)
 
 
 @dataclass(slots=True, eq=False)
 class Configured(FrontendCallable):
-    """``kernel[grid, block]``, to be called with the kernel's arguments."""
+    """``kernel[grid, block]``, to be called with the kernel's arguments.
+
+    Attributes:
+        given: arguments of the launch.
+        written: how that is written.
+        leading: the kernel's first arguments.
+    """
 
     kernel: KernelFunction
-    grid: Any
-    block: Any
+    given: Mapping[str, Any]
+    written: str
+    leading: Sequence[Any]
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Launches the kernel on these arguments."""
-        pending = frame.context.call_kernel(frame, self.kernel, arguments, keywords)
-        emit_launch(frame, pending, {"grid": self.grid, "block": self.block})
+        given = [*self.leading, *arguments]
+        pending = frame.context.call_kernel(frame, self.kernel, given, keywords)
+        emit_launch(frame, pending, self.given)
 
     def check_used(self) -> None:
         """Raises, since brackets alone launch nothing."""
         name = self.kernel.function.__name__
         raise CompileError(
             "LAUNCH_MISSING",
-            f"{name}[...] alone does nothing",
-            hint=f"write {name}[grid, block](...)",
+            f"{name}{self.written.replace('grid, block', '...')} alone does nothing",
+            hint=f"write {name}{self.written}(...)",
         )
 
 
@@ -143,8 +164,10 @@ class LaunchMethod(FrontendCallable):
             if name in given:
                 raise _usage(f"launch() received '{name}' twice")
             given[name] = value
+        if "over" in given and "grid" in given:
+            raise _usage("launch() received 'over' and 'grid'; over= chooses the grid")
         for name in ("grid", "block"):
-            if name not in given:
+            if name not in given and "over" not in given:
                 raise _usage(f"launch() is missing '{name}'")
         emit_launch(frame, self.pending, given)
 
@@ -170,8 +193,10 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
         options[name] = _plain(options[name])
     kernel = pending.kernel
-    grid = _sizes("grid", GRID, options["grid"])
-    block = _sizes("block", BLOCK, options["block"])
+    over = options["over"]
+    rounds = None if over is None else _rounds(frame, kernel, over)
+    grid = _sizes("grid", GRID, options["grid"]) if rounds is None else ()
+    block = () if options["block"] is None else _sizes("block", BLOCK, options["block"])
     _check_block(kernel, block)
     kernel.is_launched = True
     stream = options["stream"]
@@ -184,6 +209,8 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     cluster = _cluster(kernel, options["cluster"])
     properties = _properties(kernel, options, cluster)
     _check_grid(grid, cluster)
+    if rounds is not None and cluster is not None:
+        raise _usage("launch() chooses no grid for clusters; pass grid and block instead of over")
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
     builder.emit(
@@ -195,8 +222,34 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             shared,
             None if stream is None else stream.ssa,
             properties,
+            rounds,
         )
     )
+
+
+def _rounds(frame: Frame, kernel: TracedKernel, over: Any) -> SSAValue:
+    """How many rounds a launch is for: a number, or the product of several, as an i64."""
+    name = kernel.function.function.__name__
+    if not kernel.has_rounds:
+        raise TypeMismatchError(
+            "LAUNCH_OVER",
+            f"'{name}' has no weft.each, whose rounds over= counts",
+            hint="write grid= and block=",
+        )
+    builder = frame.builder
+    found: Any = 1
+    parts: Any = over if isinstance(over, tuple) else (over,)  # pyright: ignore[reportUnknownVariableType]
+    for part in parts:
+        number = _plain(part)
+        if not (isinstance(number, Scalar) and number.dtype.is_integer) and type(number) is not int:
+            raise TypeMismatchError(
+                "LAUNCH_OVER",
+                f"over is {describe(part)}; expected a number of rounds, or a tuple of them",
+                hint="write over=n, or over=a.shape",
+            )
+        wide = to_common(builder, number, i64_dtype)
+        found = binary(builder, "*", found, wide)
+    return found.ssa
 
 
 def check_scratch(host: Block) -> None:

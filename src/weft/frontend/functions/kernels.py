@@ -42,6 +42,7 @@ from weft.frontend.structure import flatten, rebuild
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant
 from weft.language.numbers.promises import promised
+from weft.language.threads.each import check_rounds
 from weft.language.values import Scalar, Stream, Tensor, describe
 from weft.types.dims import Dim
 
@@ -116,6 +117,7 @@ class TracedKernel:
         function: its source.
         operation: the `simt.kernel`.
         place: of its first call in the host function.
+        has_rounds: whether it has a `weft.each`, over which launches may choose the grid.
         waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
         is_launched: whether a launch was traced, even if discarded.
@@ -125,6 +127,7 @@ class TracedKernel:
     function: KernelFunction
     operation: KernelOp
     place: SourceLocation
+    has_rounds: bool
     waits_for_grid: bool
     dynamic_bytes: int
     is_launched: bool = False
@@ -264,6 +267,7 @@ class KernelTable:
             kernel,
             operation,
             place,
+            has_rounds=check_rounds(operation),
             waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
             dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`for`: over a `range` at run time, as `scf.for` or, with exits, `scf.while`; over anything else unrolled.
+"""`for`: over a run-time `range`, as `scf.for` or, with exits, `scf.while`; over `weft.each`; else unrolled.
 
 In: the statement. Out: operations, and the variables after the loop.
 """
@@ -19,8 +19,10 @@ from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.expressions.items import Items
 from weft.frontend.statements import ranges
+from weft.frontend.statements.each_loops import trace_each
 from weft.frontend.statements.loop import Loop, flags_of
 from weft.language.control import StagedRange, make_range, staged
+from weft.language.threads.each import Rounds
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
             _staged_for(loop, course, value.factor, always_runs=known is not None)
             return loop
         value = ()
+    if isinstance(value, Rounds):
+        trace_each(loop, value)
+        return loop
     items = Items(statements.frame, value, node.iter)
     loop.enter()
     _unroll(loop, items)

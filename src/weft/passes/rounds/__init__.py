@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of spread_rounds: arithmetic, which thread runs which rounds."""

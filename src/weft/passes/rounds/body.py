@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code of rounds: once, or of several in turn, operation by operation.
+
+In: a `simt.each`, and where rounds begin. Out: their operations. Rounds in turn are as good as one after the other,
+since they are independent, and their loads are under way at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.rewriter import Rewriter
+from xdsl.traits import MemoryWriteEffect, Pure
+
+from weft.dialects.builder import constant_integer
+from weft.dialects.flow import walk
+from weft.dialects.simt.memory import DimOp, LoadOp, StoreOp
+from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+    from weft.dialects.simt.grid import EachOp
+    from weft.passes.rounds.emitter import Emitter
+
+
+def reuse_loads(loop: EachOp) -> None:
+    """Removes a round's loads of what it has loaded before, in branches too, with nothing written in between.
+
+    LLVM does not take a load in a branch from a vector loaded before.
+    """
+    known: dict[tuple[SSAValue, ...], SSAValue] = {}
+    for op in list(loop.body.block.ops):
+        inside = list(walk(op))
+        if any(inner.has_trait(MemoryWriteEffect) for inner in inside):
+            known.clear()
+            continue
+        for inner in inside:
+            if isinstance(inner, LoadOp) and inner.volatile is None:
+                value = known.get((inner.tensor, *inner.indices))
+                if value is not None:
+                    Rewriter.replace_op(inner, [], [value])
+                elif inner is op:
+                    known[(inner.tensor, *inner.indices)] = inner.result
+
+
+class Extent(NamedTuple):
+    """The rounds as rows of columns.
+
+    Attributes:
+        rows: an i64, or None for one row.
+        columns: of a row, an i64.
+    """
+
+    rows: SSAValue | None
+    columns: SSAValue
+
+
+def extent_of(emitter: Emitter, loop: EachOp) -> Extent:
+    """Rows along all dimensions but the last; one row of all where every access is of whole contiguous arrays."""
+    sizes = [emitter.most(emitter.wide(extent), 0) for extent in loop.extents]
+    if len(sizes) == 1:
+        return Extent(None, sizes[0])
+    rows = sizes[0]
+    for size in sizes[1:-1]:
+        rows = emitter.times(rows, size)
+    arrays = _flat_arrays(loop)
+    if arrays is None:
+        return Extent(rows, sizes[-1])
+    is_flat = None
+    for array in arrays:
+        kind = cast("TensorType", array.type)
+        for number in range(1, kind.rank):
+            known, extent = kind.dims[number], loop.extents[number]
+            if extent_is(extent, array, number):
+                continue
+            size = (
+                emitter.number(known)
+                if known >= 0
+                else emitter.wide(emitter.emit(DimOp(array, number)).result)
+            )
+            is_flat = emitter.both(is_flat, emitter.is_("eq", size, sizes[number]))
+    every = emitter.times(rows, sizes[-1])
+    if is_flat is None:
+        return Extent(None, every)
+    return Extent(
+        emitter.choose(is_flat, emitter.number(1), rows), emitter.choose(is_flat, every, sizes[-1])
+    )
+
+
+def extent_is(extent: SSAValue, array: SSAValue, number: int) -> bool:
+    """Whether an extent is, as the text says, a dimension of an array."""
+    owner, kind = extent.owner, cast("TensorType", array.type)
+    if isinstance(owner, DimOp):
+        return owner.tensor is array and owner.dimension.value.data == number
+    return constant_integer(extent) == kind.dims[number]
+
+
+def _flat_arrays(loop: EachOp) -> list[SSAValue] | None:
+    """The arrays, if the indices serve for nothing but elements of contiguous arrays of as many dimensions."""
+    block = loop.body.block
+    found: dict[SSAValue, None] = {}
+    indices = tuple(block.args)
+    for argument in indices:
+        for use in argument.uses:
+            op = use.operation
+            # In an inner block an index has its own type, which the number of all elements may exceed.
+            if not isinstance(op, LoadOp | StoreOp) or op.parent is not block:
+                return None
+            if tuple(op.indices) != indices:
+                return None
+            if isinstance(op, StoreOp) and op.value in indices:
+                return None
+            kind = cast("TensorType", op.tensor.type)
+            if kind.layout.data != "contiguous" or not is_outside(op.tensor, block):
+                return None
+            found[op.tensor] = None
+    return list(found)
+
+
+def is_outside(value: SSAValue, block: Block) -> bool:
+    """Whether a value is made before the rounds."""
+    owner = value.owner
+    while owner is not None:
+        if owner is block:
+            return False
+        owner = owner.parent
+    return True
+
+
+def element_bytes(op: LoadOp | StoreOp) -> int:
+    """Bytes of an element that is accessed."""
+    kind = cast("TensorType", op.tensor.type)
+    return cast("FixedBitwidthType", kind.element_type).size
+
+
+def runs_along(op: Operation, block: Block) -> bool:
+    """Whether an access of global memory is at neighboring elements in neighboring rounds."""
+    if not isinstance(op, LoadOp | StoreOp) or not op.indices or op.volatile is not None:
+        return False
+    kind = cast("TensorType", op.tensor.type)
+    if kind.space.data != "global" or kind.layout.data == "strided":
+        return False
+    *leading, last = op.indices
+    return last is block.args[-1] and all(
+        index is not last and (index in block.args or is_outside(index, block))
+        for index in (op.tensor, *leading)
+    )
+
+
+class Body:
+    """Emits rounds.
+
+    Args:
+        emitter: where.
+        loop: whose.
+    """
+
+    def __init__(self, emitter: Emitter, loop: EachOp) -> None:
+        self._emitter = emitter
+        self._block = loop.body.block
+        self._extents = loop.extents
+
+    def rounds(self, starts: Sequence[tuple[SSAValue | None, SSAValue]], width: int = 1) -> None:
+        """Rounds in turn.
+
+        Args:
+            starts: the row, or None for the first and only one, and the column of each group's first round.
+            width: rounds of a group, at neighboring columns, whose accesses are vectors.
+        """
+        groups = [
+            _Group(self._emitter, self._block.args, self._indices(row, column), width)
+            for row, column in starts
+        ]
+        for op in self._block.ops:
+            vector = width > 1 and runs_along(op, self._block)
+            needed = self._needed(op)
+            shared = (
+                not vector and op.has_trait(Pure) and not op.regions and self._is_shared(op, groups)
+            )
+            for group in groups:
+                if shared and group is not groups[0]:
+                    group.take(op, groups[0])
+                elif vector:
+                    group.access(cast("LoadOp | StoreOp", op), needed)
+                else:
+                    group.copy(op, needed, once=shared)
+
+    def _is_shared(self, op: Operation, groups: Sequence[_Group]) -> bool:
+        """Whether all rounds compute the same."""
+        return all(
+            is_outside(operand, self._block) or groups[0].is_shared(operand)
+            for operand in op.operands
+        )
+
+    def _needed(self, op: Operation) -> list[int]:
+        """Which indices an operation uses for more than the place of its own access."""
+        used = [op.value] if isinstance(op, StoreOp) else []
+        if not isinstance(op, LoadOp | StoreOp):
+            used = [operand for inner in walk(op) for operand in inner.operands]
+        return [argument.index for argument in self._block.args if argument in used]
+
+    def _indices(self, row: SSAValue | None, column: SSAValue) -> list[SSAValue]:
+        """The index of a round along each dimension, as an i64."""
+        emitter, count = self._emitter, len(self._block.args)
+        if row is None:
+            return [*[emitter.number(0)] * (count - 1), column]
+        found = [column]
+        for extent in reversed(self._extents[1:-1]):
+            size = emitter.most(emitter.wide(extent), 1)
+            found.append(emitter.rest(row, size))
+            row = emitter.quotient(row, size)
+        return [row, *reversed(found)]
+
+
+class _Group:
+    """Neighboring rounds: what each value of the body is in each of them."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        arguments: Sequence[BlockArgument],
+        indices: Sequence[SSAValue],
+        width: int,
+    ) -> None:
+        self._emitter = emitter
+        self._arguments = arguments
+        self._leading = indices[:-1]
+        self._columns = [emitter.plus(indices[-1], lane) for lane in range(width)]
+        self._values: list[dict[SSAValue, SSAValue]] = [{} for _ in range(width)]
+        self._shared: set[SSAValue] = set()
+
+    def is_shared(self, value: SSAValue) -> bool:
+        """Whether a value of the body is the same in all rounds."""
+        return value in self._shared
+
+    def take(self, op: Operation, other: _Group) -> None:
+        """The results that another group has computed."""
+        for values in self._values:
+            for result in op.results:
+                values[result] = other._values[0][result]
+
+    def copy(self, op: Operation, needed: Sequence[int], *, once: bool) -> None:
+        """The operation, which needs some of the indices, in each round, or once for all of them."""
+        for lane, values in enumerate(self._values):
+            if once and lane:
+                self.take(op, self)
+                return
+            self.define(lane, needed)
+            made = op.clone(values)
+            if isinstance(op, LoadOp | StoreOp):
+                wide: dict[SSAValue, SSAValue] = dict(
+                    zip(self._arguments, self._indices(lane), strict=True)
+                )
+                first = len(op.operands) - len(op.indices)
+                for number, index in enumerate(op.indices, first):
+                    if index in wide:
+                        made.operands[number] = wide[index]
+            self._emitter.block.add_op(made)
+            if once:
+                self._shared.update(op.results)
+
+    def access(self, op: LoadOp | StoreOp, needed: Sequence[int]) -> None:
+        """The operation in all rounds, as vectors."""
+        emitter, width = self._emitter, len(self._values)
+        count = min(width, VECTOR_BYTES // element_bytes(op))
+        wide: dict[SSAValue, SSAValue] = dict(zip(self._arguments, self._indices(0), strict=True))
+        leading = [wide.get(index) or index for index in op.indices[:-1]]
+        for lane in range(0, width, count):
+            indices = [*leading, self._columns[lane]]
+            part = self._values[lane : lane + count]
+            if isinstance(op, LoadOp):
+                made = LoadVectorOp(op.tensor, indices, count)
+                for values, element in zip(part, made.elements, strict=True):
+                    values[op.result] = element
+                    element.name_hint = op.result.name_hint
+            else:
+                for number in range(lane, lane + count):
+                    self.define(number, needed)
+                elements = [values.get(op.value, op.value) for values in part]
+                made = StoreVectorOp(elements, op.tensor, indices)
+            made.location = op.location
+            emitter.block.add_op(made)
+
+    def _indices(self, lane: int) -> list[SSAValue]:
+        return [*self._leading, self._columns[lane]]
+
+    def define(self, lane: int, numbers: Sequence[int]) -> None:
+        """Some of a round's indices, in the body's own types."""
+        values, indices = self._values[lane], self._indices(lane)
+        for number in numbers:
+            argument = self._arguments[number]
+            if argument not in values:
+                values[argument] = self._emitter.cast(indices[number], argument.type)
+                values[argument].name_hint = argument.name_hint

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds on a CPU: each thread of the grid runs neighboring ones, in a loop that LLVM vectorizes.
+
+In: a `simt.each`. Out: `scf.for`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i32
+
+from weft.dialects.flow import walk
+from weft.passes.rounds.body import Body, extent_of
+
+if TYPE_CHECKING:
+    from weft.dialects.simt.grid import EachOp
+    from weft.passes.rounds.emitter import Emitter
+
+_SHORT_ROUNDS = 4096
+_LONG_ROUNDS = 64
+
+
+def rounds_of_a_block(loop: EachOp) -> int:
+    """Of a launch that chooses its grid, whose blocks have one thread: enough work to begin a block for."""
+    has_loops = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in walk(loop.body.block))
+    return _LONG_ROUNDS if has_loops else _SHORT_ROUNDS
+
+
+def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
+    """Thread t of T runs the rounds from t * share on, `share` of them, row by row."""
+    body = Body(emitter, loop)
+    extent = extent_of(emitter, loop)
+    thread, threads = emitter.thread(is_row)
+    rows, columns = extent
+    total = columns if rows is None else emitter.times(rows, columns)
+    share = emitter.quotient(emitter.plus(total, emitter.plus(threads, -1)), threads)
+    first = emitter.least(emitter.times(thread, share), total)
+    last = emitter.least(emitter.plus(first, share), total)
+    if rows is None:
+        if len(loop.extents) == 1 and loop.extents[0].type == i32:
+            # The counter is the index: LLVM need not see that a wider one fits.
+            first, last = (emitter.cast(end, i32) for end in (first, last))
+        with emitter.counted(first, last) as column:
+            body.rounds([(None, column)])
+        return
+    columns = emitter.most(columns, 1)
+    end = emitter.quotient(emitter.plus(last, emitter.plus(columns, -1)), columns)
+    with emitter.counted(emitter.quotient(first, columns), end) as row:
+        start = emitter.times(row, columns)
+        begin = emitter.most(emitter.minus(first, start), 0)
+        stop = emitter.least(emitter.minus(last, start), columns)
+        with emitter.counted(begin, stop) as column:
+            body.rounds([(row, column)])

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds on a GPU: neighboring threads run neighboring rounds, with vector accesses where addresses are aligned.
+
+In: a `simt.each`. Out: loops over vectors of rounds, then over the rounds that are left. If the run finds an array that
+is not aligned, all rounds are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from xdsl.dialects import arith, scf
+from xdsl.traits import Pure
+
+from weft.dialects.flow import walk
+from weft.dialects.simt.debug import AssertOp
+from weft.dialects.simt.memory import AddressOp, AtomicRmwOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.views import VECTOR_BYTES
+from weft.passes.rounds.body import Body, Extent, element_bytes, extent_of, runs_along
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.dialects.simt.grid import EachOp
+    from weft.dialects.simt.types import TensorType
+    from weft.passes.rounds.emitter import Emitter
+
+# Most bytes of a group of rounds in one array: neighboring threads then use all of a sector of 32 bytes.
+_WIDEST_GROUP = 2 * VECTOR_BYTES
+# Vector loads that a thread has under way at least, if the rounds are short.
+_LOADS = 2
+# Rounds in turn where nothing is a vector.
+_SINGLES = 4
+# Operations in all copies of a body.
+_MOST_OPERATIONS = 1024
+
+
+class Plan(NamedTuple):
+    """How a thread runs rounds.
+
+    Attributes:
+        width: rounds of a group, whose accesses are vectors; 1 for none.
+        groups: in turn.
+        singles: rounds in turn that are in no group.
+    """
+
+    width: int
+    groups: int
+    singles: int
+
+    @property
+    def rounds(self) -> int:
+        """Of a thread, in a launch that chooses its grid."""
+        return max(self.width * self.groups, self.singles)
+
+    @classmethod
+    def of(cls, loop: EachOp) -> Plan:
+        """Vectors of 16 bytes of the narrowest elements, unless the widest take too many; fewer for a long body."""
+        body = loop.body.block
+        operations = [op for op in walk(loop) if op is not loop]
+        if not all(map(_may_alternate, operations)):
+            return Plan(1, 1, 1)
+        along = [cast("LoadOp | StoreOp", op) for op in body.ops if runs_along(op, body)]
+        others = [op for op in operations if isinstance(op, LoadOp | StoreOp) and op not in along]
+        width = 1
+        if along and not any(op.indices and op.indices[-1] is body.args[-1] for op in others):
+            sizes = [element_bytes(op) for op in along]
+            width = min(VECTOR_BYTES // min(sizes), _WIDEST_GROUP // max(sizes))
+        loads = sum(
+            width * element_bytes(op) // VECTOR_BYTES or 1 for op in along if isinstance(op, LoadOp)
+        )
+        groups = -(-_LOADS // max(loads, 1)) if width > 1 else 1
+        plans = [cls(width, groups, _SINGLES), cls(width, 1, _SINGLES), cls(1, 1, _SINGLES)]
+        fitting = (plan for plan in plans if plan._copies * len(operations) <= _MOST_OPERATIONS)
+        return next(fitting, cls(1, 1, 1))
+
+    @property
+    def _copies(self) -> int:
+        vectors = self.width * (self.groups + (self.groups > 1)) if self.width > 1 else 0
+        return vectors + self.singles + (self.singles > 1)
+
+
+def _may_alternate(op: Operation) -> bool:
+    """Whether an operation is as good between those of other rounds, and short; a thread's arrays are the round's."""
+    if isinstance(op, LoadOp | StoreOp):
+        return op.volatile is None and cast("TensorType", op.tensor.type).space.data != "local"
+    if isinstance(op, AtomicRmwOp):
+        return op.order.data == "relaxed"
+    return isinstance(op, scf.IfOp | scf.YieldOp | AssertOp) or (
+        op.has_trait(Pure) and not isinstance(op, scf.ForOp | scf.WhileOp)
+    )
+
+
+def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> None:
+    """Thread t of T runs the groups t, t + T, ..., and of the rounds that are in none t, t + T, ..."""
+    body = Body(emitter, loop)
+    extent = extent_of(emitter, loop)
+    thread, threads = emitter.thread(is_row)
+    rows, columns = extent
+    left, lead, grouped = columns, None, columns
+    if plan.width > 1:
+        lead, groups = begin, _ = _groups(emitter, loop, extent, plan.width)
+
+        def group(number: SSAValue) -> tuple[SSAValue | None, SSAValue]:
+            row, place = _split(emitter, number, rows, groups)
+            return row, emitter.plus(begin, emitter.times(place, plan.width))
+
+        all_groups = groups if rows is None else emitter.times(rows, groups)
+        first = thread
+        for count in dict.fromkeys((plan.groups, 1)):
+            reach, step = (emitter.times(threads, times) for times in (count - 1, count))
+            with emitter.striding(first, reach, all_groups, step) as (number, after):
+                numbers = [
+                    emitter.plus(number, emitter.times(threads, each)) for each in range(count)
+                ]
+                body.rounds([group(one) for one in numbers], plan.width)
+            first = after[0]
+        grouped = emitter.times(groups, plan.width)
+        left = emitter.minus(columns, grouped)
+
+    def single(number: SSAValue) -> tuple[SSAValue | None, SSAValue]:
+        row, place = _split(emitter, number, rows, left)
+        if lead is not None:
+            is_before = emitter.is_("slt", place, lead)
+            place = emitter.choose(is_before, place, emitter.plus(place, grouped))
+        return row, place
+
+    total = left if rows is None else emitter.times(rows, left)
+    first = thread
+    for count in dict.fromkeys((plan.singles, 1)):
+        reach, step = (emitter.times(threads, times) for times in (count - 1, count))
+        with emitter.striding(first, reach, total, step) as (number, after):
+            numbers = [emitter.plus(number, emitter.times(threads, each)) for each in range(count)]
+            body.rounds([single(one) for one in numbers])
+        first = after[0]
+
+
+def _split(
+    emitter: Emitter, number: SSAValue, rows: SSAValue | None, columns: SSAValue
+) -> tuple[SSAValue | None, SSAValue]:
+    """The row and the column of a number."""
+    if rows is None:
+        return None, number
+    return emitter.quotient(number, columns), emitter.rest(number, columns)
+
+
+def _groups(
+    emitter: Emitter, loop: EachOp, extent: Extent, width: int
+) -> tuple[SSAValue, SSAValue]:
+    """The first columns of a row that are in no group, so that what follows is aligned, and the groups of a row.
+
+    There is no group unless the accesses of every array are aligned in every row.
+    """
+    block = loop.body.block
+    along = [cast("LoadOp | StoreOp", op) for op in block.ops if runs_along(op, block)]
+    places = {(op.tensor, *op.indices): op for op in along}
+    narrowest = min(along, key=element_bytes)
+    size = element_bytes(narrowest)
+    missing = emitter.minus(emitter.number(0), _address(emitter, loop, narrowest))
+    lead = emitter.quotient(emitter.bits(missing, width * size - 1), size)
+    aligned = None
+    for op in places.values():
+        size = element_bytes(op)
+        mask = min(width * size, VECTOR_BYTES) - 1
+        address = emitter.plus(_address(emitter, loop, op), emitter.times(lead, size))
+        if extent.rows is not None:
+            for dimension, index in enumerate(op.indices[:-1]):
+                if index in block.args:
+                    stride = emitter.emit(StrideOp(op.tensor, dimension)).result
+                    address = emitter.compute(arith.OrIOp, address, emitter.times(stride, size))
+        is_aligned = emitter.is_("eq", emitter.bits(address, mask), 0)
+        aligned = emitter.both(aligned, is_aligned)
+    assert aligned is not None
+    lead = emitter.choose(aligned, emitter.least(lead, extent.columns), 0)
+    rest = emitter.minus(extent.columns, lead)
+    return lead, emitter.choose(aligned, emitter.quotient(rest, width), 0)
+
+
+def _address(emitter: Emitter, loop: EachOp, op: LoadOp | StoreOp) -> SSAValue:
+    """The address of an access in the first round."""
+    zero = emitter.number(0)
+    indices = [zero if index in loop.body.block.args else index for index in op.indices]
+    return emitter.emit(AddressOp(op.tensor, indices)).result

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of `weft.each` run once each, whatever their number, the grid, the types, alignment and layout of the arrays.
+
+In: every kernel twice, with its rounds spread as on the CPU and as on a GPU. Out: what NumPy computes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import NUMPY_TYPES
+from weft.compiler import pipeline
+from weft.passes import spread_rounds as the_pass
+
+SIZES = (0, 1, 2, 3, 31, 32, 33, 127, 257, 1021, 2048, 4099, 10007)
+GRIDS = ((1, 1), (1, 33), (3, 64), (2, (8, 4, 2)), ((2, 3, 2), (5, 2)))
+
+
+@pytest.fixture(autouse=True, params=["as on the CPU", "as on a GPU"])
+def spread(request, monkeypatch):
+    """How rounds are spread: both ways are loops over the same operations, so a CPU runs both."""
+    if request.param == "as on a GPU":
+        change = functools.partial(the_pass.spread_rounds)
+
+        def spread_rounds(module, on_host):
+            change(module, on_host=False)
+
+        monkeypatch.setattr(pipeline, "spread_rounds", spread_rounds)
+
+
+@weft.kernel
+def scale_kernel(a, b, factor: weft.f32):
+    for i in weft.each(a.shape[0]):
+        b[i] = weft.f32(a[i]) * factor
+
+
+def scale():
+    """A new function, which compiles for itself."""
+
+    @weft.jit
+    def run(a: weft.Tensor[weft.f32, ("n",)], b: weft.Tensor[weft.f32, ("n",)], factor: weft.f32):
+        scale_kernel(a, b, factor).launch(over=a.shape[0])
+
+    return run
+
+
+def test_every_round_runs_once_for_every_number_of_rounds():
+    @weft.kernel
+    def count_kernel(a):
+        for i in weft.each(a.shape[0]):
+            a[i] += i + 1
+
+    @weft.jit
+    def count(a: weft.Tensor[weft.i32, ("n",)]):
+        count_kernel(a).launch(over=a.shape[0])
+
+    for size in SIZES:
+        guarded = np.zeros(size + 16, np.int32)
+        count(guarded[8 : 8 + size])
+        expected = np.zeros_like(guarded)
+        expected[8 : 8 + size] = np.arange(1, size + 1)
+        assert (guarded == expected).all()
+
+
+@pytest.mark.parametrize(("grid", "block"), GRIDS)
+def test_any_grid_shares_the_rounds(grid, block):
+    run = scale_kernel[grid, block]
+    for size in SIZES:
+        a = np.arange(size, dtype=np.float32)
+        b = np.full_like(a, -1)
+        run(a, b, 2.0)
+        assert (b == a * 2).all()
+
+
+def test_addresses_may_be_aligned_alike_differently_or_not_at_all():
+    run = scale()
+    memory = np.arange(2100, dtype=np.float32)
+    for first, second, size in itertools.product(range(5), range(5), (1, 3, 4, 5, 130, 1031)):
+        a = memory[first : first + size]
+        result = np.full(size + 16, -1, np.float32)
+        b = result[4 + second : 4 + second + size]
+        run(a, b, 3.0)
+        assert (b == a * 3).all()
+        result[4 + second : 4 + second + size] = -1
+        assert (result == -1).all()
+
+
+PAIRS = [
+    *((weft.i8, weft.i8), (weft.i8, weft.f64), (weft.bool_, weft.i32), (weft.u16, weft.f32)),
+    *((weft.f16, weft.f16), (weft.bf16, weft.bf16), (weft.bf16, weft.f32), (weft.f64, weft.f32)),
+    *((weft.f64, weft.f64), (weft.i64, weft.u8), (weft.f8e4m3, weft.f32), (weft.f32, weft.bool_)),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS, ids=str)
+def test_arrays_may_have_any_types(source, target):
+    @weft.kernel
+    def convert_kernel(a, b, c, kind: weft.Constexpr):
+        for i in weft.each(a.shape[0]):
+            x = weft.f32(a[i])
+            b[i] = kind(x)
+            c[i] = a[i]
+
+    first, second = NUMPY_TYPES[source], NUMPY_TYPES[target]
+    for offset, size in itertools.product((0, 1, 3, 8), (1, 15, 16, 17, 1027)):
+        values = np.arange(size + offset) % 7
+        a = values.astype(first)[offset:]
+        b, c = np.zeros(size, second), np.zeros(size + offset, first)[offset:]
+        convert_kernel[2, 32](a, b, c, target)
+        assert (b == a.astype(np.float32).astype(second)).all()
+        assert (c == a).all()
+
+
+def test_rounds_may_read_and_write_in_place():
+    @weft.kernel
+    def step_kernel(a, b):
+        for i in weft.each(a.shape[0]):
+            a[i] = a[i] * 2.0 + b[i]
+            b[i] = a[i] + b[i]
+
+    for size in SIZES:
+        a, b = np.arange(size, dtype=np.float32), np.ones(size, np.float32)
+        step_kernel.over(size)(a, b)
+        assert (a == np.arange(size) * 2 + 1).all()
+        assert (b == a + 1).all()
+        # One array under two names: what a round stores first is what it reads then.
+        a = np.arange(size, dtype=np.float32)
+        step_kernel.over(size)(a, a)
+        assert (a == np.arange(size) * 6).all()
+
+
+def test_a_round_may_branch_loop_and_have_arrays_of_its_own():
+    @weft.kernel
+    def branch_kernel(a, b):
+        for i in weft.each(a.shape[0]):
+            x = a[i]
+            if x % 3 == 0:
+                continue
+            own = weft.local(4, weft.i32)
+            for k in range(x % 4):
+                own[k] = x + k
+            total = 0
+            for k in range(x % 4):
+                total += own[k]
+            if x > 5:
+                b[i] = total
+
+    for size in SIZES:
+        a, b = np.arange(size, dtype=np.int32), np.full(size, -1, np.int32)
+        branch_kernel.over(size)(a, b)
+        for x, found in zip(a.tolist(), b.tolist(), strict=True):
+            expected = sum(x + k for k in range(x % 4)) if x % 3 and x > 5 else -1
+            assert found == expected
+
+
+def test_a_round_reads_again_what_it_has_stored_and_once_what_it_has_not():
+    @weft.kernel
+    def again_kernel(a, b, c):
+        for i in weft.each(a.shape[0]):
+            c[i] = 2.0 * a[i] if a[i] > 3.0 else a[i]
+            b[i] = a[i] + 1.0
+            c[i] = c[i] + (a[i] if a[i] > 3.0 else -a[i])
+
+    for size in SIZES:
+        a, b, c = (np.arange(size, dtype=np.float32) for _ in range(3))
+        again_kernel.over(size)(a, b, c)
+        assert (b == a + 1).all()
+        assert (c == np.where(a > 3, 3 * a, 0)).all()
+        # b is a: what a round reads after its store is new.
+        a, c = (np.arange(size, dtype=np.float32) for _ in range(2))
+        again_kernel.over(size)(a, a, c)
+        first = np.arange(size)
+        new = first + 1
+        assert (a == new).all()
+        assert (c == np.where(first > 3, 2 * first, first) + np.where(new > 3, new, -new)).all()
+
+
+def test_rounds_gather_and_add_up_with_atomics():
+    @weft.kernel
+    def histogram_kernel(index, table, counts):
+        for i in weft.each(index.shape[0]):
+            weft.atomic_add(counts, index[i], table[index[i]])
+
+    for size in SIZES:
+        index = (np.arange(size) % 5).astype(np.int32)
+        counts = np.zeros(5, np.int32)
+        histogram_kernel.over(size)(index, np.arange(5, dtype=np.int32), counts)
+        assert (counts == np.bincount(index, minlength=5) * np.arange(5)).all()
+
+
+def test_rounds_read_neighbors_of_another_array():
+    @weft.kernel
+    def blur_kernel(a, b):
+        for i in weft.each(a.shape[0] - 2):
+            b[i] = a[i] + a[i + 1] + a[i + 2]
+
+    for size in SIZES[2:]:
+        a = np.arange(size, dtype=np.float32)
+        b = np.zeros(max(size - 2, 0), np.float32)
+        blur_kernel.over(size)(a, b)
+        assert (b == 3 * a[1:-1]).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 64), (33, 31), (3, 1024)])
+def test_two_dimensions_run_over_contiguous_padded_and_strided_arrays(shape):
+    @weft.kernel
+    def bias_kernel(a, x, b):
+        for i, j in weft.each(a.shape):
+            b[i, j] = a[i, j] + x[j]
+
+    @weft.kernel
+    def copy_kernel(a, b):
+        for index in weft.each(a.shape):
+            b[index] = a[index]
+
+    rows, columns = shape
+    wide = np.arange(rows * (columns + 8) * 2, dtype=np.float32).reshape(rows, (columns + 8) * 2)
+    tall = np.arange(rows * columns, dtype=np.float32).reshape(columns, rows)
+    inputs = (wide[:, :columns].copy(), wide[:, :columns], wide[:, 3 : 3 + columns], tall.T)
+    inputs += (wide[:, 1 : 1 + 2 * columns : 2],)
+    x = np.arange(columns, dtype=np.float32)
+    for a in inputs:
+        b = np.full(shape, -1, np.float32)
+        bias_kernel.over(a.shape)(a, x, b)
+        assert (b == a + x).all()
+        b = np.full((rows, columns + 5), -1, np.float32)
+        copy_kernel.over(a.shape)(a, b[:, :columns])
+        assert (b[:, :columns] == a).all()
+        assert (b[:, columns:] == -1).all()
+
+
+def test_three_dimensions_and_a_shape_of_one():
+    @weft.kernel
+    def sum_kernel(a, b):
+        for i, j, k in weft.each(a.shape):
+            b[i, j, k] = a[i, j, k] + 100 * i + 10 * j + k
+
+    @weft.kernel
+    def plus_kernel(a, b):
+        for index in weft.each(a.shape):
+            b[index] = a[index] + 1
+
+    for shape in ((2, 3, 4), (5, 1, 33), (1, 1, 1), (4, 0, 2), (3, 5, 16)):
+        a = np.random.default_rng(0).integers(0, 99, shape).astype(np.int32)
+        b = np.zeros_like(a)
+        sum_kernel.over(shape)(a, b)
+        i, j, k = np.indices(shape)
+        assert (b == a + 100 * i + 10 * j + k).all()
+        plus_kernel.over(shape)(a, b)
+        assert (b == a + 1).all()
+        flat = a.reshape(-1)
+        plus_kernel.over(flat.shape)(flat, c := np.zeros_like(flat))
+        assert (c == flat + 1).all()
+
+
+def test_extents_may_be_literals_parameters_negative_and_wider_than_indices():
+    @weft.kernel
+    def part_kernel(a, n: weft.i64, m: weft.i32):
+        for i in weft.each(n):
+            a[i] += 1
+        for i in weft.each(m):
+            a[i] += 10
+        for i in weft.each(3):
+            a[i] += 100
+
+    for n, m in ((5, 2), (-1, 4), (7, -3)):
+        a = np.zeros(8, np.int32)
+        part_kernel[2, 4](a, n, m)
+        expected = np.zeros(8, np.int32)
+        expected[: max(n, 0)] += 1
+        expected[: max(m, 0)] += 10
+        expected[:3] += 100
+        assert (a == expected).all()
+
+
+def test_more_rounds_than_an_i32_counts():
+    @weft.kernel
+    def mark_kernel(found, rows: weft.i64, columns: weft.i64):
+        for i, j in weft.each((rows, columns)):
+            if j == columns - 1:
+                weft.atomic_add(found, 0, i)
+
+    found = np.zeros(1, np.int64)
+    # 5 * 2**20 columns, of which all but one do nothing; the number of rounds passes 2**31 with rows that are empty.
+    mark_kernel[1, 1](found, 3, 5 << 20)
+    assert found[0] == 3
+    mark_kernel[4, 2](found, 0, 1 << 40)
+    assert found[0] == 3
+
+
+def test_an_array_shorter_than_the_rounds_is_named():
+    a, b = np.zeros(12, np.float32), np.zeros(10, np.float32)
+    with pytest.raises(AssertionError, match=r"weft.each: b.shape\[0\] >= a.shape\[0\]"):
+        scale_kernel.over(12)(a, b, 1.0)
+    scale_kernel.over(10)(b, a, 1.0)
+
+
+def test_a_helper_and_shared_tables_serve_rounds():
+    def squared(x):
+        return x * x
+
+    @weft.kernel
+    def table_kernel(a, b):
+        table = weft.shared(8, weft.f32)
+        if weft.thread_idx.x < 8:
+            table[weft.thread_idx.x] = squared(weft.f32(weft.thread_idx.x))
+        weft.sync_threads()
+        for i in weft.each(a.shape[0]):
+            b[i] = table[a[i]]
+
+    for size in SIZES:
+        a, b = (np.arange(size) % 8).astype(np.int32), np.zeros(size, np.float32)
+        table_kernel[3, 32](a, b)
+        assert (b == (a * a)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_floats_in_mixed_arithmetic(dtype):
+    kind = np.dtype(dtype) if dtype == "float16" else np.dtype(ml_dtypes.bfloat16)
+
+    @weft.kernel
+    def mixed_kernel(a, b, c):
+        for i in weft.each(a.shape[0]):
+            c[i] = a[i] * b[i]
+
+    for size in SIZES:
+        a = (np.arange(size) % 17).astype(kind)
+        b, c = np.full(size, 0.5, np.float32), np.zeros(size, np.float32)
+        mixed_kernel.over(size)(a, b, c)
+        assert (c == a.astype(np.float32) * b).all()
+
+
+def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
+    class Filler:
+        def __init__(self, value):
+            self.value = value
+
+        @weft.kernel
+        def fill(self: weft.Constexpr, a):
+            for index in weft.each(a.shape):
+                a[index] = a[index] + self.value
+
+    @weft.kernel
+    def add_kernel(a, value: weft.f32):
+        for index in weft.each(a.shape):
+            a[index] = a[index] + value
+
+    filler = Filler(5.0)
+
+    @weft.jit
+    def run(a: weft.Tensor[weft.f32, ("m", "n")]):
+        add_kernel(a, 1.0).launch(over=a.shape)
+        add_kernel(a, 1.0).launch(over=a.shape[0] * a.shape[1], block=64)
+        add_kernel.over(a.shape)(a, 1.0)
+        add_kernel.over(rounds=a.size)(a, value=1.0)
+        filler.fill(a).launch(over=a.shape)
+        filler.fill.over(a.shape)(a)
+        filler.fill[2, 32](a)
+
+    for shape in ((0, 3), (1, 1), (7, 300)):
+        a = np.zeros(shape, np.float32)
+        run(a)
+        assert (a == 19).all()
+        filler.fill.over(shape)(a)
+        add_kernel.over(list(shape))(a, value=1.0)
+        assert (a == 25).all()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "error", "text"),
+    [
+        (1.5, TypeError, "expected a number of rounds or a tuple of them, received 1.5"),
+        ((3, "n"), TypeError, "received (3, 'n')"),
+        (True, TypeError, "received True"),
+        (-1, ValueError, "-1 rounds, expected 0 to 2**63 - 1"),
+        ((1 << 62, 4), ValueError, "expected 0 to 2**63 - 1"),
+    ],
+)
+def test_a_number_of_rounds_is_checked(rounds, error, text):
+    with pytest.raises(error) as caught:
+        scale_kernel.over(rounds)
+    assert text in str(caught.value)

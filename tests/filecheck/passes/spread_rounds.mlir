@@ -1,0 +1,74 @@
+// RUN: spread_rounds
+// RUN: spread_rounds_on_cpu
+// RUN: ptx-after-passes
+// On a GPU a group is 8 rounds, 16 bytes of bf16 and two vectors of f32, if both addresses are multiples of 16 after the same
+// number of first rounds; then the rounds that are left, four in turn and one by one. On a CPU each thread has its share.
+
+// SPREAD_ROUNDS:      simt.address %h[%0 : i64]
+// SPREAD_ROUNDS:      %[[LEAD:.*]] = arith.divui %{{.*}}, %{{.*}} : i64
+// SPREAD_ROUNDS-NEXT: simt.address %a[%0 : i64]
+// SPREAD_ROUNDS:      arith.cmpi eq
+// SPREAD_ROUNDS:      arith.cmpi eq
+// SPREAD_ROUNDS-NEXT: %[[ALIGNED:.*]] = arith.andi %{{.*}} : i1
+// SPREAD_ROUNDS:      arith.select %[[ALIGNED]], %{{.*}}, %0 : i64
+// SPREAD_ROUNDS:      arith.select %[[ALIGNED]], %{{.*}}, %0 : i64
+// SPREAD_ROUNDS:      scf.while
+// SPREAD_ROUNDS:        %x, %x_1, %x_2, %x_3 = simt.load_vector %a
+// SPREAD_ROUNDS-NEXT:   %x_4, %x_5, %x_6, %x_7 = simt.load_vector %a
+// SPREAD_ROUNDS-NEXT:   %y = arith.mulf %x, %factor : f32
+// SPREAD_ROUNDS:        %z_7 = arith.truncf %y_7 : f32 to bf16
+// SPREAD_ROUNDS-NEXT:   simt.store_vector %z, %z_1, %z_2, %z_3, %z_4, %z_5, %z_6, %z_7
+// SPREAD_ROUNDS:      scf.while
+// SPREAD_ROUNDS:        %x_8 = simt.load %a
+// SPREAD_ROUNDS-NEXT:   %x_9 = simt.load %a
+// SPREAD_ROUNDS-NEXT:   %x_10 = simt.load %a
+// SPREAD_ROUNDS-NEXT:   %x_11 = simt.load %a
+// SPREAD_ROUNDS:        simt.store %z_11
+// SPREAD_ROUNDS:      scf.while
+// SPREAD_ROUNDS:        %x_12 = simt.load %a
+// SPREAD_ROUNDS:      func.func @host
+// SPREAD_ROUNDS:        %[[THREADS:.*]] = arith.constant 256 : i64
+// SPREAD_ROUNDS:        %[[PER_BLOCK:.*]] = arith.constant 2048 : i64
+// SPREAD_ROUNDS:        %[[BLOCKS:.*]] = arith.divui %{{.*}}, %[[PER_BLOCK]] : i64
+// SPREAD_ROUNDS-NEXT:   simt.launch_ex @scale grid(%[[BLOCKS]], %{{.*}}, %{{.*}}) block(%[[THREADS]], %{{.*}}, %{{.*}}) args
+
+// SPREAD_ROUNDS_ON_CPU:      %[[SHARE:.*]] = arith.divui
+// SPREAD_ROUNDS_ON_CPU-NEXT: arith.muli %{{.*}}, %[[SHARE]]
+// SPREAD_ROUNDS_ON_CPU:      scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %{{.*}} : i32 {
+// SPREAD_ROUNDS_ON_CPU-NEXT:   %x = simt.load %a[%[[I]] : i32]
+// SPREAD_ROUNDS_ON_CPU-NEXT:   %y = arith.mulf %x, %factor : f32
+// SPREAD_ROUNDS_ON_CPU-NEXT:   %z = arith.truncf %y : f32 to bf16
+// SPREAD_ROUNDS_ON_CPU-NEXT:   simt.store %z, %h[%[[I]] : i32]
+// SPREAD_ROUNDS_ON_CPU-NEXT: }
+// SPREAD_ROUNDS_ON_CPU:      %[[ONE:.*]] = arith.constant 1 : i64
+// SPREAD_ROUNDS_ON_CPU-NEXT: arith.constant 4096 : i64
+// SPREAD_ROUNDS_ON_CPU:      simt.launch_ex @scale grid(%{{.*}}, %[[ONE]], %[[ONE]]) block(%[[ONE]], %[[ONE]], %[[ONE]]) args
+
+// PTX-AFTER-PASSES:      .reqntid 256, 1, 1
+// PTX-AFTER-PASSES:      ld.global.v4.b32
+// PTX-AFTER-PASSES-NEXT: ld.global.v4.b32
+// PTX-AFTER-PASSES-NEXT: mul.rn.f32
+// PTX-AFTER-PASSES:      cvt.rn.bf16x2.f32
+// PTX-AFTER-PASSES:      st.global.v4.b32
+// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES:      st.global.b16
+
+simt.kernel @scale(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %h: !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, %factor: f32) {
+  %n = simt.dim %a[0] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
+  simt.each %n : i32 {
+  ^bb0(%i : i32):
+    %x = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+    %y = arith.mulf %x, %factor : f32
+    %z = arith.truncf %y : f32 to bf16
+    simt.store %z, %h[%i : i32] : bf16, !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>
+  }
+  simt.return
+}
+
+func.func @host(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %h: !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, %factor: f32, %rounds: i64) {
+  simt.launch_ex @scale over %rounds grid() block() args(%a, %h, %factor : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, f32)
+  func.return
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How wide rounds are on a GPU, and how many of them a thread runs in turn, follows from their accesses and length."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from tests.conformance.harness import define
+from weft.compiler.module_text import parse_module
+from weft.dialects.flow import walk
+from weft.dialects.simt.grid import EachOp
+from weft.passes.rounds.body import reuse_loads
+from weft.passes.rounds.on_gpu import Plan
+
+TYPES = {name: getattr(weft, name) for name in ("i8", "bf16", "f32", "f64")}
+
+
+def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
+    """The plan of one statement's rounds over arrays a, b, ... of these types."""
+    names = "abcd"[: len(kinds)]
+    listed = ", ".join(names)
+    space = define(
+        f"""
+        @weft.kernel
+        def kernel({listed}):
+            for i in weft.each(a.shape[0]):
+                {body}
+
+        @weft.jit
+        def host({listed}):
+            kernel({listed}).launch(over=a.shape[0])
+        """
+    )
+    examples = [weft.fake_tensor(TYPES[kind], (None,), layout=layout) for kind in kinds]
+    text = weft.compile(space["host"], *examples).stages["trace"]
+    found = [op for op in walk(parse_module(text)) if isinstance(op, EachOp)]
+    reuse_loads(found[0])
+    return Plan.of(found[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds", "plan"),
+    [
+        ("b[i] = a[i]", ("f32", "f32"), Plan(4, 2, 4)),
+        ("c[i] = a[i] + b[i]", ("f32", "f32", "f32"), Plan(4, 1, 4)),
+        ("b[i] = a[i]", ("bf16", "bf16"), Plan(8, 2, 4)),
+        ("b[i] = weft.f32(a[i])", ("bf16", "f32"), Plan(8, 2, 4)),
+        ("b[i] = weft.f64(a[i])", ("i8", "f64"), Plan(4, 2, 4)),
+        ("b[i] = a[i]", ("i8", "i8"), Plan(16, 2, 4)),
+        ("b[i] = a[i]", ("f64", "f64"), Plan(2, 2, 4)),
+        ("a[i] = 0.0", ("f32",), Plan(4, 2, 4)),
+    ],
+)
+def test_a_group_is_16_bytes_of_the_narrowest_array_and_at_most_32_of_the_widest(body, kinds, plan):
+    assert plan_of(body, *kinds) == plan
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[i] = b[i] if b[i] > 0.0 else 1.0 / b[i + 1]",
+        "a[i] = 2.0 * b[i] if b[i] > 0.0 else weft.math.exp(b[i])",
+        "b[i + 1] = a[i]",
+    ],
+)
+def test_accesses_beside_the_index_do_not_keep_others_from_being_vectors(body):
+    assert plan_of(body, "f32", "f32").width == 4
+
+
+@pytest.mark.parametrize("body", ["if b[i] > 0.0: a[i] = 1.0"])
+def test_rounds_that_store_under_a_condition_run_one_by_one_in_neighboring_threads(body):
+    assert plan_of(body, "f32", "f32") == Plan(1, 1, 4)
+
+
+def test_rounds_over_arrays_of_any_strides_run_one_by_one():
+    assert plan_of("b[i] = a[i]", "f32", "f32", layout="strided") == Plan(1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a[i] = weft.volatile_load(b, i)",
+        'weft.printf("%d\\n", i)',
+        "for k in range(b.shape[0]): a[i] += b[k]",
+        "weft.atomic_add(a, 0, b[i], order='acq_rel')",
+    ],
+)
+def test_what_is_ordered_or_long_is_not_interleaved(body):
+    assert plan_of(body, "f32", "f32") == Plan(1, 1, 1)
+
+
+def test_a_long_round_has_fewer_copies():
+    powers = " + ".join(f"a[i] ** {power}.5" for power in range(2, 40))
+    assert plan_of(f"b[i] = {powers}", "f32", "f32").groups == 1
+    longer = " * ".join(f"weft.math.exp({power}.0 * a[i])" for power in range(2, 200))
+    assert plan_of(f"b[i] = {longer}", "f32", "f32").width == 1
