@@ -15,7 +15,7 @@ from weft.language.numbers.convert import expect_scalar, to_common, truth
 from weft.language.numbers.operators import binary, compare, unary
 from weft.language.numbers.promotion import common_dtype, index_dtype
 from weft.language.operation import operation
-from weft.language.values import Scalar, describe, is_staged, item_text
+from weft.language.values import RunTimeRounds, Scalar, describe, is_staged, item_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_COPIES: Final = 1024
 
 
-class StagedRange:
+class StagedRange(RunTimeRounds):
     """A ``range`` that a loop goes over at run time.
 
     Attributes:

@@ -181,6 +181,12 @@ class StagedContext:
         raise TypeError(f"{type(self).__name__} cannot be left")
 
 
+class RunTimeRounds:
+    """Base of what only a `for` loop goes over, at run time; its repr is what a user wrote."""
+
+    __slots__ = ()
+
+
 def is_staged(value: object) -> bool:
     """Whether a value is known only at run time.
 
@@ -228,6 +234,8 @@ def describe(value: object) -> str:
         return "a stream"
     if isinstance(value, bool | int | float):
         return f"the constant {brief(value)}"
+    if isinstance(value, RunTimeRounds):
+        return repr(value)
     text = item_text(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 

@@ -25,7 +25,7 @@ from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.memory import access, views
-from weft.language.values import StagedNamespace, Tensor, describe, is_staged
+from weft.language.values import RunTimeRounds, StagedNamespace, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,9 @@ def _python_attribute(value: Any, name: str) -> Any:
     try:
         return getattr(value, name)
     except AttributeError as error:
-        raise NameResolutionError("UNKNOWN_ATTRIBUTE", str(error)) from None
+        is_ours = isinstance(value, RunTimeRounds)
+        text = f"{value} has no attribute {name!r}" if is_ours else str(error)
+        raise NameResolutionError("UNKNOWN_ATTRIBUTE", text) from None
 
 
 def _of_namespace(namespace: LanguageName, name: str) -> Any:

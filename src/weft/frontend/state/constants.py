@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.blame import is_of_a_handler
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.structure import contains_staged
-from weft.language.values import describe, is_staged
+from weft.language.values import RunTimeRounds, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +121,15 @@ def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords:
     except Exception as error:
         if is_of_a_handler(error):
             raise
+        for given in (*arguments, *keywords.values()):
+            if isinstance(error, TypeError) and (
+                is_staged(given) or isinstance(given, RunTimeRounds)
+            ):
+                raise TypeMismatchError(
+                    "PYTHON_RAISED",
+                    f"{what} runs in Python at compile time, but {describe(given)} is known only at run time",
+                    hint="loop with for, as in for i in range(n): total += a[i]; only what is constant has items here",
+                ) from error
         raise CompileError(
             "PYTHON_RAISED",
             f"{what} raised {type(error).__name__} at compile time: {error}",
