@@ -183,7 +183,8 @@ class _Trips:
         self.flags = "" if self.counted else " nsw"
         if self.counted:
             self.limit = _trip_count(printer, self.text, first, last, self.step)
-        if self.step.startswith("%") and is_positive(step):
+        is_gpu = bool(printer.module.target.coordinates)
+        if is_gpu and self.step.startswith("%") and is_positive(step):
             # The sum after the last round may overflow, and is not read. A product that wrapped may be negative.
             self.flags = " nsw"
             callee = printer.module.intrinsic("llvm.smax", f".{self.text}")
