@@ -18,7 +18,7 @@ def kernel(a: weft.Tensor, n: weft.i32):
 def host(a: weft.Tensor, n: weft.i32):
     kernel(a, n).launch(grid=1, block=1)
 """
-VALUES = ("range(n)", "weft.unroll(range(n), 2)", "a", "a[0]", "n")
+VALUES = ("range(n)", "weft.unroll(range(n), 2)", "weft.each(n)", "a", "a[0]", "n")
 USES = (
     *(
         f"{name}({{}})"

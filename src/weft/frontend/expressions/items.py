@@ -16,7 +16,7 @@ from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
 from weft.language.control import StagedRange
 from weft.language.threads.each import Rounds
-from weft.language.values import Tensor, describe, is_staged
+from weft.language.values import RunTimeRounds, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ class Items:
     __slots__ = ("_count", "_frame", "_is_plain", "_most", "_node", "iterator")
 
     def __init__(self, frame: Frame, value: Any, node: ast.AST) -> None:
-        if is_staged(value) or isinstance(value, StagedRange | Rounds):
+        if is_staged(value) or isinstance(value, RunTimeRounds):
             raise _no_items(frame, value, node)
         self._frame = frame
         self._node = node

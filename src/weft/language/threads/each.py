@@ -24,7 +24,7 @@ from weft.errors import CompileError, TypeMismatchError
 from weft.language.control import range_dtype
 from weft.language.numbers.convert import expect_scalar
 from weft.language.operation import operation
-from weft.language.values import Scalar, Tensor, describe, item_text
+from weft.language.values import RunTimeRounds, Scalar, Tensor, describe, item_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-class Rounds:
+class Rounds(RunTimeRounds):
     """What ``weft.each`` gives, for a `for` alone.
 
     Attributes:
