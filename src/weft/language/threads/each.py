@@ -78,7 +78,6 @@ def each(builder: Builder, extent: object) -> Rounds:
     least as long as the extents: an assertion, which is checked on the CPU, and on a GPU with ``--enable-assertions``.
 
     Args:
-        builder: where operations go; users leave it out.
         extent: how many rounds, an integer: the index goes from 0 up to it. Or a tuple of extents, such as a tensor's
             shape: the index is a tuple, whose last item changes fastest. A negative extent is 0.
 

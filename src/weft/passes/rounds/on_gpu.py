@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
 from weft.dialects.flow import walk
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 _WIDEST_GROUP = 2 * VECTOR_BYTES
 # Vector loads that a thread has under way at least, if the rounds are short.
 _LOADS = 2
-# Rounds in turn where nothing is a vector.
-_SINGLES = 4
+# Rounds in turn where nothing is a vector: 16 bytes of each array, as far as these suffice.
+_SINGLES = 4, 8
 # Operations in all copies of a body.
 _MOST_OPERATIONS = 1024
 
@@ -62,15 +64,16 @@ class Plan(NamedTuple):
             return Plan(1, 1, 1)
         along = [cast("LoadOp | StoreOp", op) for op in body.ops if runs_along(op, body)]
         others = [op for op in operations if isinstance(op, LoadOp | StoreOp) and op not in along]
-        width = 1
+        width, sizes = 1, [element_bytes(op) for op in along] or [VECTOR_BYTES]
         if along and not any(op.indices and op.indices[-1] is body.args[-1] for op in others):
-            sizes = [element_bytes(op) for op in along]
             width = min(VECTOR_BYTES // min(sizes), _WIDEST_GROUP // max(sizes))
         loads = sum(
             width * element_bytes(op) // VECTOR_BYTES or 1 for op in along if isinstance(op, LoadOp)
         )
         groups = -(-_LOADS // max(loads, 1)) if width > 1 else 1
-        plans = [cls(width, groups, _SINGLES), cls(width, 1, _SINGLES), cls(1, 1, _SINGLES)]
+        least, most = _SINGLES
+        singles = min(max(VECTOR_BYTES // min(sizes), least), most)
+        plans = [cls(width, groups, singles), cls(width, 1, least), cls(1, 1, least)]
         fitting = (plan for plan in plans if plan._copies * len(operations) <= _MOST_OPERATIONS)
         return next(fitting, cls(1, 1, 1))
 
@@ -138,10 +141,18 @@ def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> N
 def _split(
     emitter: Emitter, number: SSAValue, rows: SSAValue | None, columns: SSAValue
 ) -> tuple[SSAValue | None, SSAValue]:
-    """The row and the column of a number."""
+    """The row and the column of a number; in the first row, which may be all there is, without a division."""
     if rows is None:
         return None, number
-    return emitter.quotient(number, columns), emitter.rest(number, columns)
+    first, other = Block(), Block()
+    with emitter.at(first):
+        emitter.emit(scf.YieldOp(emitter.number(0), number))
+    with emitter.at(other):
+        place = emitter.quotient(number, columns), emitter.rest(number, columns)
+        emitter.emit(scf.YieldOp(*place))
+    is_first = emitter.is_("slt", number, columns)
+    row, column = emitter.emit(scf.IfOp(is_first, [i64, i64], Region(first), Region(other))).results
+    return row, column
 
 
 def _groups(
