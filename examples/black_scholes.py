@@ -37,18 +37,16 @@ def black_scholes_kernel(
     rate: weft.f32,
     volatility: weft.f32,
 ):
-    """One thread: one call and one put option."""
-    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    if i >= spot.shape[0]:
-        return
-    s, k, t = spot[i], strike[i], years[i]
-    spread = volatility * weft.math.sqrt(t)
-    d1 = (weft.math.log(s / k) + (rate + 0.5 * volatility * volatility) * t) / spread
-    d2 = d1 - spread
-    discounted = k * weft.math.exp(-rate * t)
-    below_d1, below_d2 = cumulative_normal(d1), cumulative_normal(d2)
-    call[i] = s * below_d1 - discounted * below_d2
-    put[i] = discounted * (1.0 - below_d2) - s * (1.0 - below_d1)
+    """Each round: one call and one put option."""
+    for i in weft.each(spot.shape[0]):
+        s, k, t = spot[i], strike[i], years[i]
+        spread = volatility * weft.math.sqrt(t)
+        d1 = (weft.math.log(s / k) + (rate + 0.5 * volatility * volatility) * t) / spread
+        d2 = d1 - spread
+        discounted = k * weft.math.exp(-rate * t)
+        below_d1, below_d2 = cumulative_normal(d1), cumulative_normal(d2)
+        call[i] = s * below_d1 - discounted * below_d2
+        put[i] = discounted * (1.0 - below_d2) - s * (1.0 - below_d1)
 
 
 Vector = weft.Tensor[weft.f32, ("n",)]
@@ -66,7 +64,7 @@ def black_scholes(
 ):
     """Write the prices of n call and n put options."""
     black_scholes_kernel(spot, strike, years, call, put, rate, volatility).launch(
-        grid=weft.ceil_div(spot.shape[0], 128), block=128
+        over=spot.shape[0]
     )
 
 

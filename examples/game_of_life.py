@@ -35,11 +35,9 @@ def step_kernel(before: weft.Tensor, after: weft.Tensor):
 
 @weft.kernel
 def copy_kernel(source: weft.Tensor, target: weft.Tensor):
-    """One thread: one cell."""
-    x = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    y = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y
-    if x < source.shape[1] and y < source.shape[0]:
-        target[y, x] = source[y, x]
+    """Each round: one cell."""
+    for index in weft.each(target.shape):
+        target[index] = source[index]
 
 
 @weft.jit
@@ -56,7 +54,7 @@ def game_of_life(
         step_kernel(scratch, board).launch(grid=grid, block=BLOCK)
     if generations % 2 == 1:
         step_kernel(board, scratch).launch(grid=grid, block=BLOCK)
-        copy_kernel(scratch, board).launch(grid=grid, block=BLOCK)
+        copy_kernel(scratch, board).launch(over=board.shape)
 
 
 def make_arguments(height: int) -> Arguments:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Mandelbrot set: a loop that each thread leaves when it is done, written as a picture.
+"""The Mandelbrot set: a loop that each round leaves when it is done, written as a picture.
 
 Shapes: `counts` is height x width, int32: how many steps of z ← z² + c the point stays within the
 circle of radius 2, at most `limit`. Neighboring threads leave their loops at different times.
@@ -20,10 +20,8 @@ from examples.picture import write_png
 def mandelbrot_kernel(
     counts: weft.Tensor, left: weft.f32, top: weft.f32, step: weft.f32, limit: weft.i32
 ):
-    """One thread: one point of the plane."""
-    x = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    y = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y
-    if x < counts.shape[1] and y < counts.shape[0]:
+    """Each round: one point of the plane."""
+    for y, x in weft.each(counts.shape):
         c_real = left + weft.f32(x) * step
         c_imaginary = top - weft.f32(y) * step
         real, imaginary = 0.0, 0.0
@@ -46,9 +44,7 @@ def mandelbrot(
     limit: weft.i32,
 ):
     """Count the steps of each point; `step` is the distance of two neighbors."""
-    height, width = counts.shape
-    grid = weft.ceil_div(width, 16), weft.ceil_div(height, 16)
-    mandelbrot_kernel(counts, left, top, step, limit).launch(grid=grid, block=(16, 16))
+    mandelbrot_kernel(counts, left, top, step, limit).launch(over=counts.shape)
 
 
 def make_arguments(height: int) -> Arguments:

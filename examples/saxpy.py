@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""y ← a·x + y: a scalar argument, and a result written in place.
+"""y ← a·x + y: independent rounds, a scalar argument, and a result written in place.
 
-Shapes: `x` and `y` have n float32 elements; `a` is one float32. A scalar's value is not part of the
+Shapes: `x` and `y` have n float32 elements; `a` is one float32. `weft.each` spreads the rounds over
+the grid that `over=` chooses, so the kernel names no thread. A scalar's value is not part of the
 compiled code: calling with another `a` compiles nothing.
 """
 
@@ -15,16 +16,15 @@ from examples.common import Arguments, Arrays, Example, show
 
 @weft.kernel
 def saxpy_kernel(a: weft.f32, x: weft.Tensor, y: weft.Tensor):
-    """One thread: y[i] = a·x[i] + y[i]."""
-    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    if i < x.shape[0]:
+    """Each round: y[i] = a·x[i] + y[i]."""
+    for i in weft.each(x.shape[0]):
         y[i] = a * x[i] + y[i]
 
 
 @weft.jit
 def saxpy(a: weft.f32, x: weft.Tensor[weft.f32, ("n",)], y: weft.Tensor[weft.f32, ("n",)]):
     """Add a·x to y."""
-    saxpy_kernel(a, x, y).launch(grid=weft.ceil_div(x.shape[0], 256), block=256)
+    saxpy_kernel(a, x, y).launch(over=x.shape[0])
 
 
 def make_arguments(n: int) -> Arguments:

@@ -18,9 +18,8 @@ THREADS = 128
 
 @weft.kernel
 def begin_kernel(is_prime: weft.Tensor):
-    """One thread: one number, prime until struck out."""
-    number = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    if number < len(is_prime):
+    """Each round: one number, prime until struck out."""
+    for number in weft.each(len(is_prime)):
         is_prime[number] = number >= 2
 
 
@@ -50,7 +49,7 @@ def sieve(is_prime: weft.Tensor[weft.u8, ("n",)]):
     root = 1
     while (root + 1) * (root + 1) < n:
         root += 1
-    begin_kernel(is_prime).launch(grid=weft.ceil_div(n, THREADS), block=THREADS)
+    begin_kernel(is_prime).launch(over=n)
     strike_kernel(is_prime, root).launch(grid=weft.ceil_div(root + 1, THREADS), block=THREADS)
 
 

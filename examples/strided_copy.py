@@ -3,7 +3,7 @@
 
 Shapes: `source` and `target` are both depth x height x width, float32. The layout class "strided"
 says that every stride is read from the tensor, negative ones included, so no contiguous copy is
-made first. A 3-D grid of 3-D blocks covers the tensor; x runs along its last dimension.
+made first. `weft.each` of a shape goes over all indices, the last dimension fastest.
 """
 
 from __future__ import annotations
@@ -13,17 +13,11 @@ import numpy as np
 import weft
 from examples.common import Arguments, Arrays, Example, show
 
-BLOCK = (32, 4, 2)
-
 
 @weft.kernel
 def copy_kernel(source: weft.Tensor, target: weft.Tensor):
-    """One thread: one element, guarded in all three dimensions."""
-    x = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    y = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y
-    z = weft.block_idx.z * weft.block_dim.z + weft.thread_idx.z
-    depth, height, width = target.shape
-    if z < depth and y < height and x < width:
+    """Each round: one element."""
+    for z, y, x in weft.each(target.shape):
         target[z, y, x] = source[z, y, x]
 
 
@@ -33,13 +27,7 @@ def strided_copy(
     target: weft.Tensor[weft.f32, ("depth", "height", "width"), "strided"],
 ):
     """Copy source to target, element by element."""
-    depth, height, width = target.shape
-    grid = (
-        weft.ceil_div(width, BLOCK[0]),
-        weft.ceil_div(height, BLOCK[1]),
-        weft.ceil_div(depth, BLOCK[2]),
-    )
-    copy_kernel(source, target).launch(grid=grid, block=BLOCK)
+    copy_kernel(source, target).launch(over=target.shape)
 
 
 def make_arguments(n: int) -> Arguments:
