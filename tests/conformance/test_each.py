@@ -386,3 +386,23 @@ def test_a_number_of_rounds_is_checked(rounds, error, text):
     with pytest.raises(error) as caught:
         scale_kernel.over(rounds)
     assert text in str(caught.value)
+
+
+def test_rounds_before_and_after_a_barrier_of_the_grid():
+    @weft.kernel
+    def twice_kernel(a, b):
+        for i in weft.each(a.shape[0]):
+            b[i] = a[i] + 1
+        weft.sync_grid()
+        for i in weft.each(a.shape[0]):
+            a[i] = b[a.shape[0] - 1 - i]
+
+    @weft.jit
+    def twice(a: weft.Tensor[weft.i32, ("n",)], b: weft.Tensor[weft.i32, ("n",)]):
+        twice_kernel(a, b).launch(grid=3, block=64, cooperative=True)
+        twice_kernel(a, b).launch(over=a.shape[0], cooperative=True)
+
+    for size in SIZES:
+        a, b = np.arange(size, dtype=np.int32), np.zeros(size, np.int32)
+        twice(a, b)
+        assert (a == np.arange(size) + 2).all()

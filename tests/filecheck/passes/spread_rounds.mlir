@@ -2,7 +2,7 @@
 // RUN: spread_rounds_on_cpu
 // RUN: ptx-after-passes
 // On a GPU a group is 8 rounds, 16 bytes of bf16 and two vectors of f32, if both addresses are multiples of 16 after the same
-// number of first rounds; then the rounds that are left, eight in turn and one by one. On a CPU each thread has its share.
+// number of first rounds; then the rounds that are left, four in turn and one by one. On a CPU each thread has its share.
 
 // SPREAD_ROUNDS:      simt.address %h[%0 : i64]
 // SPREAD_ROUNDS:      %[[LEAD:.*]] = arith.divui %{{.*}}, %{{.*}} : i64
@@ -22,11 +22,11 @@
 // SPREAD_ROUNDS:        %x_8 = simt.load %a
 // SPREAD_ROUNDS-NEXT:   %x_9 = simt.load %a
 // SPREAD_ROUNDS-NEXT:   %x_10 = simt.load %a
-// SPREAD_ROUNDS:        %x_15 = simt.load %a
+// SPREAD_ROUNDS:        %x_11 = simt.load %a
 // SPREAD_ROUNDS-NEXT:   %y_8 = arith.mulf %x_8, %factor : f32
-// SPREAD_ROUNDS:        simt.store %z_15
+// SPREAD_ROUNDS:        simt.store %z_11
 // SPREAD_ROUNDS:      scf.while
-// SPREAD_ROUNDS:        %x_16 = simt.load %a
+// SPREAD_ROUNDS:        %x_12 = simt.load %a
 // SPREAD_ROUNDS:      func.func @host
 // SPREAD_ROUNDS:        %[[THREADS:.*]] = arith.constant 256 : i64
 // SPREAD_ROUNDS:        %[[PER_BLOCK:.*]] = arith.constant 2048 : i64

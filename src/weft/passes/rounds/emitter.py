@@ -7,7 +7,7 @@ In: a block, the location of what it replaces. Out: operations at its end.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32, i64
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
 _NSW = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+
+
+class Position(NamedTuple):
+    """A block's number in the grid and how many blocks there are, and the same of a thread in its block."""
+
+    block: SSAValue
+    blocks: SSAValue
+    thread: SSAValue
+    threads: SSAValue
 
 
 class Emitter(Builder):
@@ -148,19 +157,26 @@ class Emitter(Builder):
         loop = scf.WhileOp([first], [i64], Region(before), Region(after))
         left.append(self.emit(loop).results[0])
 
-    def thread(self, is_row: bool) -> tuple[SSAValue, SSAValue]:
-        """The number of the thread in the grid and the number of threads, blocks along x first.
+    def position(self, is_row: bool) -> Position:
+        """Where the thread is.
 
         Args:
             is_row: whether grid and block have only a size along x.
         """
-        axes = "x" if is_row else "zyx"
+        return Position(
+            *self._linear(BlockIdxOp, GridDimOp, is_row),
+            *self._linear(ThreadIdxOp, BlockDimOp, is_row),
+        )
+
+    def _linear(
+        self, index: type[CoordinateOp], size: type[CoordinateOp], is_row: bool
+    ) -> tuple[SSAValue, SSAValue]:
+        """The number, x first, and how many there are."""
         number, count = self.number(0), self.number(1)
-        for index, size in ((BlockIdxOp, GridDimOp), (ThreadIdxOp, BlockDimOp)):
-            for axis in axes:
-                extent = self._coordinate(size, axis)
-                number = self.plus(self.times(number, extent), self._coordinate(index, axis))
-                count = self.times(count, extent)
+        for axis in "x" if is_row else "zyx":
+            extent = self._coordinate(size, axis)
+            number = self.plus(self.times(number, extent), self._coordinate(index, axis))
+            count = self.times(count, extent)
         return number, count
 
     def _coordinate(self, kind: type[CoordinateOp], axis: str) -> SSAValue:

@@ -32,7 +32,9 @@ def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
     """Thread t of T runs the rounds from t * share on, `share` of them, row by row."""
     body = Body(emitter, loop)
     extent = extent_of(emitter, loop)
-    thread, threads = emitter.thread(is_row)
+    at = emitter.position(is_row)
+    thread = emitter.plus(emitter.times(at.block, at.threads), at.thread)
+    threads = emitter.times(at.blocks, at.threads)
     rows, columns = extent
     total = columns if rows is None else emitter.times(rows, columns)
     share = emitter.quotient(emitter.plus(total, emitter.plus(threads, -1)), threads)

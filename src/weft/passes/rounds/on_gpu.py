@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
+from xdsl.dialects.math import Math
 from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
 _WIDEST_GROUP = 2 * VECTOR_BYTES
 # Vector loads that a thread has under way at least, if the rounds are short.
 _LOADS = 2
-# Rounds in turn where nothing is a vector: 16 bytes of each array, as far as these suffice.
-_SINGLES = 4, 8
-# Operations in all copies of a body.
+# Rounds in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
+_SINGLES = 4
+_SINGLES_OF_BYTES = 8
+# Operations in all copies of a body, for the compiler's sake; a function of the math library counts as several.
 _MOST_OPERATIONS = 1024
+_FUNCTIONS = frozenset(Math.operations)
+_OF_A_FUNCTION = 16
+# Operations of a body that loads more than it computes, and so has several loads under way.
+_SHORT = 16
 
 
 class Plan(NamedTuple):
@@ -70,16 +76,16 @@ class Plan(NamedTuple):
         loads = sum(
             width * element_bytes(op) // VECTOR_BYTES or 1 for op in along if isinstance(op, LoadOp)
         )
-        groups = -(-_LOADS // max(loads, 1)) if width > 1 else 1
-        least, most = _SINGLES
-        singles = min(max(VECTOR_BYTES // min(sizes), least), most)
-        plans = [cls(width, groups, singles), cls(width, 1, least), cls(1, 1, least)]
-        fitting = (plan for plan in plans if plan._copies * len(operations) <= _MOST_OPERATIONS)
+        length = sum(_OF_A_FUNCTION if type(op) in _FUNCTIONS else 1 for op in operations)
+        groups = -(-_LOADS // max(loads, 1)) if width > 1 and length < _SHORT else 1
+        singles = _SINGLES_OF_BYTES if min(sizes) == 1 else _SINGLES
+        plans = [cls(width, groups, singles), cls(width, 1, 1), cls(1, 1, _SINGLES)]
+        fitting = (plan for plan in plans if plan._copies * length <= _MOST_OPERATIONS)
         return next(fitting, cls(1, 1, 1))
 
     @property
     def _copies(self) -> int:
-        vectors = self.width * (self.groups + (self.groups > 1)) if self.width > 1 else 0
+        vectors = self.width * self.groups if self.width > 1 else 0
         return vectors + self.singles + (self.singles > 1)
 
 
@@ -95,29 +101,38 @@ def _may_alternate(op: Operation) -> bool:
 
 
 def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> None:
-    """Thread t of T runs the groups t, t + T, ..., and of the rounds that are in none t, t + T, ..."""
+    """Groups go to threads in turn, the rounds that are in none too."""
     body = Body(emitter, loop)
     extent = extent_of(emitter, loop)
-    thread, threads = emitter.thread(is_row)
+    at = emitter.position(is_row)
+    thread = emitter.plus(emitter.times(at.block, at.threads), at.thread)
+    threads = emitter.times(at.blocks, at.threads)
     rows, columns = extent
     left, lead, grouped = columns, None, columns
     if plan.width > 1:
         lead, groups = begin, _ = _groups(emitter, loop, extent, plan.width)
-
-        def group(number: SSAValue) -> tuple[SSAValue | None, SSAValue]:
-            row, place = _split(emitter, number, rows, groups)
-            return row, emitter.plus(begin, emitter.times(place, plan.width))
-
-        all_groups = groups if rows is None else emitter.times(rows, groups)
-        first = thread
-        for count in dict.fromkeys((plan.groups, 1)):
-            reach, step = (emitter.times(threads, times) for times in (count - 1, count))
-            with emitter.striding(first, reach, all_groups, step) as (number, after):
+        if rows is None:
+            # A block's part is `tile` groups; one that is not whole is among the rounds in no group.
+            tile = emitter.times(at.threads, plan.groups)
+            tiles = emitter.quotient(groups, tile)
+            with emitter.striding(at.block, 0, tiles, at.blocks) as (number, _):
+                first = emitter.plus(emitter.times(number, tile), at.thread)
                 numbers = [
-                    emitter.plus(number, emitter.times(threads, each)) for each in range(count)
+                    emitter.plus(first, emitter.times(at.threads, each))
+                    for each in range(plan.groups)
                 ]
-                body.rounds([group(one) for one in numbers], plan.width)
-            first = after[0]
+                body.rounds(
+                    [(None, emitter.plus(begin, emitter.times(n, plan.width))) for n in numbers],
+                    plan.width,
+                )
+            groups = emitter.times(tiles, tile)
+        else:
+            every = emitter.times(rows, groups)
+            with emitter.striding(thread, 0, every, threads) as (number, _):
+                row, place = _split(emitter, number, rows, groups)
+                body.rounds(
+                    [(row, emitter.plus(begin, emitter.times(place, plan.width)))], plan.width
+                )
         grouped = emitter.times(groups, plan.width)
         left = emitter.minus(columns, grouped)
 
