@@ -24,6 +24,7 @@ int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
 int add_function(PyObject* module);        // python/function.cpp
 int add_launch_limits(PyObject* module);   // runtime/launch/launch_limits.cpp
 int add_launch_memory(PyObject* module);   // runtime/launch/launch_memory.cpp
+int add_linker(PyObject* module);          // runtime/linker/python_linked_object.cpp
 int add_locked_call(PyObject* module);     // python/locked_call.cpp
 int add_moved(PyObject* module);           // python/moved.cpp
 int add_launch_hooks(PyObject* module);    // runtime/launch/launch_hooks.cpp

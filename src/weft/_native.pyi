@@ -290,6 +290,16 @@ FAILURE_KINDS: tuple[str, ...]
 
 def set_error_backtraces(enabled: bool) -> None: ...
 
+HOST_MACHINE: int
+
+class LinkedObject:
+    def __new__(
+        cls, data: bytes, symbols: Sequence[str], is_reported: bool = False
+    ) -> LinkedObject: ...
+    @property
+    def addresses(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
 class CodeImage:
     def __new__(
         cls,

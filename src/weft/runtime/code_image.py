@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes object code callable: linked into this process, with its state.
 
-In: an `ObjectCode`, an object loader (LLJIT at first), a load policy. Out: a `_native.CodeImage`, which owns code,
+In: an `ObjectCode`, an object loader, a load policy. Out: a `_native.CodeImage`, which owns code,
 state and libraries, and lives as long as any function made of it.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links objects in memory into this process with LLVM's LLJIT.
+"""Links objects in memory into this process, with LLVM's LLJIT on machines that weft's own linker does not know.
 
 In: the bytes of a relocatable object, the wanted symbols. Out: their addresses, valid while the handle lives. Objects
 need only libc and libm.
@@ -15,11 +15,14 @@ import llvmlite.binding as llvm
 from weft.codegen.llvm.optimize import initialize
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.memo import kept
+from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llvmlite.binding import LLJIT, ResourceTracker
+
+    from weft._native import LinkedObject
 
 
 class LoadedObject:
@@ -62,7 +65,15 @@ def _numbers() -> itertools.count[int]:
     return itertools.count()
 
 
-def load_object(data: bytes, symbols: Sequence[str], debuggable: bool = False) -> LoadedObject:
+def load_object(
+    data: bytes, symbols: Sequence[str], debuggable: bool = False
+) -> LoadedObject | LinkedObject:
+    """`link_object` where the linker knows the machine, else `load_with_lljit`."""
+    load = link_object if KNOWS_THIS_MACHINE else load_with_lljit
+    return load(data, symbols, debuggable)
+
+
+def load_with_lljit(data: bytes, symbols: Sequence[str], debuggable: bool = False) -> LoadedObject:
     """Loads an object and looks up symbols in it.
 
     Args:
