@@ -77,7 +77,9 @@ def handler():
 
 
 def test_a_handler_may_compile_where_it_interrupts_a_disposal(raise_in_llvm, handler, monkeypatch):
-    monkeypatch.setattr(object_loader, "KNOWS_THIS_MACHINE", False)  # weft's linker disposes of nothing in LLVM
+    monkeypatch.setattr(
+        object_loader, "KNOWS_THIS_MACHINE", False
+    )  # weft's linker disposes of nothing in LLVM
     function, kept, seen = compiled(), compiled(), []
     dispose = ResourceTracker._dispose
 

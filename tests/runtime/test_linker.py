@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import random
 import re
 import struct
 import subprocess
@@ -17,7 +16,9 @@ from tests.codegen.test_object_loader import compiled
 from weft.errors import InternalCompilerError
 from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
 
-pytestmark = pytest.mark.skipif(not KNOWS_THIS_MACHINE, reason="the linker does not know this machine")
+pytestmark = pytest.mark.skipif(
+    not KNOWS_THIS_MACHINE, reason="the linker does not know this machine"
+)
 
 TEXT = """
 @counter = global i32 7
@@ -116,7 +117,10 @@ def test_an_incomplete_object_is_refused(change, message):
 
 def test_a_missing_symbol_is_named():
     text = "declare void @no_such_function()\ndefine void @f() {\n call void @no_such_function()\n ret void\n}"
-    with pytest.raises(InternalCompilerError, match="neither this process nor libm has the symbol 'no_such_function'"):
+    with pytest.raises(
+        InternalCompilerError,
+        match="neither this process nor libm has the symbol 'no_such_function'",
+    ):
         link_object(compiled(text), ["f"])
     with pytest.raises(InternalCompilerError, match="does not define the symbol 'nothing'"):
         link_object(compiled(TEXT), ["nothing"])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list that gdb reads. Its names and layout are gdb's; each library of a process may have its own. Python's lock
-// guards it.
+// The list that gdb reads. Its names and layout are gdb's; each library of a process may have its own.
+// Python's lock guards it.
 #include "runtime/linker/debugger.h"
 
 #include <cstring>
