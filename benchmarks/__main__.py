@@ -24,6 +24,7 @@ BENCHMARKS = (
     "gpu_launch",
     "launch_stages",
     "gpu_kernels",
+    "each_bandwidth",
 )
 
 
