@@ -138,6 +138,7 @@ from weft.language.threads.warp import warp_xor as warp_xor
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 
+from weft.language.matrix import mma as mma  # isort: skip
 from weft.language.numbers import math as math  # isort: skip
 
 _Value = TypeVar("_Value")
@@ -148,5 +149,8 @@ Constexpr: TypeAlias = Annotated[_Value, "compile time"]
 # A staged tensor; the types of its items, attributes and results depend on its element type and the function.
 class Tensor(Any):
     def __class_getitem__(cls, items: Any) -> type[Tensor]: ...
+
+# A tile in the registers of several threads.
+class Fragment(Any): ...
 
 __version__: str

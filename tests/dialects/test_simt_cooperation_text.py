@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tests.dialects.test_simt_fragment_text import TEXT as FRAGMENTS
 from tests.dialects.test_simt_profiling_text import TEXT as MARKS
 from tests.dialects.test_simt_text import TEXT as OTHERS
 from tests.dialects.test_simt_text import generic, parsed
@@ -46,7 +47,7 @@ TEXT = f"""builtin.module {{
 
 
 def test_every_operation_of_the_dialect_occurs_in_a_text():
-    texts = f"{OTHERS} {VIEWS} {MARKS} {TEXT}".replace("\n", " ")
+    texts = f"{OTHERS} {VIEWS} {MARKS} {FRAGMENTS} {TEXT}".replace("\n", " ")
     assert [op.name for op in SIMT.operations if f"{op.name} " not in texts] == []
 
 

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import SymbolPrinter
 
 # Some of them are calls of libm.
-INTRINSICS: Final = COMMON_INTRINSICS | {"llvm.sadd.with.overflow", "llvm.ssub.sat"}
+INTRINSICS: Final = COMMON_INTRINSICS | {
+    *("llvm.lifetime.end", "llvm.lifetime.start"),
+    *("llvm.sadd.with.overflow", "llvm.ssub.sat"),
+}
 
 
 class HostMachine:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.paths import Assigned, Path
 from weft.frontend.structure import contains_staged
-from weft.language import LanguageName, hint_for, resolve
+from weft.language import NAMESPACES, LanguageName, hint_for, resolve
 
 if TYPE_CHECKING:
     from weft.frontend.paths import Binding
@@ -143,6 +143,6 @@ def resolved(value: object) -> Any:
     Raises:
         UnavailableError: for a name of the language missing in this version.
     """
-    if isinstance(value, LanguageName) and value.name != "math":
+    if isinstance(value, LanguageName) and value.name not in NAMESPACES:
         return resolve(value.name)
     return value

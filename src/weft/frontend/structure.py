@@ -12,16 +12,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.records import is_dataclass, make
-from weft.language.values import Scalar, Stream, Tensor
+from weft.language.values import Fragment, Scalar, Staged, Stream, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from xdsl.ir import SSAValue
 
-PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), Scalar, Tensor, Stream))
+_STAGED: Final = (Scalar, Tensor, Fragment, Stream)
+PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), *_STAGED))
 """Classes of values that hold no others and have built-in operators."""
-_STAGED: Final = (Scalar, Tensor, Stream)
 # Classes by which Python passes items on; their contents are found through references.
 _EMPTY: Final[dict[str, Any]] = {}
 _VIEWS: Final[tuple[type[Any], ...]] = (type(_EMPTY.values()), type(_EMPTY.items()), deque)
@@ -100,7 +100,7 @@ def rebuild(shape: Shape | None, leaves: Iterator[Any]) -> Any:
 
 
 def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
-    """The same with the next arguments instead of its scalars and tensors."""
+    """The same with the next arguments instead of its scalars, tensors and fragments."""
     shape, leaves = flatten(value)
     return rebuild(shape, (_with_value(leaf, arguments) for leaf in leaves))
 
@@ -108,13 +108,15 @@ def with_values(value: object, arguments: Iterator[SSAValue]) -> Any:
 def _with_value(leaf: Any, arguments: Iterator[SSAValue]) -> Any:
     if isinstance(leaf, Scalar):
         return Scalar(next(arguments), leaf.dtype)
+    if isinstance(leaf, Fragment):
+        return Fragment(next(arguments), leaf.dtype)
     return Tensor(next(arguments), leaf.dtype, leaf.name) if isinstance(leaf, Tensor) else leaf
 
 
 def contains_staged(value: object) -> bool:
     """Whether a value, or something inside it, is known only at run time."""
     if type(value) in PLAIN:
-        return isinstance(value, _STAGED)
+        return isinstance(value, Staged)
     found = children(value)
     items = passed_on(value) if found is None else found[1]
     return isinstance(value, Deferred) or any(contains_staged(item) for item in items)

@@ -78,6 +78,11 @@ LANGUAGE: Final[dict[str, str]] = {
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",
+    "Fragment.map": "matrix.fragment",
+    "Fragment.rows": "matrix.fragment",
+    "Fragment.cols": "matrix.fragment",
+    "Fragment.to": "matrix.fragment",
+    "mma.zeros": "matrix.mma",
     "static": "control",
     "static_range": "control",
     "unroll": "control",
@@ -130,8 +135,8 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("math",)
-"""Namespaces: ``weft.math.exp``."""
+NAMESPACES: Final = ("Fragment", "math", "mma")
+"""Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 
 def _ceil_div(dividend: int, divisor: int) -> int:

@@ -61,6 +61,11 @@ class Operation(Generic[Parameters]):
         """Whether the second argument is the index of an element of the first."""
         return list(self.__signature__.parameters)[1:2] == ["index"]
 
+    @cached_property
+    def takes_function(self) -> bool:
+        """Whether the second argument is a function of a fragment's elements."""
+        return list(self.__signature__.parameters)[1:2] == ["function"]
+
     def emit(self, builder: Builder, /, *arguments: Any, **keywords: Any) -> Any:
         """Adds the operation's IR and returns its value, staged or not.
 

@@ -51,7 +51,9 @@ _NAMES: Final = {
     "uchar": "u8",
 }
 _RANDOM: Final = "random numbers; fill a tensor with them, or compute them from a counter"
-_MATRIX: Final = "matrix instructions; write the loop, or the instruction with weft.inline_ptx"
+_MATRIX: Final = (
+    "instruction of this kind; weft.mma multiplies tiles, and weft.inline_ptx writes an instruction"
+)
 _COPIES: Final = (
     "asynchronous copies; assign elements, or write the instruction with weft.inline_ptx"
 )
@@ -63,9 +65,7 @@ _ABSENT: Final = {
     **dict.fromkeys(
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
     ),
-    **dict.fromkeys(
-        "mma wmma wgmma tcgen05 ldmatrix stmatrix load_matrix mma_sync dot dp4a".split(), _MATRIX
-    ),
+    **dict.fromkeys("wmma wgmma tcgen05 ldmatrix stmatrix load_matrix dot dp4a".split(), _MATRIX),
     **dict.fromkeys("cp_async cp_async_bulk memcpy_async tma copy_async mbarrier".split(), _COPIES),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged values: values of a traced function known only at run time.
 
-In: an SSA value of the IR and its type in weft. Out: `Scalar`, `Tensor`, `Stream`. All other Python
+In: an SSA value of the IR and its type in weft. Out: `Scalar`, `Tensor`, `Fragment`, `Stream`. All other Python
 objects are compile-time values.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -15,14 +15,19 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
+from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
 from weft.errors import TypeMismatchError, brief
+from weft.language import LanguageName
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
+
+
+_FRAGMENT: Final = LanguageName("Fragment")
 
 
 class Staged:
@@ -134,6 +139,31 @@ class Tensor(Staged):
         return self.type.rank
 
 
+class Fragment(Staged):
+    """A tile that the threads of a warp or a warpgroup hold together, in the registers of the tensor cores.
+
+    Attributes:
+        ssa: the value in the IR; its type is a `FragmentType`.
+        dtype: type of the elements, with their sign.
+    """
+
+    __slots__ = ("dtype", "ssa")
+
+    def __init__(self, ssa: SSAValue, dtype: DType) -> None:
+        self.ssa = ssa
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    @property
+    def type(self) -> FragmentType:
+        """The type in the IR: shape, who multiplies, and as what."""
+        found = self.ssa.type
+        assert isinstance(found, FragmentType)
+        return found
+
+
 class Stream(Staged):
     """A CUDA stream given to a host function; the CPU target ignores it.
 
@@ -194,7 +224,7 @@ def is_staged(value: object) -> bool:
         >>> is_staged(3)
         False
     """
-    return isinstance(value, Scalar | Tensor | Stream)
+    return isinstance(value, Staged)
 
 
 def is_instance(value: object, kind: Any) -> bool:
@@ -206,6 +236,10 @@ def is_instance(value: object, kind: Any) -> bool:
         >>> is_instance(3, int)
         True
     """
+    if isinstance(kind, tuple):
+        return any(is_instance(value, one) for one in cast("tuple[Any, ...]", kind))
+    if kind == _FRAGMENT:
+        return isinstance(value, Fragment)
     if isinstance(value, Scalar):
         standing_for = True if value.dtype.is_bool else 0 if value.dtype.is_integer else 0.0
         return isinstance(standing_for, kind) or kind is Scalar
@@ -230,6 +264,9 @@ def describe(value: object) -> str:
         if value.type.is_pointer:
             return f"Pointer[{value.dtype}]"
         return f"Tensor[{value.dtype}, {shape_text(value)}]"
+    if isinstance(value, Fragment):
+        kind = value.type
+        return f"Fragment[{value.dtype}, {kind.dims}, {kind.unit.data} {kind.role.data}]"
     if isinstance(value, Stream):
         return "a stream"
     if isinstance(value, bool | int | float):
@@ -263,7 +300,7 @@ def item_text(value: object) -> str:
         >>> item_text((1, "a")), item_text((2,))
         ("(1, 'a')", '(2,)')
     """
-    if isinstance(value, Scalar | Tensor | Stream):
+    if isinstance(value, Staged):
         return describe(value)
     if type(value) is tuple:
         items = [item_text(item) for item in cast("tuple[object, ...]", value)]

@@ -69,12 +69,16 @@ _COOPERATION: Final = (
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
 # match needs sm_70 and redux sm_80; their printers check the architecture first.
+_MATRIX: Final = "ff.to.e4m3x2.rn ff.to.e5m2x2.rn"  # which need sm_89
 INTRINSICS: Final = frozenset(
     (
         *COMMON_INTRINSICS,
         *(f"{stem}.{axis}" for stem in _COORDINATES.values() for axis in "xyz"),
         *(f"llvm.{name}" for name in ("ptrmask", *_REGISTERS)),
-        *(f"llvm.nvvm.{name}" for name in (*_COOPERATION.split(), "rsqrt.approx.f")),
+        *(
+            f"llvm.nvvm.{name}"
+            for name in (*_COOPERATION.split(), *_MATRIX.split(), "rsqrt.approx.f")
+        ),
     )
 )
 

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.types import llvm_type, memory_type
+from weft.codegen.llvm.types import (
+    fragment_chunks,
+    fragment_registers,
+    llvm_type,
+    memory_type,
+)
+from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.errors import REPORT_HINT, InternalCompilerError, WeftError
 
@@ -34,6 +40,7 @@ class FunctionPrinter:
         module: provides constants, library functions and metadata.
         values: LLVM text of each scalar: a name such as `%i.3`, or a constant.
         tensors: pointer, dims and strides of each tensor.
+        fragments: what `fragment_parts` lists, of each fragment.
         coordinates: the thread's coordinates, such as `thread_idx.x`, on targets where loops define them.
         label: the basic block of the next instruction, without `%`.
         numbers_arguments: whether control flow carries which argument a tensor is.
@@ -61,6 +68,7 @@ class FunctionPrinter:
         "coordinates",
         "exit_label",
         "failure_label",
+        "fragments",
         "label",
         "module",
         "numbers_arguments",
@@ -72,6 +80,7 @@ class FunctionPrinter:
         self.module = module
         self.values: dict[SSAValue, str] = {}
         self.tensors: dict[SSAValue, TensorValue] = {}
+        self.fragments: dict[SSAValue, list[str]] = {}
         self.coordinates: dict[str, str] = {}
         self.numbers_arguments = False
         self.label = "entry"
@@ -104,19 +113,25 @@ class FunctionPrinter:
         return self.tensors[ssa]
 
     def parts(self, values: Iterable[SSAValue]) -> list[str]:
-        """What carries values from block to block: each scalar's text, each tensor's parts."""
-        return [
-            part
-            for ssa in values
-            for part in (
-                self._tensor_parts(self.tensors[ssa])
-                if isinstance(ssa.type, TensorType)
-                else (self.values[ssa],)
-            )
-        ]
+        """What carries values from block to block: each scalar's text, each tensor's and fragment's parts."""
+        return [part for ssa in values for part in self._parts(ssa)]
 
-    def _tensor_parts(self, tensor: TensorValue) -> list[str]:
-        return [*tensor.parts, tensor.number] if self.numbers_arguments else tensor.parts
+    def _parts(self, ssa: SSAValue) -> Sequence[str]:
+        if isinstance(ssa.type, TensorType):
+            tensor = self.tensors[ssa]
+            return [*tensor.parts, tensor.number] if self.numbers_arguments else tensor.parts
+        found = self.fragments.get(ssa)
+        return (self.values[ssa],) if found is None else found
+
+    def fragment_parts(self, kind: FragmentType) -> list[str]:
+        """The LLVM types of a fragment's parts: on a GPU one struct of registers; else vectors.
+
+        Vectors follow the product in flight, 0 for none, which only fragments of `wgmma` have.
+        """
+        if self.module.target.coordinates:
+            return [self.module.struct(*fragment_registers(kind))]
+        handle = ["i64"] if kind.unit.data == "wgmma" else []
+        return handle + [text for _, text in fragment_chunks(kind)]
 
     def part_types(self, values: Iterable[SSAValue]) -> list[tuple[str, str]]:
         """The LLVM types of the parts of values, each with the stem of its name."""
@@ -128,6 +143,8 @@ class FunctionPrinter:
                 found += [(f"i{kind.dim_bits.data}", stem)] * kind.dims.count(DYNAMIC)
                 found += [("i64", stem)] * kind.open_strides
                 found += [("i32", stem)] * self.numbers_arguments
+            elif isinstance(kind, FragmentType):
+                found += [(text, stem) for text in self.fragment_parts(kind)]
             else:
                 found.append((llvm_type(kind), stem))
         return found
@@ -140,6 +157,9 @@ class FunctionPrinter:
                 self.tensors[ssa] = TensorValue.of(ssa.type, remaining)
                 if self.numbers_arguments:
                     self.tensors[ssa].number = next(remaining)
+            elif isinstance(ssa.type, FragmentType):
+                count = len(self.fragment_parts(ssa.type))
+                self.fragments[ssa] = list(islice(remaining, count))
             else:
                 self.values[ssa] = next(remaining)
 

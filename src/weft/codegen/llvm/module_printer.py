@@ -44,6 +44,7 @@ class ModulePrinter:
         "_globals",
         "_library",
         "_strings",
+        "_structs",
         "debug",
         "enable_assertions",
         "fast_math",
@@ -74,6 +75,7 @@ class ModulePrinter:
         self._declarations: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
         self._library: dict[str, str] = {}
+        self._structs: dict[str, str] = {}
 
     def print_symbols(self, operations: Iterable[Operation]) -> None:
         """Prints functions by the table `symbols`."""
@@ -102,6 +104,12 @@ class ModulePrinter:
             name = self._strings[data] = self.add_global(
                 f"private unnamed_addr constant [{len(data) + 1} x i8] c{body}", "text"
             )
+        return name
+
+    def struct(self, member: str, count: int) -> str:
+        """The name of a struct of `count` equal members, which is shorter than the list of them."""
+        name = f"%{member}s.{count}"
+        self._structs.setdefault(name, f"{name} = type {{ {', '.join([member] * count)} }}")
         return name
 
     def declare(self, name: str, signature: str) -> str:
@@ -151,6 +159,8 @@ class ModulePrinter:
             f'target datalayout = "{self.target.data_layout}"\n'
             f'target triple = "{self.target.triple}"\n'
         ]
+        if self._structs:
+            parts.append("\n".join(self._structs.values()) + "\n")
         if self._globals:
             parts.append("\n".join(self._globals) + "\n")
         parts += self._functions

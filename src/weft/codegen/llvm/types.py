@@ -27,6 +27,8 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
+    from weft.dialects.simt.fragment import FragmentType
+
 # A small float is represented by its bits; only an operation's own instructions see LLVM's half or bfloat. On machines
 # without these types, LLVM carries them between blocks as floats, and converts back by calling functions that no C
 # library has, or with instructions that flush subnormals to zero.
@@ -70,6 +72,23 @@ def memory_type(value_type: Attribute) -> str:
     """The type of an element in memory or of a parameter: as `llvm_type`, but a bool is one byte."""
     text = llvm_type(value_type)
     return "i8" if text == "i1" else text
+
+
+_CHUNK_BYTES: Final = 32  # as coroutines' frames are aligned
+
+
+def fragment_registers(kind: FragmentType) -> tuple[str, int]:
+    """How a GPU's thread holds a fragment: the type of its registers, and their number; small elements are packed."""
+    text, count = memory_type(kind.element_type), kind.layout.elements
+    size = size_in_bytes(text)
+    return (text, count) if size >= 4 else ("i32", -(-count * size // 4))
+
+
+def fragment_chunks(kind: FragmentType) -> list[tuple[int, str]]:
+    """How a CPU's thread holds a fragment: vectors of neighbors, each with the number of its first element."""
+    text, count = memory_type(kind.element_type), kind.layout.elements
+    most = _CHUNK_BYTES // size_in_bytes(text)
+    return [(first, f"<{min(most, count - first)} x {text}>") for first in range(0, count, most)]
 
 
 def size_in_bytes(text: str) -> int:

@@ -18,6 +18,13 @@ from weft.dialects.simt.barrier import (
     WarpBarrierOp,
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentType,
+    FragmentValuesOp,
+    FragmentYieldOp,
+)
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, EachOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
@@ -98,10 +105,14 @@ SIMT: Final = Dialect(
         TrackProfilerOp,
         TirxProfilerOp,
         MarkOp,
+        FragmentFillOp,
+        FragmentValuesOp,
+        FragmentMapOp,
+        FragmentYieldOp,
         FloorDivOp,
         FloorModOp,
         PrintfOp,
         AssertOp,
     ],
-    [TensorType, StreamType, ProfilerType, LaunchAttributeAttr],
+    [TensorType, FragmentType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

@@ -14,6 +14,7 @@ from weft.dialects.builder import name_value
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, LocalFunction
 from weft.frontend.control_flow.joins import (
+    FragmentLeaf,
     Mismatch,
     TensorLeaf,
     blank_like,
@@ -21,8 +22,8 @@ from weft.frontend.control_flow.joins import (
     is_number,
     joined_constants,
     joined_leaves,
-    joined_tensors,
     joined_type,
+    joined_typed,
     leaf_of,
     leaf_type_of,
     type_in_ir,
@@ -33,7 +34,7 @@ from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.state.slots import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.numbers.promotion import wide_dtype
-from weft.language.values import Scalar, Tensor
+from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ def _kinds(leaves: list[Any]) -> tuple[Hashable, ...]:
 def _leaf_key(value: Any) -> Hashable:
     if isinstance(value, Scalar):
         return value.dtype
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | Fragment):
         return leaf_type_of(value)
     return constant_key(value) if isinstance(value, int | float | str) else id(value)
 
@@ -374,8 +375,8 @@ def _leaf_type(first: Any, before: LeafType | None, last: Any) -> LeafType | Non
     """
     if before is None:
         return joined_type(first, last)
-    if isinstance(before, TensorLeaf):
-        return joined_tensors(before, last)
+    if isinstance(before, TensorLeaf | FragmentLeaf):
+        return joined_typed(before, last)
     if isinstance(last, Scalar):
         if before in (last.dtype, wide_dtype(last.dtype)):
             return before

@@ -22,7 +22,7 @@ from weft.language.ir_types import ir_type
 from weft.language.memory.views import view_as
 from weft.language.numbers.convert import constant, convert, operand
 from weft.language.numbers.promotion import common_dtype, wide_dtype
-from weft.language.values import Scalar, Tensor, tensor_text
+from weft.language.values import Fragment, Scalar, Tensor, tensor_text
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.dialects.simt.fragment import FragmentType
     from weft.dialects.simt.types import TensorType
     from weft.frontend.state.changes import State
     from weft.frontend.state.slots import Slot
@@ -42,6 +43,7 @@ _TENSOR_HINT: Final = (
     "a variable's tensors must have the same dtype, rank, layout class and address space; "
     "access each in its own branch"
 )
+_FRAGMENT_HINT: Final = "a variable's fragments must have the same dtype, shape and layout"
 
 
 class Mismatch(Exception):
@@ -63,8 +65,15 @@ class TensorLeaf(NamedTuple):
     type: TensorType
 
 
-LeafType = DType | TensorLeaf
-"""The type of a leaf that regions yield: a scalar's, or a tensor's."""
+class FragmentLeaf(NamedTuple):
+    """The type of a fragment that regions yield, as a tensor's."""
+
+    dtype: DType
+    type: FragmentType
+
+
+LeafType = DType | TensorLeaf | FragmentLeaf
+"""The type of a leaf that regions yield: a scalar's, a tensor's or a fragment's."""
 
 
 @dataclass(slots=True, eq=False)
@@ -200,13 +209,16 @@ def _either_name(first: object, second: object) -> str:
 
 
 def blank_like(builder: Builder, value: object) -> object:
-    """A value like this one that is never read: a zero for a scalar, poison for a tensor that is not known here."""
+    """A value like this one that is never read: a zero for a scalar, poison for a fragment or an unknown tensor."""
     if isinstance(value, Tensor):
         owner = value.ssa.owner
         if (owner if isinstance(owner, Block) else owner.parent) in (builder.entry, builder.block):
             return value
         blank = builder.entry_operation(ub.PoisonOp(value.type), key=("blank", value.type))
         return Tensor(blank.result, value.dtype, value.name)
+    if isinstance(value, Fragment):
+        blank = builder.entry_operation(ub.PoisonOp(value.type), key=("blank", value.type))
+        return Fragment(blank.result, value.dtype)
     if not isinstance(value, Scalar):
         return value
     zero = 0.0 if value.dtype.is_float else 0
@@ -215,9 +227,13 @@ def blank_like(builder: Builder, value: object) -> object:
 
 def typed_leaf(builder: Builder, value: Any) -> Any:
     """A leaf for joining: a NumPy scalar becomes a typed constant."""
-    if isinstance(value, Scalar | Tensor | int | float | str) and not hasattr(value, "dtype"):
+    if isinstance(value, Scalar | Tensor | Fragment | int | float | str) and not hasattr(
+        value, "dtype"
+    ):
         return value
-    is_numpy = getattr(value, "ndim", None) == 0 and not isinstance(value, Scalar | Tensor)
+    is_numpy = getattr(value, "ndim", None) == 0 and not isinstance(
+        value, Scalar | Tensor | Fragment
+    )
     return operand(builder, value) if is_numpy else value
 
 
@@ -227,8 +243,10 @@ def joined_leaves(builder: Builder, value: Any) -> tuple[Shape | None, list[Any]
     return shape, [typed_leaf(builder, leaf) for leaf in leaves]
 
 
-def leaf_of(ssa: SSAValue, leaf_type: LeafType, name: str) -> Scalar | Tensor:
+def leaf_of(ssa: SSAValue, leaf_type: LeafType, name: str) -> Scalar | Tensor | Fragment:
     """A leaf of that type; a tensor gets the name."""
+    if isinstance(leaf_type, FragmentLeaf):
+        return Fragment(ssa, leaf_type.dtype)
     if isinstance(leaf_type, TensorLeaf):
         return Tensor(ssa, leaf_type.dtype, name)
     return Scalar(ssa, leaf_type)
@@ -236,11 +254,14 @@ def leaf_of(ssa: SSAValue, leaf_type: LeafType, name: str) -> Scalar | Tensor:
 
 def type_in_ir(leaf_type: LeafType) -> Attribute:
     """The type of a leaf's SSA value."""
-    return leaf_type.type if isinstance(leaf_type, TensorLeaf) else ir_type(leaf_type)
+    return ir_type(leaf_type) if isinstance(leaf_type, DType) else leaf_type.type
 
 
 def typed_value(builder: Builder, leaf: Any, wanted: LeafType, block: Block) -> SSAValue:
     """A leaf as a value of that type, if need be converted at the end of `block`."""
+    if isinstance(leaf, Fragment):
+        return leaf.ssa
+    assert not isinstance(wanted, FragmentLeaf)
     if not isinstance(leaf, Scalar | Tensor):
         assert not isinstance(wanted, TensorLeaf)
         return constant(builder, leaf, wanted).ssa
@@ -273,8 +294,8 @@ def joined_type(first: object, second: object, *, widens: bool = True) -> LeafTy
         return weak_dtype(second, first.dtype, widens=widens)
     if isinstance(second, Scalar):
         return weak_dtype(first, second.dtype, widens=widens)
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return None if first.ssa is second.ssa else joined_tensors(leaf_type_of(first), second)
+    if isinstance(first, Tensor | Fragment) and type(first) is type(second):
+        return None if first.ssa is second.ssa else joined_typed(leaf_type_of(first), second)  # pyright: ignore
     if same_constant(first, second):
         return None
     if not is_number(first) or not is_number(second):
@@ -286,17 +307,23 @@ def joined_type(first: object, second: object, *, widens: bool = True) -> LeafTy
     return joined_constants(first, second)
 
 
-def leaf_type_of(tensor: Tensor) -> TensorLeaf:
-    """A tensor's type."""
-    return TensorLeaf(tensor.dtype, tensor.type)
+def leaf_type_of(value: Tensor | Fragment) -> TensorLeaf | FragmentLeaf:
+    """A tensor's or a fragment's type."""
+    if isinstance(value, Fragment):
+        return FragmentLeaf(value.dtype, value.type)
+    return TensorLeaf(value.dtype, value.type)
 
 
-def joined_tensors(one: TensorLeaf, other: object) -> TensorLeaf:
-    """The type in which a tensor of one type meets another value.
+def joined_typed(one: TensorLeaf | FragmentLeaf, other: object) -> TensorLeaf | FragmentLeaf:
+    """The type in which a tensor or a fragment of one type meets another value.
 
     Raises:
         Mismatch: if there is none.
     """
+    if isinstance(one, FragmentLeaf):
+        if isinstance(other, Fragment) and leaf_type_of(other) == one:
+            return one
+        raise Mismatch(_FRAGMENT_HINT)
     if isinstance(other, Tensor) and other.dtype is one.dtype:
         joined = one.type.joined(other.type)
         if joined is not None:

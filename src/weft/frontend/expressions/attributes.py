@@ -24,8 +24,16 @@ from weft.frontend.state.reachable import is_fixed
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.functions import BoundFunction, KernelFunction
+from weft.language.matrix import fragment
 from weft.language.memory import access, views
-from weft.language.values import RunTimeRounds, StagedNamespace, Tensor, describe, is_staged
+from weft.language.values import (
+    Fragment,
+    RunTimeRounds,
+    StagedNamespace,
+    Tensor,
+    describe,
+    is_staged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +57,8 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     Raises:
         NameResolutionError: if there is no such attribute.
     """
+    if isinstance(value, Fragment):
+        return fragment.attribute(frame.mark(node), value, name)
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
     value = resolved(value)  # weft.thread_idx may come from a default or a container

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.arguments.records import is_dataclass
 from weft.errors import CompileError, TypeMismatchError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.expressions import comparisons, folds, methods
+from weft.frontend.expressions import comparisons, folds, fragments, methods
 from weft.frontend.expressions.attributes import is_mover, refuse_misplaced
 from weft.frontend.expressions.items import Items
 from weft.frontend.expressions.staging import needs_tracing
@@ -95,6 +95,8 @@ def call_value(
     callee = resolved(callee)  # an argument or item may be a name of the language
     if isinstance(callee, Operation):
         refuse_misplaced(frame, callee)
+        if callee.takes_function:
+            arguments, keywords = fragments.with_region(visitor, node, arguments, keywords)
         return callee.emit(frame.builder, *arguments, **keywords)
     if isinstance(callee, DType):
         return _converted(frame, callee, arguments, keywords)

@@ -223,7 +223,7 @@ FOLDS: Final[dict[Any, Emit]] = {
         for sign, function in (constants.BINARY | constants.COMPARISONS).items()
     },
 }
-# Those used even without staged arguments, since a function among them may need inlining.
+# Those used even without staged arguments: a function among them may need inlining, a class may be weft.Fragment.
 ALWAYS: Final[frozenset[Any]] = frozenset(
-    (min, max, map, filter, functools.reduce, getattr, hasattr)
+    (min, max, map, filter, functools.reduce, getattr, hasattr, isinstance)
 )

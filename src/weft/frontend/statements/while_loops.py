@@ -19,7 +19,7 @@ from weft.frontend.paths import Assigned, Undefined, WhenDecided
 from weft.frontend.statements.loop import Loop, flags_of
 from weft.frontend.structure import flatten, with_values
 from weft.language.numbers.convert import constant
-from weft.language.values import Scalar, Tensor
+from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import bool_
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ class _Forwarded:
                 continue
             _, leaves = flatten(binding.value)
             self._found.append((name, binding))
-            self.operands += [leaf.ssa for leaf in leaves if isinstance(leaf, Scalar | Tensor)]
+            self.operands += [
+                leaf.ssa for leaf in leaves if isinstance(leaf, Scalar | Tensor | Fragment)
+            ]
 
     def bind_after(self, path: Path, results: Sequence[SSAValue]) -> None:
         """Binds the variables after the loop."""

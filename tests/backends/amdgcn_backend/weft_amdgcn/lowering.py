@@ -26,6 +26,12 @@ from weft.dialects.simt.barrier import (
     WarpBarrierOp,
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentValuesOp,
+    FragmentYieldOp,
+)
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp, WarpIdOp
@@ -200,7 +206,9 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
     **launch_rows(launch_attributes),
 }
+FRAGMENTS: Final = (FragmentFillOp, FragmentMapOp, FragmentValuesOp, FragmentYieldOp)
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
+    **dict.fromkeys(FRAGMENTS, "amdgcn lays the tiles of its matrix cores out in another way"),
     InlinePtxOp: "PTX is for NVIDIA's GPUs; amdgcn has no inline_ptx",
     PrintfOp: "amdgcn cannot print",
     MatchOp: "amdgcn has no instruction that compares lanes",

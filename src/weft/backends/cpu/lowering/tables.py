@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cpu.lowering.atomics import ATOMICS
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.debug import DEBUG
+from weft.backends.cpu.lowering.fragment import FRAGMENTS
 from weft.backends.cpu.lowering.launch import LAUNCH
 from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
@@ -31,6 +32,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **ATOMICS,
     **COORDINATES,
     **DEBUG,
+    **FRAGMENTS,
     **LOCAL,
     **SHARED,
     **TIMING,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
+from weft.backends.cuda.lowering.fragment import FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
@@ -35,6 +36,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEBUG,
     **BARRIERS,
     **WARP,
+    **FRAGMENTS,
     **LOOPS,
     **TIMING,
     **INLINE_PTX,

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments on NVIDIA's GPUs: one struct of registers, small elements packed.
+
+In: the operations of dialects/simt/fragment. Out: LLVM text; a function of elements once for each of them,
+conversions to small floats by pairs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+)
+
+from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
+from weft.codegen.operations.control_flow import print_nothing
+from weft.codegen.operations.fragments import as_value, in_memory, print_element
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentType,
+    FragmentValuesOp,
+    FragmentYieldOp,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+_NATIVE_PAIRS: Final[dict[type[Attribute], str]] = {Float16Type: "half", BFloat16Type: "bfloat"}
+_BYTE_PAIRS: Final[dict[type[Attribute], str]] = {
+    Float8E4M3FNType: "e4m3x2",
+    Float8E5M2Type: "e5m2x2",
+}
+_FIRST_WITH_BYTE_FLOATS: Final = 89
+
+
+def registers(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """The registers of a fragment."""
+    assert isinstance(fragment.type, FragmentType)
+    (struct,), (kind,) = printer.fragments[fragment], printer.fragment_parts(fragment.type)
+    count = fragment_registers(fragment.type)[1]
+    return [printer.let(f"extractvalue {kind} {struct}, {number}") for number in range(count)]
+
+
+def define_registers(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as these registers."""
+    assert isinstance(result.type, FragmentType)
+    (kind,), text = printer.fragment_parts(result.type), fragment_registers(result.type)[0]
+    struct = "poison"
+    for number, register in enumerate(texts):
+        struct = printer.let(f"insertvalue {kind} {struct}, {text} {register}, {number}")
+    printer.fragments[result] = [struct]
+
+
+def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """A thread's elements, unpacked."""
+    kind: Any = fragment.type
+    found = registers(printer, fragment)
+    text, size = _element(kind)
+    if size >= 4:
+        return found
+    unpacked: list[str] = []
+    for number in range(kind.layout.elements):
+        register, place = found[number * size // 4], number * size % 4
+        shifted = printer.let(f"lshr i32 {register}, {8 * place}") if place else register
+        part = printer.let(f"trunc i32 {shifted} to {text}")
+        unpacked.append(as_value(printer, part, kind.element_type))
+    return unpacked
+
+
+def define_elements(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as these elements."""
+    kind: Any = result.type
+    size = _element(kind)[1]
+    if size >= 4:
+        define_registers(printer, result, texts)
+        return
+    each = 4 // size
+    words = [
+        _packed(printer, texts[first : first + each], kind) for first in range(0, len(texts), each)
+    ]
+    define_registers(printer, result, words)
+
+
+def _packed(printer: FunctionPrinter, texts: Sequence[str], kind: FragmentType) -> str:
+    """A register of small elements, the first one lowest."""
+    text, size = _element(kind)
+    word = "0"
+    for place, one in enumerate(texts):
+        held = in_memory(printer, one, kind.element_type)
+        wide = printer.let(f"zext {text} {held} to i32")
+        if place:
+            wide = printer.let(f"shl i32 {wide}, {8 * size * place}")
+        word = wide if word == "0" else printer.let(f"or i32 {word}, {wide}")
+    return word
+
+
+def _element(kind: FragmentType) -> tuple[str, int]:
+    text = memory_type(kind.element_type)
+    return text, size_in_bytes(text)
+
+
+def _print_fill(printer: FunctionPrinter, op: FragmentFillOp) -> None:
+    kind: Any = op.result.type
+    size, value = _element(kind)[1], printer.values[op.value]
+    register = value if size >= 4 else _packed(printer, [value] * (4 // size), kind)
+    define_registers(printer, op.result, [register] * fragment_registers(kind)[1])
+
+
+def _print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
+    texts = elements(printer, op.fragment)
+    printer.values.update(zip(op.elements, texts, strict=True))
+
+
+def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
+    kind: Any = op.result.type
+    layout = kind.layout
+    inputs: list[tuple[Any, list[str]]] = [
+        (value.type, elements(printer, value)) for value in op.inputs
+    ]
+    origin = [printer.values[value] for value in op.origin]
+    coordinates: dict[tuple[str, int], str] = {}
+    narrowed = _narrowed(printer, op)
+    results: list[str] = []
+    for number in range(layout.elements):
+        place = layout.place(number)
+        arguments: list[str] = []
+        for of, texts in inputs:
+            which = number if of.layout.role == layout.role else _broadcast(of.layout.role, place)
+            arguments.append(texts[which])
+        for start, distance in zip(origin, place[:2], strict=False):
+            if (start, distance) not in coordinates:
+                coordinates[start, distance] = (
+                    printer.let(f"add nuw nsw i32 {start}, {distance}") if distance else start
+                )
+            arguments.append(coordinates[start, distance])
+        text = print_element(printer, op, arguments)
+        results.append(printer.values[narrowed.operands[0]] if narrowed else text)
+    if narrowed:
+        words = _pairs(printer, kind.element_type, results)
+        define_registers(printer, op.result, words)
+    else:
+        define_elements(printer, op.result, results)
+
+
+def _broadcast(role: str, place: Any) -> int:
+    return place.of_row if role == "row" else place.of_column
+
+
+def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
+    """The conversion to a small float that ends a function, if the machine converts pairs."""
+    last = op.yielded.owner
+    kind = op.yielded.type
+    if not isinstance(last, arith.TruncFOp) or last.parent is not op.body.block:
+        return None
+    if not isinstance(last.operands[0].type, Float32Type):
+        return None
+    capability = printer.module.target.compute_capability
+    has_bytes = type(kind) in _BYTE_PAIRS and capability >= _FIRST_WITH_BYTE_FLOATS
+    return last if has_bytes or type(kind) in _NATIVE_PAIRS else None
+
+
+def _pairs(printer: FunctionPrinter, kind: Attribute, floats: Sequence[str]) -> list[str]:
+    """Registers of small floats, rounded from `floats` two at a time."""
+    bytes_pair = _BYTE_PAIRS.get(type(kind))
+    texts = [*floats, *["0.0"] * (-len(floats) % (4 if bytes_pair else 2))]
+    words: list[str] = []
+    for low, high in zip(texts[::2], texts[1::2], strict=True):
+        if bytes_pair is None:
+            native = _NATIVE_PAIRS[type(kind)]
+            pair = printer.let(f"insertelement <2 x float> poison, float {low}, i32 0")
+            pair = printer.let(f"insertelement <2 x float> {pair}, float {high}, i32 1")
+            pair = printer.let(f"fptrunc <2 x float> {pair} to <2 x {native}>")
+            words.append(printer.let(f"bitcast <2 x {native}> {pair} to i32"))
+            continue
+        callee = printer.module.intrinsic(f"llvm.nvvm.ff.to.{bytes_pair}.rn")
+        half = printer.let(f"call i16 {callee}(float {high}, float {low})")
+        words.append(printer.let(f"zext i16 {half} to i32"))
+    if bytes_pair is None:
+        return words
+    joined: list[str] = []
+    for low, high in zip(words[::2], words[1::2], strict=True):
+        moved = printer.let(f"shl i32 {high}, 16")
+        joined.append(printer.let(f"or i32 {low}, {moved}"))
+    return joined
+
+
+FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    FragmentFillOp: _print_fill,
+    FragmentValuesOp: _print_values,
+    FragmentMapOp: _print_map,
+    FragmentYieldOp: print_nothing,
+}

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments: `f.values`, `f.map(...)`, `f.rows(...)`, `f.to(...)`.
+
+In: fragments, functions of elements. Out: other fragments; an operation has a region that is traced once, however many
+elements a thread holds.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block
+from xdsl.traits import MemoryWriteEffect
+
+from weft.dialects.builder import source_location
+from weft.dialects.flow import walk
+from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentType,
+    FragmentValuesOp,
+    FragmentYieldOp,
+)
+from weft.dialects.simt.kernel import ExitOp
+from weft.errors import NameResolutionError, TypeMismatchError
+from weft.language import LANGUAGE, resolve
+from weft.language.ir_types import ir_type
+from weft.language.numbers.convert import convert, operand
+from weft.language.numbers.operators import binary
+from weft.language.operation import operation
+from weft.language.threads.warp import lane_id, warp_id
+from weft.language.values import Fragment, Scalar, describe
+from weft.types import dtype as types
+from weft.types.dtype import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+_FACTS: Final = ("shape", "dtype", "layout", "values")
+_METHODS: Final = "Fragment."
+
+
+def attribute(builder: Builder, fragment: Fragment, name: str) -> object:
+    """``fragment.name``: a fact, or a method, which is called with the fragment first.
+
+    ``shape`` is a tuple of ints; ``layout`` says which elements a thread holds (``layout.coordinates(lane, warp)``);
+    ``values`` is the tuple of this thread's elements, in that order.
+
+    Raises:
+        NameResolutionError: if there is no such attribute; the message lists all.
+    """
+    method = f"{_METHODS}{name}"
+    if method in LANGUAGE:
+        return functools.partial(resolve(method), fragment)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    kind = fragment.type
+    match name:
+        case "shape":
+            return kind.dims
+        case "dtype":
+            return fragment.dtype
+        case "layout":
+            return kind.layout
+        case "values":
+            found = builder.emit(FragmentValuesOp(fragment.ssa)).results
+            return tuple(Scalar(element, fragment.dtype) for element in found)
+        case _:
+            methods = [row.removeprefix(_METHODS) for row in LANGUAGE if row.startswith(_METHODS)]
+            raise NameResolutionError(
+                "UNKNOWN_ATTRIBUTE",
+                f"{describe(fragment)} has no attribute {name!r}",
+                hint=f"there are {', '.join((*_FACTS, *methods))}",
+            )
+
+
+def filled(
+    builder: Builder, shape: Sequence[int], value: object, dtype: DType, unit: str, role: str
+) -> Fragment:
+    """A fragment of which every element is `value`, converted to `dtype`."""
+    kind = FragmentType.get(shape, ir_type(dtype), unit, role)
+    element = convert(builder, value, dtype)
+    return Fragment(builder.emit(FragmentFillOp(element.ssa, kind)).result, dtype)
+
+
+@operation(name="Fragment.map")
+def map(
+    builder: Builder,
+    fragment: Fragment,
+    function: Callable[..., Any],
+    *others: object,
+    coordinates: bool = False,
+) -> Fragment:
+    """The fragment of ``function(element, *elements of others)`` at each place.
+
+    The function is traced once and runs for each element. It may read memory, and neither writes, nor waits for other
+    threads, nor changes Python's objects. The result's elements have the function's type; a constant becomes one of the
+    fragment's own type.
+
+    Args:
+        fragment: any; ``fragment.map(...)`` passes it.
+        function: of one element, and one more value for each of `others`.
+        *others: fragments of the same shape and layout, or with one value per row or column of it, or numbers.
+        coordinates: whether the function also takes the element's row and column in the fragment, as i32, at the end.
+
+    Raises:
+        TypeMismatchError: for another layout, or a function with effects or a result that is not a number.
+
+    Example:
+        ``acc = acc.map(lambda x, row, column: weft.select(column <= row, x, -1.0), coordinates=True)``
+    """
+    _expect_fragment(fragment, "map")
+    return mapped(builder, fragment, fragment.type, function, others, coordinates=coordinates)
+
+
+@operation(name="Fragment.rows")
+def rows(builder: Builder, fragment: Fragment, function: object) -> Fragment:
+    """A fragment with one value for each row: `function` of the row's number, an i32, or the same value for all.
+
+    It goes into `map` of fragments of this layout. Each thread computes the values of the rows that it holds.
+
+    Args:
+        fragment: a result of a product, or an operand of rows.
+        function: of a row in the fragment, which may read memory; or a number.
+
+    Raises:
+        TypeMismatchError: as `map`; for a fragment of a layout without rows.
+
+    Example:
+        ``scales = acc.rows(lambda row: a[row])``
+    """
+    return _along(builder, fragment, function, "row")
+
+
+@operation(name="Fragment.cols")
+def cols(builder: Builder, fragment: Fragment, function: object) -> Fragment:
+    """A fragment with one value for each column: `function` of the column's number, or the same value for all.
+
+    Args:
+        fragment: as in `rows`.
+        function: of a column in the fragment, an i32; or a number.
+
+    Raises:
+        TypeMismatchError: as `rows`.
+
+    Example:
+        ``acc = acc.map(lambda x, bias: x + bias, acc.cols(lambda column: a[column]))``
+    """
+    return _along(builder, fragment, function, "column")
+
+
+@operation(name="Fragment.to")
+def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
+    """The fragment with each element converted, as ``weft.bf16(x)`` converts a number.
+
+    Args:
+        fragment: any.
+        dtype: of the result's elements.
+
+    Raises:
+        TypeMismatchError: if `dtype` is not a type.
+
+    Example:
+        ``half = acc.to(weft.bf16)``
+    """
+    _expect_fragment(fragment, "to")
+    if not isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "FRAGMENT_TYPE",
+            f"to takes an element type, received {describe(dtype)}",
+            hint="write f.to(weft.bf16)",
+        )
+    if dtype is fragment.dtype:
+        return fragment
+
+    def converted(_: Block, element: Scalar) -> Scalar:
+        return convert(builder, element, dtype)
+
+    return mapped(builder, fragment, fragment.type, converted, ())
+
+
+def mapped(
+    builder: Builder,
+    like: Fragment,
+    shape: FragmentType,
+    function: Callable[..., Any],
+    others: Sequence[object],
+    *,
+    coordinates: bool = False,
+    has_own: bool = True,
+) -> Fragment:
+    """A fragment of a function of elements.
+
+    Args:
+        builder: where it goes.
+        like: the fragment that is mapped, if it `has_own` elements for the function; whose type a constant takes.
+        shape: the result's type, but for its elements.
+        function: takes the block that receives its operations, and the elements.
+        others: further arguments, fragments or numbers.
+        coordinates: whether it takes row and column.
+        has_own: whether it takes the elements of `like`.
+    """
+    given = [like, *others] if has_own else list(others)
+    for other in others:
+        if isinstance(other, Fragment):
+            _check_layout(other, shape)
+    inputs = [one for one in given if isinstance(one, Fragment)]
+    origin = _origin(builder, shape) if coordinates else []
+    kinds = [one.type.element_type for one in inputs]
+    block = Block(arg_types=[*kinds, *[i32] * len(origin)])
+    arguments = iter(block.args)
+    elements = [
+        Scalar(next(arguments), one.dtype) if isinstance(one, Fragment) else one for one in given
+    ]
+    elements += [Scalar(argument, types.i32) for argument in arguments]
+    with builder.at(block):
+        value = function(block, *elements)
+        result = _element(builder, value, like.dtype)
+        builder.emit(FragmentYieldOp(result.ssa))
+    _check_effects(block)
+    _check_packing(like, shape, result.dtype)
+    kind = shape.of(ir_type(result.dtype))
+    made = FragmentMapOp([one.ssa for one in inputs], origin, kind, block)
+    return Fragment(builder.emit(made).result, result.dtype)
+
+
+def _element(builder: Builder, value: object, dtype: DType) -> Scalar:
+    try:
+        found = operand(builder, value)
+    except TypeMismatchError:
+        raise TypeMismatchError(
+            "FRAGMENT_FUNCTION",
+            f"the function of a fragment's elements returns {describe(value)}; expected a number",
+        ) from None
+    return found if isinstance(found, Scalar) else convert(builder, found, dtype)
+
+
+def _along(builder: Builder, fragment: Fragment, function: object, role: str) -> Fragment:
+    """One value for each row or column."""
+    name = "rows" if role == "row" else "cols"
+    _expect_fragment(fragment, name)
+    kind = fragment.type
+    if kind.role.data not in ("c", "a") or (role == "column" and kind.layout.pack != 2):
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"{name} is of a product's result, and {describe(fragment)} is not laid out as one",
+        )
+    shape = FragmentType.get(
+        [kind.dims[0 if role == "row" else 1]], kind.element_type, kind.unit.data, role
+    )
+    if not callable(function):
+        return filled(builder, shape.dims, function, fragment.dtype, kind.unit.data, role)
+
+    def of_place(block: Block, row: Scalar, column: Scalar) -> Any:
+        return function(block, row if role == "row" else column)
+
+    return mapped(builder, fragment, shape, of_place, (), coordinates=True, has_own=False)
+
+
+def _origin(builder: Builder, shape: FragmentType) -> list[SSAValue]:
+    """Row and column of the thread's first element, as `FragmentLayout.origin`."""
+    layout = shape.layout
+    lane = lane_id.emit(builder)
+    group, rank = binary(builder, "//", lane, 4), binary(builder, "%", lane, 4)
+    along = binary(builder, "*", rank, layout.pack)
+    if layout.role == "b":
+        return [along.ssa, group.ssa]
+    if layout.warps > 1:
+        warp = binary(builder, "%", warp_id.emit(builder), layout.warps)
+        group = binary(builder, "+", group, binary(builder, "*", warp, 16))
+    return [group.ssa, along.ssa]
+
+
+def _expect_fragment(value: object, name: str) -> None:
+    if not isinstance(value, Fragment):
+        raise TypeMismatchError(
+            "FRAGMENT_EXPECTED", f"{name} is of a fragment, received {describe(value)}"
+        )
+
+
+def _check_layout(other: Fragment, shape: FragmentType) -> None:
+    """Checks that another fragment has an element, or a value of its row or column, at each place."""
+    kind, layout = other.type, shape.layout
+    role = kind.role.data
+    same_unit = kind.unit == shape.unit
+    if same_unit and (kind.dims, role) == (shape.dims, layout.role):
+        if kind.layout.pack == layout.pack:
+            return
+    elif same_unit and layout.role in ("c", "a"):
+        if role == "row" and kind.dims == shape.dims[:1]:
+            return
+        if role == "column" and kind.dims == shape.dims[1:] and layout.pack == 2:
+            return
+    raise TypeMismatchError(
+        "FRAGMENT_LAYOUT",
+        f"{describe(other)} does not lie as a {shape.unit.data} {layout.role} fragment of shape {shape.dims} does",
+        hint="map takes fragments of one shape and layout, and values of their rows and columns",
+    )
+
+
+def _check_packing(like: Fragment, shape: FragmentType, dtype: DType) -> None:
+    """Checks that elements of another size would not lie elsewhere."""
+    if shape.of(ir_type(dtype)).layout.pack != shape.layout.pack:
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"{describe(like)} is an operand of a product, whose elements of type {dtype} lie elsewhere",
+            hint="convert before as_a, or before the tile is loaded",
+        )
+
+
+def _check_effects(block: Block) -> None:
+    """Refuses what must not happen an unknown number of times, in an unknown order."""
+    for op in walk(block):
+        if isinstance(op, PrintfOp | AssertOp):
+            continue
+        if op.has_trait(MemoryWriteEffect) or isinstance(op, ExitOp):
+            raise TypeMismatchError(
+                "FRAGMENT_FUNCTION",
+                "the function of a fragment's elements writes memory or waits for other threads; it may only read",
+                hint="use the fragment after it, such as f.store(tile)",
+                location=source_location(op.location),
+            )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments as text: they print, parse again in both forms, refuse what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tests.dialects.test_simt_text import generic, parsed
+
+C = "!simt.fragment<[32, 16], f32, mma c>"
+ROW = "!simt.fragment<[32], f32, mma row>"
+TEXT = f"""builtin.module {{
+  simt.kernel @k(%x: f32 {{weft.name = "x"}}) {{
+    %c = simt.fragment_fill %x : f32 -> {C}
+    %r = simt.fragment_fill %x : f32 -> {ROW}
+    %l = simt.lane_id : i32
+    %v, %0, %1, %2 = simt.fragment_values %r : {ROW} -> f32, f32, f32, f32
+    %m = simt.fragment_map of(%c, %r : {C}, {ROW}) from(%l, %l) -> !simt.fragment<[32, 16], i32, mma c> {{
+    ^bb0(%3: f32, %4: f32, %5: i32, %6: i32):
+      simt.fragment_yield %5 : i32
+    }}
+    %n = simt.fragment_map from(%l, %l) -> {ROW} {{
+    ^bb0(%7: i32, %8: i32):
+      simt.fragment_yield %x : f32
+    }}
+    simt.return
+  }}
+}}"""
+
+
+def test_the_text_parses_and_prints_as_it_stands():
+    assert str(parsed(TEXT)) == TEXT
+
+
+def test_the_generic_form_parses_to_the_same():
+    assert str(parsed(generic(parsed(TEXT)))) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("f32, mma c>", "f32, dmma c>", "'dmma' is not one of"),
+        ("f32, mma c>", "f32, mma d>", "'d' is not one of"),
+        ("[32], f32, mma row", "[32, 1], f32, mma row", "a row fragment of shape"),
+        ("%3: f32", "%3: i32", "the region's arguments are not the inputs' elements"),
+        ("simt.fragment_yield %5 : i32", "simt.fragment_yield %3 : f32", "does not yield"),
+        (" from(%l, %l) -> " + ROW, " from(%l) -> " + ROW, "the region's arguments"),
+    ],
+)
+def test_what_is_wrong_is_refused(old, new, complaint):
+    with pytest.raises((VerifyException, ParseError), match=complaint):
+        parsed(TEXT.replace(old, new)).verify()
