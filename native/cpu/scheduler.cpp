@@ -20,8 +20,9 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kFrameAlignment = 32;  // as the kernels' llvm.coro.id says
-constexpr int32_t kBudget = 1 << 18;     // operations between two checks whether to stop; as in budget.py
+constexpr int64_t kBlockAlignment = 1024;  // of shared memory, as swizzled arrays ask for
+constexpr int64_t kFrameAlignment = 32;    // as the kernels' llvm.coro.id says
+constexpr int32_t kBudget = 1 << 18;       // operations between two checks whether to stop; as in budget.py
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
@@ -35,7 +36,8 @@ int64_t thread_bytes(const weft_cooperative_kernel& kernel) {
 }
 
 int64_t block_bytes(int64_t stride, int64_t threads, int64_t shared) {
-  return aligned(shared) + aligned(threads * stride);
+  const int64_t bytes = aligned(shared) + aligned(threads * stride);
+  return (bytes + kBlockAlignment - 1) & -kBlockAlignment;
 }
 
 void resume(void* frame) {

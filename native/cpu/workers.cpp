@@ -72,7 +72,7 @@ constexpr int kSpinsPerLook = 32;  // between two reads of a line that callers w
 constexpr int64_t kSpinNanoseconds = 50'000;
 // The work left that is worth waking sleepers for, which takes about 50 us.
 constexpr double kColdNanoseconds = 100'000;
-constexpr size_t kScratchAlignment = 64;
+constexpr size_t kScratchAlignment = 1024;             // shared memory begins there, with swizzled arrays
 constexpr size_t kMostKeptScratch = size_t{64} << 20;  // kept by a thread for its next grid
 constexpr timespec kWaitSlice = {0, 50'000'000};
 

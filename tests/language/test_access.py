@@ -229,8 +229,8 @@ def test_dtype_and_ndim_are_known_at_compile_time():
 def test_an_unknown_attribute_lists_those_there_are():
     trace = Trace()
     with pytest.raises(NameResolutionError) as caught:
-        attribute(trace.builder, trace.tensor(types.f32), "T")
-    assert caught.value.message == "Tensor[f32, (?,)] has no attribute 'T'"
-    assert caught.value.hint == "there are shape, strides, dtype, ndim, size"
+        attribute(trace.builder, trace.tensor(types.f32), "real")
+    assert caught.value.message == "Tensor[f32, (?,)] has no attribute 'real'"
+    assert caught.value.hint == "there are shape, strides, dtype, ndim, size, nbytes, T, tile"
     with pytest.raises(NameResolutionError, match="f32 has no attribute 'real'"):
         attribute(trace.builder, trace.scalar(types.f32), "real")

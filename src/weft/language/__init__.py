@@ -78,6 +78,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",
+    "Tensor.tile": "memory.tiles",
     "Fragment.map": "matrix.fragment",
     "Fragment.rows": "matrix.fragment",
     "Fragment.cols": "matrix.fragment",

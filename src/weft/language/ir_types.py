@@ -23,7 +23,7 @@ from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, StreamType, TensorType
+from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, StreamType, Swizzle, TensorType
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def ir_tensor_type(
     dim_bits: int = 32,
     offset_bits: int = 64,
     alignment_bytes: int | None = None,
+    swizzle: Swizzle | None = None,
 ) -> TensorType:
     """The type of a tensor in the IR.
 
@@ -89,6 +90,7 @@ def ir_tensor_type(
         dim_bits: width of the integers that hold run-time dims, 32 or 64.
         offset_bits: width of element offsets, 32 or 64.
         alignment_bytes: alignment of the data pointer; the element size by default.
+        swizzle: how a swizzled array lies in panels.
     """
     return TensorType.get(
         ir_type(dtype),
@@ -98,6 +100,7 @@ def ir_tensor_type(
         dim_bits=dim_bits,
         offset_bits=offset_bits,
         alignment_bytes=dtype.itemsize if alignment_bytes is None else alignment_bytes,
+        swizzle=swizzle,
     )
 
 

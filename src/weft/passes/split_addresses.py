@@ -93,6 +93,8 @@ class _Splitter:
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
+        if kind.panels is not None:
+            return  # neighbors in a row lie in other chunks
         places = range(place + 1, place + 1 + kind.rank)
         indices = [access.operands[number] for number in places]
         terms = [self._terms(index) for index in indices]

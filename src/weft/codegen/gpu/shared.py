@@ -13,7 +13,7 @@ from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
-from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.types import DYNAMIC, SWIZZLED_ALIGNMENT
 from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # `$` is legal in PTX, and no user's kernel is called so.
 _BUFFER: Final = "weft$shared"
+_SWIZZLED_BUFFER: Final = "weft$swizzled"
+_PLAIN_ALIGNMENT: Final = 16
 
 
 def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
@@ -49,14 +51,20 @@ def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
         )
 
 
-def _at(printer: FunctionPrinter, offset: int) -> str:
-    """A pointer into the buffer."""
+def _at(printer: FunctionPrinter, op: Operation, offset: int) -> str:
+    """A pointer into the buffer; it is as aligned as one of the kernel's arrays needs it."""
     target = printer.module.target
     kind = target.pointer("shared")
-    definition = f"external {kind.removeprefix('ptr ')} global [0 x i8], align 16"
-    buffer = printer.module.declare_global(_BUFFER, definition)
+    is_swizzled = any(
+        isinstance(other, SharedOp) and other.result.type.panels
+        for other in kernel_of(op).body.block.ops
+    )
+    alignment = SWIZZLED_ALIGNMENT if is_swizzled else _PLAIN_ALIGNMENT
+    definition = f"external {kind.removeprefix('ptr ')} global [0 x i8], align {alignment}"
+    name = _SWIZZLED_BUFFER if is_swizzled else _BUFFER
+    buffer = printer.module.declare_global(name, definition)
     if target.pointer_copy:
-        copy = f"call align 16 {kind} {target.pointer_copy}({kind} {buffer})"
+        copy = f"call align {alignment} {kind} {target.pointer_copy}({kind} {buffer})"
         buffer = printer.at_entry(copy, "buffer")
         advance = f"getelementptr i8, {kind} {buffer}, i64 {offset}"
         return printer.at_entry(advance, "shared") if offset else buffer
@@ -69,13 +77,13 @@ def _print_shared(printer: FunctionPrinter, op: Any) -> None:
         raise InternalCompilerError(
             "CODEGEN_SHARED", "a shared array was not laid out", hint=REPORT_HINT
         )
-    pointer = _at(printer, offset.value.data)
+    pointer = _at(printer, op, offset.value.data)
     printer.tensors[op.results[0]] = TensorValue(op.results[0].type, pointer)
 
 
 def _print_dynamic_shared(printer: FunctionPrinter, op: Any) -> None:
     tensor_type = op.results[0].type
-    start = _at(printer, kernel_of(op).shared_memory_bytes)
+    start = _at(printer, op, kernel_of(op).shared_memory_bytes)
     offset = printer.values[op.offset]
     pointer = start
     if offset != "0":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
+from weft.codegen.llvm.offsets import divided, plus, swizzled, times, widened
 from weft.codegen.llvm.types import (
     fragment_chunks,
     fragment_registers,
@@ -398,7 +399,15 @@ class TensorValue:
         return result if product == 1 else printer.let(f"mul nsw i64 {result}, {product}")
 
     def address(self, printer: FunctionPrinter, indices: Sequence[SSAValue]) -> str:
-        """The name of a pointer to an element.
+        """The name of a pointer to an element; of a swizzled array to where the element lies."""
+        linear = self.linear_address(printer, indices)
+        swizzle = self.type.panels
+        if swizzle is None:
+            return linear
+        return swizzled(printer, linear, swizzle.mask, printer.module.target.pointer("shared"))
+
+    def linear_address(self, printer: FunctionPrinter, indices: Sequence[SSAValue]) -> str:
+        """The name of a pointer to an element, before the chunks of a swizzled array are exchanged.
 
         Offsets are computed in the type's `offsets` width. They cannot overflow for an existing element, so the
         arithmetic carries `nsw`; between places that need not exist they may.
@@ -410,11 +419,13 @@ class TensorValue:
             widened(printer, printer.values[index], index.type.width.data, bits)  # pyright: ignore
             for index in indices
         ]
-        offset = (
-            self._contiguous_offset(printer, texts, bits)
-            if self.type.layout.data == "contiguous"
-            else self._strided_offset(printer, texts, bits)
-        )
+        layout = self.type.layout.data
+        if layout == "contiguous":
+            offset = self._contiguous_offset(printer, texts, bits)
+        elif layout == "swizzled":
+            offset = self._panel_offset(printer, texts, bits)
+        else:
+            offset = self._strided_offset(printer, texts, bits)
         if offset == "0":
             return self.pointer
         element = memory_type(self.type.element_type)
@@ -424,13 +435,34 @@ class TensorValue:
             f"getelementptr{inside} {element}, {pointer} {self.pointer}, i{bits} {offset}", "at"
         )
 
+    def _panel_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
+        """The leading dims' offset, then that of the column's panel, the row and the column in the panel."""
+        kind, swizzle = self._offset_kind(bits), self.type.panels
+        assert swizzle is not None
+        *leading, row, column = indices
+        columns = self.type.dims[-1]
+        if swizzle.is_transposed.data:
+            row, column, columns = column, row, self.type.dims[-2]
+        width = self.type.panel_columns
+        offset = "0"
+        for dimension, index in enumerate(leading):
+            stride = str(self.type.static_stride(dimension))
+            offset = plus(printer, offset, times(printer, index, stride, kind), kind)
+        if columns > width:
+            panel, column = divided(printer, column, width, bits)
+            offset = plus(
+                printer, offset, times(printer, panel, str(swizzle.panel_stride.data), kind), kind
+            )
+        offset = plus(printer, offset, times(printer, row, str(width), kind), kind)
+        return plus(printer, offset, column, kind)
+
     def _contiguous_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
         offset, kind = indices[0], self._offset_kind(bits)
         for dimension in range(1, len(indices)):
             if offset != "0":
                 dim = widened(printer, self.dim(dimension), self.type.dim_bits.data, bits)
-                offset = _times(printer, offset, dim, kind)
-            offset = _plus(printer, offset, indices[dimension], kind)
+                offset = times(printer, offset, dim, kind)
+            offset = plus(printer, offset, indices[dimension], kind)
         return offset
 
     def _strided_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
@@ -439,34 +471,12 @@ class TensorValue:
             if index == "0":
                 continue
             stride = widened(printer, self.stride(printer, dimension), 64, bits)
-            offset = _plus(printer, offset, _times(printer, index, stride, kind), kind)
+            offset = plus(printer, offset, times(printer, index, stride, kind), kind)
         return offset
 
     def _offset_kind(self, bits: int) -> str:
         """An offset's type, with what is promised of arithmetic in it."""
         return f"nsw i{bits}" if self.is_place else f"i{bits}"
-
-
-def widened(printer: FunctionPrinter, text: str, from_bits: int, to_bits: int) -> str:
-    """A signed integer in another width; constants stay constants."""
-    if from_bits == to_bits or not text.startswith("%"):
-        return text
-    instruction = "sext" if from_bits < to_bits else "trunc"
-    return printer.let(f"{instruction} i{from_bits} {text} to i{to_bits}")
-
-
-def _times(printer: FunctionPrinter, lhs: str, rhs: str, kind: str) -> str:
-    if rhs == "0":
-        return "0"
-    if lhs == "1":
-        return rhs
-    return lhs if rhs == "1" else printer.let(f"mul {kind} {lhs}, {rhs}")
-
-
-def _plus(printer: FunctionPrinter, lhs: str, rhs: str, kind: str) -> str:
-    if lhs == "0":
-        return rhs
-    return lhs if rhs == "0" else printer.let(f"add {kind} {lhs}, {rhs}")
 
 
 def _not_passed(what: str) -> InternalCompilerError:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import func
 
-from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue, widened
+from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import global_name
+from weft.codegen.llvm.offsets import widened
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.launch import print_return_on_failure, stream_text
 from weft.codegen.operations.memory import byte_of_bool

@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from weft.codegen import runtime_abi as abi
-from weft.codegen.llvm.function_printer import TensorValue, widened
+from weft.codegen.llvm.function_printer import TensorValue
+from weft.codegen.llvm.offsets import widened
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import (
     SCALAR,

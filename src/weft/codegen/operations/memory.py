@@ -110,7 +110,7 @@ def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
     """`simt.view`: an address; strides only if the layout class leaves them open."""
     source = printer.tensors[op.source]
     view = op.result_type
-    pointer = source.address(printer, list(op.starts))
+    pointer = source.linear_address(printer, list(op.starts))
     dims = [
         printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
         for number, dim in enumerate(view.dims)
@@ -127,7 +127,7 @@ def print_advance(printer: FunctionPrinter, op: AdvanceOp) -> None:
     source = printer.tensors[op.source]
     kind = op.result.type
     wide = TensorValue(kind, source.pointer, source.dims, source.strides, is_place=False)
-    pointer = wide.address(printer, list(op.indices))
+    pointer = wide.linear_address(printer, list(op.indices))
     printer.tensors[op.result] = TensorValue(
         kind, pointer, source.dims, source.strides, is_place=False
     )

@@ -39,8 +39,6 @@ def _check_shared(value: SSAValue) -> TensorType:
         raise VerifyException(
             f"expected a !simt.tensor in the shared space, received {tensor_type}"
         )
-    if tensor_type.layout.data != "contiguous":
-        raise VerifyException("shared arrays are contiguous")
     return tensor_type
 
 
@@ -62,8 +60,11 @@ class SharedOp(IRDLOperation):
         super().__init__(result_types=[tensor_type])
 
     def verify_(self) -> None:
-        if DYNAMIC in _check_shared(self.result).dims:
+        tensor_type = _check_shared(self.result)
+        if DYNAMIC in tensor_type.dims:
             raise VerifyException("simt.shared makes an array of static shape")
+        if tensor_type.layout.data not in ("contiguous", "swizzled"):
+            raise VerifyException("shared arrays are contiguous or swizzled")
 
 
 @operation_definition
@@ -89,6 +90,8 @@ class DynamicSharedOp(IRDLOperation):
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)
+        if tensor_type.layout.data != "contiguous":
+            raise VerifyException("dynamic shared arrays are contiguous")
         if tensor_type.dims.count(DYNAMIC) != len(self.dims):
             raise VerifyException(f"{len(self.dims)} dims for {tensor_type}")
         wanted = i32 if tensor_type.dim_bits.data == 32 else i64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
@@ -26,11 +26,67 @@ DYNAMIC: Final = -1
 UNBOUNDED: Final = (1 << 63) - 1
 """The only dimension of a pointer, unbounded; prints as `*`."""
 
-LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided")
-"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, including 0 and negative."""
+LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided", "swizzled")
+"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, including 0 and negative;
+swizzled: the last two dims lie in panels (`Swizzle`)."""
+
+SWIZZLES: Final = (32, 64, 128)
+"""Bytes of a panel's row."""
+
+SWIZZLED_ALIGNMENT: Final = 1024
+"""Alignment of swizzled arrays: eight rows of the widest panel, after which all patterns repeat."""
 
 ADDRESS_SPACES: Final = ("global", "shared", "local")
 MAX_RANK: Final = 8
+
+
+@irdl_attr_definition
+class Swizzle(ParametrizedAttribute):
+    """How the last two dims of a shared array lie in memory: `128 panels 8192`, `128 panels 8192 transposed`.
+
+    The columns are cut into panels, each as wide as `row_bytes`; a panel holds its rows one after the other, and
+    begins `panel_stride` elements after the one before. The address so found is the linear one. The element lies where
+    the 16-byte chunk's number is xored with the row's: `linear ^ (linear >> 3 & mask)`, with the absolute address in
+    shared memory. So do TMA's copies and wgmma's operands lie (PTX ISA, "Shared memory matrix layout").
+
+    `transposed` tells that the dims of the type are columns, rows.
+    """
+
+    name = "simt.swizzle"
+
+    row_bytes: IntAttr
+    panel_stride: IntAttr
+    is_transposed: IntAttr
+
+    @staticmethod
+    def get(row_bytes: int, panel_stride: int, *, is_transposed: bool = False) -> Swizzle:
+        """The swizzle with these parameters."""
+        return Swizzle(IntAttr(row_bytes), IntAttr(panel_stride), IntAttr(int(is_transposed)))
+
+    @property
+    def mask(self) -> int:
+        """The bits of an address that are xored."""
+        return self.row_bytes.data - 16
+
+    @property
+    def alignment_bytes(self) -> int:
+        """After as many bytes the pattern repeats; what the hardware copies or multiplies begins at a multiple."""
+        return 8 * self.row_bytes.data
+
+    @property
+    def transposed(self) -> Swizzle:
+        """The same memory with rows and columns exchanged."""
+        return Swizzle.get(
+            self.row_bytes.data,
+            self.panel_stride.data,
+            is_transposed=not self.is_transposed.data,
+        )
+
+    @property
+    def text(self) -> str:
+        """As in the type."""
+        turned = " transposed" if self.is_transposed.data else ""
+        return f"{self.row_bytes.data} panels {self.panel_stride.data}{turned}"
 
 
 @irdl_attr_definition
@@ -39,7 +95,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
     integers that `simt.dim` yields; `offsets` is the width of element offsets: 32 only where the wrapper proves that
-    every offset fits. `align` is the data pointer's alignment in bytes, guaranteed by the wrapper.
+    every offset fits. `align` is the data pointer's alignment in bytes, guaranteed by the wrapper. After the layout
+    class `swizzled` comes the `Swizzle`: `swizzled 128 panels 8192`.
     """
 
     name = "simt.tensor"
@@ -51,6 +108,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     dim_bits: IntAttr
     offset_bits: IntAttr
     alignment_bytes: IntAttr
+    swizzle: Swizzle | NoneAttr
 
     @staticmethod
     def get(
@@ -61,16 +119,21 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         dim_bits: int = 32,
         offset_bits: int = 64,
         alignment_bytes: int = 1,
+        swizzle: Swizzle | None = None,
     ) -> TensorType:
-        """The type with these parameters; `shape` holds DYNAMIC for a run-time dimension."""
+        """The type with these parameters; `shape` holds DYNAMIC for a run-time dimension.
+
+        A swizzle is one of the layout class `swizzled`.
+        """
         return TensorType(
             element_type,
             ArrayAttr([IntAttr(dim) for dim in shape]),
-            StringAttr(layout),
+            StringAttr(layout if swizzle is None else "swizzled"),
             StringAttr(space),
             IntAttr(dim_bits),
             IntAttr(offset_bits),
             IntAttr(alignment_bytes),
+            swizzle or NoneAttr(),
         )
 
     @property
@@ -87,20 +150,41 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return self.dims == (UNBOUNDED,)
 
     @property
+    def panels(self) -> Swizzle | None:
+        """How the last two dims lie in panels; None for any other layout."""
+        return self.swizzle if isinstance(self.swizzle, Swizzle) else None
+
+    @property
+    def panel_columns(self) -> int:
+        """Elements in a row of a panel."""
+        swizzle, element = self.panels, self.element_type
+        assert swizzle is not None
+        assert isinstance(element, FixedBitwidthType)
+        return swizzle.row_bytes.data // element.size
+
+    @property
     def open_strides(self) -> int:
         """How many strides, from the first on, the layout class leaves open."""
-        closed = {"contiguous": self.rank, "inner": min(self.rank, 1)}
+        closed = {"contiguous": self.rank, "inner": min(self.rank, 1), "swizzled": self.rank}
         return self.rank - closed.get(self.layout.data, 0)
 
     def static_stride(self, dimension: int) -> int | None:
-        """A stride fixed by the type, in elements; None if known only at run time."""
+        """A stride fixed by the type, in elements; None if known only at run time.
+
+        Those of the last two dims of a swizzled array are those within a panel.
+        """
         layout, after = self.layout.data, self.dims[dimension + 1 :]
+        if (swizzle := self.panels) is not None:
+            if len(after) >= 2:
+                return math.prod(after)
+            return 1 if bool(after) == bool(swizzle.is_transposed.data) else self.panel_columns
         if layout == "strided" or (after and layout != "contiguous") or DYNAMIC in after:
             return None
         return math.prod(after)
 
     def advanced(self) -> TensorType:
         """The type of `simt.advance` of a tensor: offsets are exact, and nothing is known of the address."""
+        assert self.panels is None
         return TensorType.get(
             self.element_type, self.dims, self.layout.data, self.space.data, self.dim_bits.data
         )
@@ -115,6 +199,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             *(other.element_type, other.rank, other.layout, other.space, other.is_pointer),
         ):
             return None
+        if self.swizzle != other.swizzle or (self.panels is not None and self.dims != other.dims):
+            return None
         return TensorType.get(
             self.element_type,
             [one if one == two else DYNAMIC for one, two in pairs],
@@ -123,6 +209,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             dim_bits=max(self.dim_bits.data, other.dim_bits.data),
             offset_bits=max(self.offset_bits.data, other.offset_bits.data),
             alignment_bytes=min(self.alignment_bytes.data, other.alignment_bytes.data),
+            swizzle=self.panels,
         )
 
     @classmethod
@@ -135,6 +222,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             )
             parser.parse_punctuation(",")
             layout = parser.parse_identifier()
+            swizzle = _parse_swizzle(parser) if layout == "swizzled" else NoneAttr()
             parser.parse_punctuation(",")
             space = parser.parse_identifier()
             numbers: list[int] = []
@@ -148,15 +236,17 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             StringAttr(layout),
             StringAttr(space),
             *(IntAttr(number) for number in numbers),
+            swizzle,
         ]
 
     def print_parameters(self, printer: Printer) -> None:
         words = {DYNAMIC: "?", UNBOUNDED: "*"}
         dims = ", ".join(words.get(dim) or str(dim) for dim in self.dims)
+        layout = self.layout.data + (f" {self.panels.text}" if self.panels is not None else "")
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
             printer.print_string(
-                f", [{dims}], {self.layout.data}, {self.space.data}, dims {self.dim_bits.data}, "
+                f", [{dims}], {layout}, {self.space.data}, dims {self.dim_bits.data}, "
                 f"offsets {self.offset_bits.data}, align {self.alignment_bytes.data}"
             )
 
@@ -177,6 +267,22 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         alignment = self.alignment_bytes.data
         if alignment < 1 or alignment & (alignment - 1):
             raise VerifyException(f"alignment of {alignment} bytes is not a power of two")
+        self._verify_panels()
+
+    def _verify_panels(self) -> None:
+        swizzle = self.panels
+        if (swizzle is not None) != (self.layout.data == "swizzled"):
+            raise VerifyException("the layout class swizzled comes with its panels")
+        if swizzle is None:
+            return
+        if swizzle.row_bytes.data not in SWIZZLES:
+            raise VerifyException(
+                f"a panel's row of {swizzle.row_bytes.data} bytes is not one of {SWIZZLES}"
+            )
+        if self.space.data != "shared" or self.rank < 2 or DYNAMIC in self.dims:
+            raise VerifyException(
+                "a swizzled array has constant dims, two or more, and is in the shared space"
+            )
 
 
 def array_bytes(dims: Sequence[int], element: Attribute) -> int:
@@ -189,6 +295,14 @@ def array_bytes(dims: Sequence[int], element: Attribute) -> int:
     """
     assert isinstance(element, FixedBitwidthType)
     return math.prod(dims) * element.size
+
+
+def _parse_swizzle(parser: AttrParser) -> Swizzle:
+    row_bytes = parser.parse_integer()
+    parser.parse_keyword("panels")
+    panel_stride = parser.parse_integer()
+    turned = parser.parse_optional_keyword("transposed") is not None
+    return Swizzle.get(row_bytes, panel_stride, is_transposed=turned)
 
 
 def _parse_dim(parser: AttrParser) -> int:

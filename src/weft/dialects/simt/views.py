@@ -145,7 +145,9 @@ def _check_vector(
         raise VerifyException(f"a vector of {len(values)} elements")
     if any(value.type != tensor_type.element_type for value in values):
         raise VerifyException("the values' type differs from the elements'")
-    if tensor_type.rank == 0 or tensor_type.layout.data == "strided":
+    panels = tensor_type.panels
+    is_turned = panels is not None and panels.is_transposed.data
+    if tensor_type.rank == 0 or is_turned or tensor_type.layout.data == "strided":
         raise VerifyException("a vector lies along a last dimension of stride 1")
 
 

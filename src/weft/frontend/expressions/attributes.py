@@ -25,7 +25,7 @@ from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.matrix import fragment
-from weft.language.memory import access, views
+from weft.language.memory import access, tiles, views
 from weft.language.values import (
     Fragment,
     RunTimeRounds,
@@ -59,6 +59,8 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     """
     if isinstance(value, Fragment):
         return fragment.attribute(frame.mark(node), value, name)
+    if isinstance(value, Tensor):
+        return tiles.attribute(frame.mark(node), value, name)
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
     value = resolved(value)  # weft.thread_idx may come from a default or a container

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
 
-TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size")
+TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size", "nbytes", "T", "tile")
 
 
 def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = False) -> Scalar:
@@ -186,7 +186,7 @@ def attribute(builder: Builder, value: object, name: str) -> object:
     """``value.name`` of a staged value.
 
     A tensor has ``shape`` and ``strides`` (in elements; tuples of Python ints if static, else of scalars), ``dtype``,
-    ``ndim`` and ``size`` (number of elements). A scalar has ``dtype``.
+    ``ndim``, ``size`` (number of elements) and ``nbytes``. A scalar has ``dtype``.
 
     Raises:
         NameResolutionError: if there is no such attribute; the message lists all.
@@ -222,6 +222,14 @@ def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
             return tensor.dtype
         case "ndim":
             return tensor.rank
+        case "nbytes":
+            elements = size(builder, tensor)
+            itemsize = tensor.dtype.itemsize
+            return (
+                elements * itemsize
+                if isinstance(elements, int)
+                else binary(builder, "*", elements, itemsize)
+            )
         case _:
             return size(builder, tensor)
 

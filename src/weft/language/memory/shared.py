@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import i64
 
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
-from weft.dialects.simt.types import DYNAMIC, MAX_RANK
+from weft.dialects.simt.types import (
+    DYNAMIC,
+    MAX_RANK,
+    SWIZZLED_ALIGNMENT,
+    SWIZZLES,
+    Swizzle,
+)
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
@@ -25,13 +31,15 @@ from weft.types.dtype import DType
 from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
 
 
 @operation
-def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
+def shared(builder: Builder, shape: object, dtype: object, swizzle: object = None) -> Tensor:
     """An uninitialized array shared by the threads of a block, read and written like any tensor.
 
     Each call makes an array: a helper that is called twice makes two, and so do two unrolled rounds. All rounds of a
@@ -42,13 +50,17 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
     Args:
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
+        swizzle: None, or 32, 64 or 128: the last two dims lie in panels of rows of so many bytes, in which neighboring
+            rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything that
+            accesses the array knows of it. Rows are as wide as a panel or a multiple of it, and 8 of them a multiple.
 
     Raises:
-        TypeMismatchError: for a shape that is not constant, or no element type.
-        ValueRangeError: for a dim below 1, a rank above 8, or more than a block's shared memory.
+        TypeMismatchError: for a shape that is not constant, no element type, or a swizzle of another type.
+        ValueRangeError: for a dim below 1, a rank above 8, more than a block's shared memory, another swizzle, or rows
+            that it does not suit.
 
     Example:
-        ``tile = weft.shared((32, 33), weft.f32)``
+        ``tile = weft.shared((32, 33), weft.f32); ring = weft.shared((4, 128, 64), weft.bf16, swizzle=128)``
     """
     element = element_type(dtype, "shared")
     dims = static_shape(shape, "shared")
@@ -61,11 +73,56 @@ def shared(builder: Builder, shape: object, dtype: object) -> Tensor:
             f"shared({dims}, {element}) takes {total} bytes; a block has at most {MOST_SHARED_BYTES}",
             hint="use a smaller tile, or keep large arrays in a tensor argument",
         )
+    panels = _panels(dims, element, swizzle)
     alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
     made = SharedOp(
-        ir_tensor_type(element, dims, space="shared", offset_bits=32, alignment_bytes=alignment)
+        ir_tensor_type(
+            element,
+            dims,
+            space="shared",
+            offset_bits=32,
+            alignment_bytes=alignment if panels is None else SWIZZLED_ALIGNMENT,
+            swizzle=panels,
+        )
     )
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+def _panels(dims: Sequence[int], element: DType, swizzle: object) -> Swizzle | None:
+    """How the last two dims lie in panels."""
+    if swizzle is None:
+        return None
+    if not isinstance(swizzle, int) or isinstance(swizzle, bool):
+        raise TypeMismatchError(
+            "SWIZZLE", f"shared: the swizzle is {describe(swizzle)}; expected None, 32, 64 or 128"
+        )
+    if swizzle not in SWIZZLES:
+        raise ValueRangeError(
+            "SWIZZLE", f"shared: the swizzle is {swizzle}; expected 32, 64 or 128"
+        )
+    if len(dims) < 2:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared: an array of rank {len(dims)} has no rows to swizzle",
+            hint="a swizzled array has rank 2 or more",
+        )
+    rows, columns = dims[-2:]
+    row_bytes = columns * element.itemsize
+    if row_bytes % swizzle:
+        fitting = [other for other in SWIZZLES if row_bytes % other == 0]
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({tuple(dims)}, {element}, swizzle={swizzle}): a row takes {row_bytes} bytes, which is not a "
+            f"multiple of {swizzle}",
+            hint=f"use swizzle={fitting[-1]}, or other rows" if fitting else "use other rows",
+        )
+    if rows % 8:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({tuple(dims)}, {element}, swizzle={swizzle}): {rows} rows; a swizzle repeats every 8",
+            hint=f"use {-(-rows // 8) * 8} rows",
+        )
+    return Swizzle.get(swizzle, rows * swizzle // element.itemsize)
 
 
 @operation

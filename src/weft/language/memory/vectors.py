@@ -111,11 +111,12 @@ def _place(
         )
     number = _count(name, tensor, count)
     places = index_values(builder, tensor, index)
-    layout = tensor.type.layout.data
-    if not places or layout == "strided":
+    panels = tensor.type.panels
+    is_turned = panels is not None and bool(panels.is_transposed.data)
+    if not places or is_turned or tensor.type.layout.data == "strided":
         raise TypeMismatchError(
             "VECTOR_LAYOUT",
-            f"{name}: {tensor.name} has {'rank 0' if not places else 'any strides'}; "
+            f"{name}: {tensor.name} {'is transposed' if is_turned else 'has any strides' if places else 'has rank 0'}; "
             "its elements are not known to be neighbors",
             hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
         )

@@ -95,6 +95,8 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     kept: list[_Kept] = []
     offset_bytes = 0  # known alignment of the view's offset
     parts = _expanded(tensor, _parts(indices))
+    if tensor.type.panels is not None:
+        _refuse_parts_of_panels(tensor, parts)
     for dimension, part in enumerate(parts):
         if isinstance(part, slice):
             start, found = _range(builder, tensor, dimension, cast("slice", part))
@@ -122,10 +124,24 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
             dim_bits=source.dim_bits.data,
             offset_bits=source.offset_bits.data,
             alignment_bytes=gcd(source.alignment_bytes.data, offset_bytes),
+            swizzle=source.panels,
         ),
     )
     name = f"{tensor.name}[{', '.join(map(_part_text, _parts(indices)))}]"
     return Tensor(builder.emit(made, f"{tensor.name}_part").result, tensor.dtype, name)
+
+
+def _refuse_parts_of_panels(tensor: Tensor, parts: list[object]) -> None:
+    """Raises for a part of a swizzled array that is not one of its tiles, whole."""
+    whole = all(isinstance(part, slice) and part == slice(None) for part in parts[-2:])
+    if whole and not any(isinstance(part, slice) and part != slice(None) for part in parts[:-2]):
+        return
+    raise UnsupportedSyntaxError(
+        "VIEW_SWIZZLED",
+        f"{tensor.name}[{', '.join(map(_part_text, parts))}]: {tensor.name} is swizzled, so that only whole "
+        "matrices of its last two dims are views",
+        hint=f"write {tensor.name}.tile((rows, columns), (i, j)) for a part of one; elements need all indices",
+    )
 
 
 def view_as(builder: Builder, tensor: Tensor, wanted: TensorType) -> SSAValue:
@@ -327,6 +343,8 @@ def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
 def _layout(tensor: Tensor, kept: list[_Kept]) -> str:
     """The layout class of a view."""
     layout, rank = tensor.type.layout.data, tensor.rank
+    if layout == "swizzled":
+        return layout
     if not kept:
         return "contiguous"
     last = kept[-1]
