@@ -3,8 +3,10 @@
 // Shuffles, votes, matches and reductions over up to 32 posted values.
 #include "cpu/collectives.h"
 
-#include <cstring>
 #include <type_traits>
+
+#include "cpu/mma.h"
+#include "cpu/small_floats.h"
 
 namespace weft {
 namespace {
@@ -54,20 +56,6 @@ void match(const Warp& warp, uint32_t lanes, bool all) {
                   [&](int other) { equal |= uint32_t{warp[other].value == warp[lane].value} << other; });
     warp[lane].result = all && equal != lanes ? 0 : equal;
   });
-}
-
-template <typename Value>
-Value value_of(uint64_t bits) {
-  Value value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-template <typename Value>
-uint64_t bits_of(Value value) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  return bits;
 }
 
 // The operand of a reduction that is not NaN, if any: IEEE minNum and maxNum, as in PTX's min and max.
@@ -142,41 +130,6 @@ void reduce(const Warp& warp, uint32_t lanes, int operation) {
                        [](Value value) { return value; });
 }
 
-float float_of_bf16(uint64_t bits) { return value_of<float>(bits << 16); }
-
-// To nearest even; a NaN stays one.
-uint64_t bf16_of_float(float value) {
-  const auto bits = static_cast<uint32_t>(bits_of(value));
-  if (value != value) return (bits >> 16 | 0x40) & 0xffff;
-  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
-float float_of_f16(uint64_t bits) {
-  const auto sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const auto exponent = static_cast<uint32_t>(bits >> 10 & 0x1f);
-  const auto fraction = static_cast<uint32_t>(bits & 0x3ff);
-  if (exponent == 0x1f) return value_of<float>(sign | 0x7f800000 | fraction << 13);
-  if (exponent != 0) return value_of<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-  return sign != 0 ? -magnitude : magnitude;
-}
-
-// To nearest even; too large becomes infinite, a NaN stays one.
-uint64_t f16_of_float(float value) {
-  const auto bits = static_cast<uint32_t>(bits_of(value));
-  const uint32_t sign = bits >> 16 & 0x8000;
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;
-  if (magnitude < 0x38800000) {
-    // Below the smallest normal number, adding 0.5 rounds at the last place of a subnormal.
-    const float shifted = value_of<float>(magnitude) + 0.5F;
-    return sign | (static_cast<uint32_t>(bits_of(shifted)) - 0x3f000000);
-  }
-  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return sign | ((rounded >> 13) - (112U << 10));
-}
-
 void reduce_any(const Warp& warp, uint32_t lanes, const weft_cooperative_site& site) {
   const int operation = site.operation;
   switch (site.value_type) {
@@ -221,6 +174,8 @@ void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative
     case WEFT_COOPERATIVE_vote_any:
     case WEFT_COOPERATIVE_vote_all:
       return vote(warp, lanes, site.operation);
+    case WEFT_COOPERATIVE_mma:
+      return multiply_fragments(warp);
     case WEFT_COOPERATIVE_match_any:
     case WEFT_COOPERATIVE_match_all:
       return match(warp, lanes, site.operation == WEFT_COOPERATIVE_match_all);

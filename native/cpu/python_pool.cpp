@@ -2,6 +2,12 @@
 //
 // The pool's Python interface: its number of threads, and its counts.
 #include "cpu/pool.h"
+
+#include <weft/cpu_cooperative.h>
+#include <weft/cpu_mma.h>
+
+#include <iterator>
+
 #include "module.h"
 
 namespace weft {
@@ -36,26 +42,33 @@ PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-}  // namespace
-
-// COOPERATIVE_OPERATIONS: the names of enum weft_cooperative_operation, in order.
-int add_cpu_pool(PyObject* module) {
-#define WEFT_ROW(name) #name,
-  constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
-#undef WEFT_ROW
-  PyObject* names = PyTuple_New(WEFT_COOPERATIVE_OPERATION_COUNT);
-  if (names == nullptr) return -1;
-  for (Py_ssize_t index = 0; index < WEFT_COOPERATIVE_OPERATION_COUNT; ++index) {
-    PyObject* name = PyUnicode_FromString(kNames[index]);
+int add_names(PyObject* module, const char* attribute, const char* const* names, Py_ssize_t count) {
+  PyObject* found = PyTuple_New(count);
+  if (found == nullptr) return -1;
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyObject* name = PyUnicode_FromString(names[index]);
     if (name == nullptr) {
-      Py_DECREF(names);
+      Py_DECREF(found);
       return -1;
     }
-    PyTuple_SET_ITEM(names, index, name);
+    PyTuple_SET_ITEM(found, index, name);
   }
-  const int failed = PyModule_AddObjectRef(module, "COOPERATIVE_OPERATIONS", names);
-  Py_DECREF(names);
-  return failed != 0 ? -1 : PyModule_AddFunctions(module, kFunctions);
+  const int failed = PyModule_AddObjectRef(module, attribute, found);
+  Py_DECREF(found);
+  return failed;
+}
+
+}  // namespace
+
+// The names of enum weft_cooperative_operation and of enum weft_mma_type, in order.
+int add_cpu_pool(PyObject* module) {
+#define WEFT_ROW(name) #name,
+  constexpr const char* kOperations[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
+  constexpr const char* kTypes[] = {WEFT_MMA_TYPES(WEFT_ROW)};
+#undef WEFT_ROW
+  if (add_names(module, "COOPERATIVE_OPERATIONS", kOperations, std::size(kOperations)) != 0) return -1;
+  if (add_names(module, "MMA_TYPES", kTypes, std::size(kTypes)) != 0) return -1;
+  return PyModule_AddFunctions(module, kFunctions);
 }
 
 }  // namespace weft

@@ -223,6 +223,10 @@ class Block {
         if (!check_mask(first, lane, exited)) return false;
         // As on a GPU, lanes that have returned are ignored, like lanes that the block does not have.
         const uint32_t mask = slot(first + lane).mask & present & ~exited;
+        if (mask != ~0U && kernel_.sites[slot(first + lane).site].operation == WEFT_COOPERATIVE_mma) {
+          stuck("a warp multiplies without some of its 32 lanes");
+          return false;
+        }
         // A lane of the mask that waits elsewhere, under another mask, may still arrive here.
         const uint32_t together = waiting_with(first, lane, mask & waiting, present & ~exited);
         left &= ~together;

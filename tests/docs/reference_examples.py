@@ -43,6 +43,7 @@ LINES = {
     "TILE": "TILE = 32",
     "acc": "acc = weft.mma.zeros((16, 8), weft.f32)",
     "bias": "bias = 0.0",
+    "tiles": "tiles = [weft.shared((16, 16), weft.bf16) for _ in range(2)]",
     "column": "column = 0",
     "tid": "tid = weft.thread_idx.x",
     "i": f"i = {_INDEX}",

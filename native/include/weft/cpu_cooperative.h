@@ -32,7 +32,8 @@ enum weft_thread_state {
   ROW(yield) ROW(barrier) ROW(barrier_count) ROW(barrier_and) ROW(barrier_or) ROW(grid_barrier) \
   ROW(warp_barrier) ROW(shuffle_up) ROW(shuffle_down) ROW(shuffle_xor) ROW(shuffle_idx) ROW(vote_ballot) \
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
-  ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor)
+  ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
+  ROW(mma)
 // clang-format on
 
 enum weft_cooperative_operation {

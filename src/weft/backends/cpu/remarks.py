@@ -14,6 +14,7 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
+from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
@@ -36,6 +37,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     VoteOp: lambda op: op.kind.data,
     MatchOp: lambda op: "match" if op.kind.data == "any" else "match_all",
     WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
+    MmaOp: lambda op: "mma.mma",
     scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
 }
 

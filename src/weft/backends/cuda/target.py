@@ -41,7 +41,8 @@ ARCHITECTURES: Final = {
         ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
         80,
     ),
-    **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"), 80),
+    **dict.fromkeys(("sm_86", "sm_87", "sm_90", "sm_90a"), 80),
+    "sm_89": 84,  # for products of 8-bit floats
     **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),
     **dict.fromkeys(("sm_120", "sm_120a"), 87),
     **dict.fromkeys(("sm_100f", "sm_103", "sm_103a", "sm_103f", "sm_120f"), 88),
@@ -69,7 +70,15 @@ _COOPERATION: Final = (
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
 # match needs sm_70 and redux sm_80; their printers check the architecture first.
-_MATRIX: Final = "ff.to.e4m3x2.rn ff.to.e5m2x2.rn"  # which need sm_89
+_MATRIX: Final = (
+    # These need sm_89, and the others sm_75.
+    "ff.to.e4m3x2.rn ff.to.e5m2x2.rn e4m3x2.to.f16x2.rn e5m2x2.to.f16x2.rn",
+    *(
+        f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.b16"
+        for count in (1, 2, 4)
+        for transposed in ("", ".trans")
+    ),
+)
 INTRINSICS: Final = frozenset(
     (
         *COMMON_INTRINSICS,
@@ -77,7 +86,7 @@ INTRINSICS: Final = frozenset(
         *(f"llvm.{name}" for name in ("ptrmask", *_REGISTERS)),
         *(
             f"llvm.nvvm.{name}"
-            for name in (*_COOPERATION.split(), *_MATRIX.split(), "rsqrt.approx.f")
+            for name in (*_COOPERATION.split(), *" ".join(_MATRIX).split(), "rsqrt.approx.f")
         ),
     )
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A function of a fragment's elements, printed for one of them.
 
-In: simt.fragment_map and the texts of the elements at one place. Out: the region's operations, and its value's text.
+In: a region, and the texts of its arguments at one place. Out: its operations, and its value's text.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm.types import llvm_type
+from weft.dialects.simt.fragment import yielded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, Block
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.simt.fragment import FragmentMapOp
 
 
-def print_element(printer: FunctionPrinter, op: FragmentMapOp, arguments: Iterable[str]) -> str:
-    """Prints the region with these arguments; returns its value."""
-    block = op.body.block
+def print_element(printer: FunctionPrinter, block: Block, arguments: Iterable[str]) -> str:
+    """Prints a region with these arguments; returns its value."""
     printer.values.update(zip(block.args, arguments, strict=True))
     printer.print_block(block)
-    return printer.values[op.yielded]
+    return printer.values[yielded(block)]
 
 
 def in_memory(printer: FunctionPrinter, text: str, kind: Attribute) -> str:

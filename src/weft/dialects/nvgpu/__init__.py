@@ -11,5 +11,6 @@ from typing import Final
 from xdsl.ir import Dialect
 
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 
-NVGPU: Final = Dialect("nvgpu", [InlinePtxOp], [])
+NVGPU: Final = Dialect("nvgpu", [InlinePtxOp, LoadMatrixOp, MmaOp], [])

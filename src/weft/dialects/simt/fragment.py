@@ -145,6 +145,13 @@ class FragmentYieldOp(IRDLOperation):
         super().__init__(operands=[value])
 
 
+def yielded(block: Block) -> SSAValue:
+    """The value of a region that computes an element."""
+    end = block.last_op
+    assert isinstance(end, FragmentYieldOp)
+    return end.value
+
+
 @operation_definition
 class FragmentMapOp(IRDLOperation):
     """A fragment of which the region computes each element; it reads memory at most.
@@ -180,13 +187,6 @@ class FragmentMapOp(IRDLOperation):
             operands=[inputs, origin], result_types=[result_type], regions=[Region(body)]
         )
 
-    @property
-    def yielded(self) -> SSAValue:
-        """The region's value."""
-        end = self.body.block.last_op
-        assert isinstance(end, FragmentYieldOp)
-        return end.value
-
     def verify_(self) -> None:
         kinds = [value.type for value in self.inputs]
         given = [kind.element_type for kind in kinds if isinstance(kind, FragmentType)]
@@ -195,5 +195,5 @@ class FragmentMapOp(IRDLOperation):
             raise VerifyException("the region's arguments are not the inputs' elements")
         if len(self.origin) not in (0, 2):
             raise VerifyException("the origin is a row and a column")
-        if self.yielded.type != self.result.type.element_type:
+        if yielded(self.body.block).type != self.result.type.element_type:
             raise VerifyException("the region does not yield the result's elements")

@@ -115,7 +115,8 @@ def map(
         ``acc = acc.map(lambda x, row, column: weft.select(column <= row, x, -1.0), coordinates=True)``
     """
     _expect_fragment(fragment, "map")
-    return mapped(builder, fragment, fragment.type, function, others, coordinates=coordinates)
+    given = (fragment, *others)
+    return mapped(builder, fragment.type, fragment.dtype, function, given, coordinates=coordinates)
 
 
 @operation(name="Fragment.rows")
@@ -181,38 +182,35 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     def converted(_: Block, element: Scalar) -> Scalar:
         return convert(builder, element, dtype)
 
-    return mapped(builder, fragment, fragment.type, converted, ())
+    return mapped(builder, fragment.type, fragment.dtype, converted, (fragment,))
 
 
 def mapped(
     builder: Builder,
-    like: Fragment,
     shape: FragmentType,
+    dtype: DType,
     function: Callable[..., Any],
-    others: Sequence[object],
+    given: Sequence[object],
     *,
     coordinates: bool = False,
-    has_own: bool = True,
 ) -> Fragment:
     """A fragment of a function of elements.
 
     Args:
         builder: where it goes.
-        like: the fragment that is mapped, if it `has_own` elements for the function; whose type a constant takes.
         shape: the result's type, but for its elements.
+        dtype: of the result if the function's value is a constant.
         function: takes the block that receives its operations, and the elements.
-        others: further arguments, fragments or numbers.
-        coordinates: whether it takes row and column.
-        has_own: whether it takes the elements of `like`.
+        given: its arguments, fragments or numbers.
+        coordinates: whether it takes row and column, too.
     """
-    given = [like, *others] if has_own else list(others)
-    for other in others:
+    for other in given:
         if isinstance(other, Fragment):
             _check_layout(other, shape)
     inputs = [one for one in given if isinstance(one, Fragment)]
-    origin = _origin(builder, shape) if coordinates else []
+    start = origin(builder, shape) if coordinates else []
     kinds = [one.type.element_type for one in inputs]
-    block = Block(arg_types=[*kinds, *[i32] * len(origin)])
+    block = Block(arg_types=[*kinds, *[i32] * len(start)])
     arguments = iter(block.args)
     elements = [
         Scalar(next(arguments), one.dtype) if isinstance(one, Fragment) else one for one in given
@@ -220,12 +218,12 @@ def mapped(
     elements += [Scalar(argument, types.i32) for argument in arguments]
     with builder.at(block):
         value = function(block, *elements)
-        result = _element(builder, value, like.dtype)
+        result = _element(builder, value, dtype)
         builder.emit(FragmentYieldOp(result.ssa))
     _check_effects(block)
-    _check_packing(like, shape, result.dtype)
+    _check_packing(shape, result.dtype)
     kind = shape.of(ir_type(result.dtype))
-    made = FragmentMapOp([one.ssa for one in inputs], origin, kind, block)
+    made = FragmentMapOp([one.ssa for one in inputs], start, kind, block)
     return Fragment(builder.emit(made).result, result.dtype)
 
 
@@ -259,10 +257,10 @@ def _along(builder: Builder, fragment: Fragment, function: object, role: str) ->
     def of_place(block: Block, row: Scalar, column: Scalar) -> Any:
         return function(block, row if role == "row" else column)
 
-    return mapped(builder, fragment, shape, of_place, (), coordinates=True, has_own=False)
+    return mapped(builder, shape, fragment.dtype, of_place, (), coordinates=True)
 
 
-def _origin(builder: Builder, shape: FragmentType) -> list[SSAValue]:
+def origin(builder: Builder, shape: FragmentType) -> list[SSAValue]:
     """Row and column of the thread's first element, as `FragmentLayout.origin`."""
     layout = shape.layout
     lane = lane_id.emit(builder)
@@ -303,12 +301,12 @@ def _check_layout(other: Fragment, shape: FragmentType) -> None:
     )
 
 
-def _check_packing(like: Fragment, shape: FragmentType, dtype: DType) -> None:
+def _check_packing(shape: FragmentType, dtype: DType) -> None:
     """Checks that elements of another size would not lie elsewhere."""
     if shape.of(ir_type(dtype)).layout.pack != shape.layout.pack:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"{describe(like)} is an operand of a product, whose elements of type {dtype} lie elsewhere",
+            f"elements of type {dtype} lie elsewhere in an operand of a product of shape {shape.dims}",
             hint="convert before as_a, or before the tile is loaded",
         )
 

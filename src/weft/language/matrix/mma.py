@@ -6,19 +6,38 @@ In: tiles in shared memory, fragments. Out: fragments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block
+
+from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.dialects.simt.fragment import FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.matrix.fragment import filled
+from weft.language.ir_types import ir_type
+from weft.language.matrix.fragment import filled, mapped, origin
+from weft.language.memory.access import load
 from weft.language.operation import operation
-from weft.language.values import Fragment, describe
+from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
-_SUMS = (types.f32, types.f16, types.f64, types.i32)
+_BYTES: Final = (types.i8, types.u8)
+_BYTE_FLOATS: Final = (types.f8e4m3, types.f8e5m2)
+# Elements of both operands → of sums. Those of a row may be mixed.
+_PRODUCTS: Final = (
+    ((types.bf16,), (types.f32,)),
+    ((types.f16,), (types.f32, types.f16)),
+    ((types.f32,), (types.f32,)),
+    ((types.f64,), (types.f64,)),
+    (_BYTES, (types.i32,)),
+    (_BYTE_FLOATS, (types.f32,)),
+)
+_SUMS: Final = (types.f32, types.f16, types.f64, types.i32)
+_MOST_ELEMENTS: Final = 8192  # of an operand, 256 for each thread
 
 
 @operation(name="mma.zeros")
@@ -36,32 +55,197 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
     Example:
         ``acc = weft.mma.zeros((64, 32), weft.f32)``
     """
-    if dtype not in _SUMS:
+    if not isinstance(dtype, DType) or dtype not in _SUMS:
         names = ", ".join(one.name for one in _SUMS)
         raise TypeMismatchError(
             "MMA_TYPE", f"mma.zeros: sums are {names}, received {describe(dtype)}"
         )
-    rows, columns = checked_shape(shape, "mma.zeros")
-    return filled(builder, (rows, columns), 0, dtype, "mma", "c")
+    return filled(builder, _checked_shape(shape), 0, dtype, "mma", "c")
 
 
-def checked_shape(shape: Any, name: str) -> tuple[int, int]:
-    """Rows and columns of what a warp computes.
+@operation(name="mma.load_a")
+def load_a(builder: Builder, tile: Tensor) -> Fragment:
+    """The left operand of a product from a tile in shared memory, M x K, by all 32 lanes of a warp.
+
+    The tile may be the view `.T` of one that is stored K x M, except for 8-bit types. Its rows, as they are stored,
+    begin at multiples of 16 bytes. GPUs read it with `ldmatrix`.
+
+    Args:
+        tile: of constant shape: M a multiple of 16, K of 16 for 16-bit types, of 32 for 8-bit ones, else of 8.
 
     Raises:
-        TypeMismatchError, ValueRangeError: as `zeros`.
+        TypeMismatchError: if it is not such a tile.
+        ValueRangeError: for other multiples.
+
+    Example:
+        ``left = weft.mma.load_a(weft.shared((64, 16), weft.bf16))``
     """
-    parts: tuple[Any, ...] = shape if isinstance(shape, tuple) else ()  # pyright: ignore[reportUnknownVariableType]
+    return _loaded(builder, tile, "a", "mma.load_a")
+
+
+@operation(name="mma.load_b")
+def load_b(builder: Builder, tile: Tensor) -> Fragment:
+    """The right operand of a product from a tile in shared memory, K x N, by all 32 lanes of a warp.
+
+    The tile may be the view `.T` of one that is stored N x K, and must be for 8-bit types.
+
+    Args:
+        tile: of constant shape: N a multiple of 8, K as in `load_a`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `load_a`.
+
+    Example:
+        ``right = weft.mma.load_b(weft.shared((16, 32), weft.bf16))``
+    """
+    return _loaded(builder, tile, "b", "mma.load_b")
+
+
+@operation(name="mma.mma")
+def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
+    """``a · b + acc``, computed by all 32 lanes of a warp with tensor cores.
+
+    Operands are bf16, f16, f8e4m3, f8e5m2 (also one of each), f32 or f64, with sums in f32; f16 also in f16, and f64
+    in f64; i8 and u8 (also one of each), with sums in i32, which wrap. Of f32 the tensor cores read 10 bits of the
+    fraction (tf32). Sums are added in the order of K on the CPU, in the machine's order on a GPU. It needs sm_80, of
+    8-bit floats sm_89.
+
+    Args:
+        a: M x K, from `load_a` or ``f.as_a()``.
+        b: K x N, from `load_b`.
+        acc: M x N.
+
+    Raises:
+        TypeMismatchError: for types or shapes that do not fit.
+        UnavailableError: for an older architecture.
+
+    Example:
+        ``acc = weft.mma.mma(weft.mma.load_a(tiles[0]), weft.mma.load_b(tiles[1]), weft.mma.zeros((16, 16)))``
+    """
+    for name, value, role, source in (
+        ("a", a, "a", "weft.mma.load_a(tile)"),
+        ("b", b, "b", "weft.mma.load_b(tile)"),
+        ("acc", acc, "c", "weft.mma.zeros(shape)"),
+    ):
+        _check_operand(value, name, role, source)
+    if not any(
+        a.dtype in operands and b.dtype in operands and acc.dtype in sums
+        for operands, sums in _PRODUCTS
+    ):
+        raise TypeMismatchError(
+            "MMA_TYPE",
+            f"mma.mma: tensor cores do not multiply {a.dtype} by {b.dtype} into {acc.dtype}",
+            hint="sums are f32, of f16 also f16, of f64 f64, of i8 and u8 i32",
+        )
+    (rows, depth), (other, columns) = a.type.dims, b.type.dims
+    if depth != other or acc.type.dims != (rows, columns):
+        raise TypeMismatchError(
+            "MMA_SHAPE",
+            f"mma.mma: {rows} x {depth} times {other} x {columns} does not add to a sum of shape {acc.type.dims}",
+        )
+    made = builder.emit(MmaOp(f"{a.dtype} {b.dtype}", a.ssa, b.ssa, acc.ssa))
+    return Fragment(made.result, acc.dtype)
+
+
+def _check_operand(value: object, name: str, role: str, source: str) -> None:
+    if not isinstance(value, Fragment):
+        raise TypeMismatchError(
+            "FRAGMENT_EXPECTED",
+            f"mma.mma: {name} is {describe(value)}; expected a fragment",
+            hint=f"write {source}",
+        )
+    kind = value.type
+    if (kind.unit.data, kind.role.data) != ("mma", role):
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"mma.mma: {name} is {describe(value)}; expected an mma {role} fragment",
+            hint=f"write {source}",
+        )
+
+
+def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
+    found = _checked_tile(tile, role, name)
+    kind = FragmentType.get(found.type.dims, ir_type(found.dtype), "mma", role)
+    is_transposed = contiguous_dimension(found) == (0 if role == "a" else 1)
+    size = found.dtype.itemsize
+    if is_transposed and size == 1:
+        stored = "M x K" if role == "a" else "N x K, and give its .T"
+        raise TypeMismatchError(
+            "MMA_TYPE",
+            f"{name}: tiles of {found.dtype} are read along K, and {describe(found)} is not stored so",
+            hint=f"store it {stored}",
+        )
+    if size == 8 or (size == 4 and is_transposed):
+
+        def element(_: Block, row: Scalar, column: Scalar) -> Scalar:
+            return load(builder, found, (row, column))
+
+        return mapped(builder, kind, found.dtype, element, (), coordinates=True)
+    block = Block(arg_types=[i32, i32])
+    with builder.at(block):
+        row, column = (Scalar(argument, types.i32) for argument in block.args)
+        builder.emit(FragmentYieldOp(load(builder, found, (row, column)).ssa))
+    made = LoadMatrixOp(found.ssa, origin(builder, kind), kind, block, transposed=is_transposed)
+    return Fragment(builder.emit(made).result, found.dtype)
+
+
+def contiguous_dimension(tile: Tensor) -> int:
+    """Along which of its two dimensions a tile's neighbors lie in memory."""
+    return 1
+
+
+def _checked_tile(tile: object, role: str, name: str) -> Tensor:
+    if not isinstance(tile, Tensor) or tile.rank != 2 or tile.type.space.data != "shared":
+        what = tensor_text(tile, tile.name) if isinstance(tile, Tensor) else describe(tile)
+        raise TypeMismatchError(
+            "MMA_TILE",
+            f"{name} reads a tile of two dimensions in shared memory, received {what}",
+            hint="copy it into a weft.shared array first",
+        )
+    dims = tile.type.dims
+    if any(dim < 0 for dim in dims):
+        raise TypeMismatchError(
+            "MMA_TILE",
+            f"{name}: the shape of {describe(tile)} is not known at compile time",
+            hint="write tile.tile((64, 16), (0, k)), whose shape is constant",
+        )
+    known = [one for operands, _ in _PRODUCTS for one in operands]
+    if tile.dtype not in known:
+        raise TypeMismatchError(
+            "MMA_TYPE",
+            f"{name}: tensor cores do not multiply {tile.dtype}; they do {', '.join(map(str, known))}",
+        )
+    across, along = (16, 1) if role == "a" else (8, 0)
+    depth = 8 * max(1, 4 // tile.dtype.itemsize)
+    if not all(dims) or dims[1 - along] % across or dims[along] % depth:
+        letters = ("M", "K") if role == "a" else ("K", "N")
+        raise ValueRangeError(
+            "MMA_SHAPE",
+            f"{name}: the tile is {dims[0]} x {dims[1]}; of {tile.dtype}, {letters[1 - along]} is a multiple of "
+            f"{across} and K of {depth}",
+        )
+    if dims[0] * dims[1] > _MOST_ELEMENTS:
+        raise ValueRangeError(
+            "MMA_SHAPE",
+            f"{name}: the tile has {dims[0] * dims[1]} elements; a warp's registers hold at most {_MOST_ELEMENTS}",
+            hint="load it in parts, tile.tile((64, 16), (0, k))",
+        )
+    return tile
+
+
+def _checked_shape(shape: object) -> tuple[int, int]:
+    given: Any = shape
+    parts = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(parts) != 2 or any(type(part) is not int for part in parts):
         raise TypeMismatchError(
             "MMA_SHAPE",
-            f"{name}: the shape is two constants, rows and columns, received {describe(cast(object, shape))}",
-            hint=f"write {name}((64, 32), weft.f32)",
+            f"mma.zeros: the shape is two constants, rows and columns, received {describe(given)}",
+            hint="write mma.zeros((64, 32), weft.f32)",
         )
-    rows, columns = parts
+    rows, columns = cast("tuple[int, int]", parts)
     if rows < 16 or columns < 8 or rows % 16 or columns % 8:
         raise ValueRangeError(
             "MMA_SHAPE",
-            f"{name}: the shape is {shape}; rows come in multiples of 16, and columns of 8",
+            f"mma.zeros: the shape is {shape}; rows come in multiples of 16, and columns of 8",
         )
     return rows, columns

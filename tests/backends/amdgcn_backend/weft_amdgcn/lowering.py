@@ -19,6 +19,7 @@ from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -206,7 +207,14 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
     **launch_rows(launch_attributes),
 }
-FRAGMENTS: Final = (FragmentFillOp, FragmentMapOp, FragmentValuesOp, FragmentYieldOp)
+FRAGMENTS: Final = (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentValuesOp,
+    FragmentYieldOp,
+    LoadMatrixOp,
+    MmaOp,
+)
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
     **dict.fromkeys(FRAGMENTS, "amdgcn lays the tiles of its matrix cores out in another way"),
     InlinePtxOp: "PTX is for NVIDIA's GPUs; amdgcn has no inline_ptx",

@@ -15,6 +15,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     GRID,
     CoroutinePrinter,
 )
+from weft.backends.cpu.lowering.mma import MMA
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -84,4 +85,5 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     VoteOp: _print_vote,
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
+    **MMA,
 }

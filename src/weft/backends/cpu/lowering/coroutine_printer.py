@@ -88,10 +88,14 @@ class CoroutinePrinter(FunctionPrinter):
         )
         self.start(resumed)
 
-    def post(self, value: SSAValue | None = None, mask: str = "", lane: str = "") -> None:
-        """Writes the values for the other lanes: a value's bits, the mask, the lane."""
+    def post(
+        self, value: SSAValue | None = None, mask: str = "", lane: str = "", pointer: str = ""
+    ) -> None:
+        """Writes the values for the other lanes: a value's bits or an address, the mask, the lane."""
         if value is not None:
             self._store("i64", self._bits(value), _VALUE)
+        if pointer:
+            self._store("i64", self.let(f"ptrtoint ptr {pointer} to i64"), _VALUE)
         if mask:
             self._store("i32", mask, _MASK)
         if lane:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.types import fragment_chunks, memory_type
 from weft.codegen.operations.control_flow import print_nothing
 from weft.codegen.operations.fragments import as_value, in_memory, print_element
+from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
@@ -99,7 +100,7 @@ def _print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
             number += 1
 
 
-def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
+def _print_map(printer: FunctionPrinter, op: FragmentMapOp | LoadMatrixOp) -> None:
     kind: Any = op.result.type
     inputs: list[tuple[Any, str]] = [(one.type, stored_elements(printer, one)) for one in op.inputs]
     target = memory_for(printer, kind)
@@ -117,7 +118,9 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
             distances = places.row(), places.column()
             for start, distance in zip(op.origin, distances, strict=True):
                 arguments.append(printer.let(f"add i32 {printer.values[start]}, {distance}"))
-        value = in_memory(printer, print_element(printer, op, arguments), kind.element_type)
+        value = in_memory(
+            printer, print_element(printer, op.body.block, arguments), kind.element_type
+        )
         place = element_pointer(printer, target, kind, number)
         printer.line(f"store {text} {value}, ptr {place}")
 
@@ -191,5 +194,6 @@ FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
     FragmentFillOp: _print_fill,
     FragmentValuesOp: _print_values,
     FragmentMapOp: _print_map,
+    LoadMatrixOp: _print_map,
     FragmentYieldOp: print_nothing,
 }

@@ -27,6 +27,7 @@ from weft.dialects.simt.fragment import (
     FragmentType,
     FragmentValuesOp,
     FragmentYieldOp,
+    yielded,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
                     printer.let(f"add nuw nsw i32 {start}, {distance}") if distance else start
                 )
             arguments.append(coordinates[start, distance])
-        text = print_element(printer, op, arguments)
+        text = print_element(printer, op.body.block, arguments)
         results.append(printer.values[narrowed.operands[0]] if narrowed else text)
     if narrowed:
         words = _pairs(printer, kind.element_type, results)
@@ -159,8 +160,8 @@ def _broadcast(role: str, place: Any) -> int:
 
 def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
     """The conversion to a small float that ends a function, if the machine converts pairs."""
-    last = op.yielded.owner
-    kind = op.yielded.type
+    value = yielded(op.body.block)
+    last, kind = value.owner, value.type
     if not isinstance(last, arith.TruncFOp) or last.parent is not op.body.block:
         return None
     if not isinstance(last.operands[0].type, Float32Type):

@@ -15,6 +15,7 @@ from weft.backends.cuda.lowering.fragment import FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
+from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
@@ -37,6 +38,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **BARRIERS,
     **WARP,
     **FRAGMENTS,
+    **MMA,
     **LOOPS,
     **TIMING,
     **INLINE_PTX,

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of a warp's fragments: gathers rows from the lanes, multiplies, and scatters.
+#include "cpu/mma.h"
+
+#include <weft/cpu_mma.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "cpu/small_floats.h"
+
+namespace weft {
+namespace {
+
+constexpr int kMostElements = 8192;  // of A, of B and of a row of C, as language/matrix/mma.py says
+
+template <typename Bits>
+Bits read(const void* elements, int index) {
+  Bits bits;
+  std::memcpy(&bits, static_cast<const char*>(elements) + index * static_cast<int>(sizeof bits), sizeof bits);
+  return bits;
+}
+
+// Calls `visit` with a function that reads a lane's element as a `Value`.
+template <typename Value, typename Visit>
+void with_reader(int32_t type, Visit visit) {
+  if constexpr (std::is_same_v<Value, double>) {
+    visit([](const void* from, int index) { return read<double>(from, index); });
+  } else if constexpr (std::is_same_v<Value, int32_t>) {
+    if (type == WEFT_MMA_i8) return visit([](const void* from, int i) { return int32_t{read<int8_t>(from, i)}; });
+    if (type == WEFT_MMA_u8) return visit([](const void* from, int i) { return int32_t{read<uint8_t>(from, i)}; });
+    visit([](const void* from, int index) { return read<int32_t>(from, index); });
+  } else {
+    switch (type) {
+      case WEFT_MMA_bf16:
+        return visit([](const void* from, int i) { return float_of_bf16(read<uint16_t>(from, i)); });
+      case WEFT_MMA_f16:
+        return visit([](const void* from, int i) { return float_of_f16(read<uint16_t>(from, i)); });
+      case WEFT_MMA_f8e4m3:
+        return visit([](const void* from, int i) { return float_of_e4m3(read<uint8_t>(from, i)); });
+      case WEFT_MMA_f8e5m2:
+        return visit([](const void* from, int i) { return float_of_e5m2(read<uint8_t>(from, i)); });
+      case WEFT_MMA_tf32:
+        // The tensor cores do not see the lowest 13 bits.
+        return visit([](const void* from, int i) { return value_of<float>(read<uint32_t>(from, i) & ~0x1fffU); });
+      default:
+        return visit([](const void* from, int i) { return read<float>(from, i); });
+    }
+  }
+}
+
+// Neighbors along K in a register of 32 bits.
+int pack_of(int32_t type) {
+  if (type == WEFT_MMA_bf16 || type == WEFT_MMA_f16) return 2;
+  return type == WEFT_MMA_tf32 || type == WEFT_MMA_f64 ? 1 : 4;
+}
+
+const weft_mma_operands& operands_of(const Warp& warp, int lane) {
+  return *reinterpret_cast<const weft_mma_operands*>(warp[lane].value);
+}
+
+template <typename Value>
+struct Product {
+  Value a[kMostElements];
+  Value b[kMostElements];
+  Value row[kMostElements];
+};
+
+// Copies A to rows of K, 16 rows of tiles at a time, and B to rows of N.
+template <typename Value>
+void gather(const Warp& warp, const weft_mma_shape& shape, Product<Value>& product) {
+  const int pack = pack_of(shape.a);
+  const int across = shape.depth / (4 * pack);
+  with_reader<Value>(shape.a, [&](auto element) {
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      const void* own = operands_of(warp, lane).a;
+      int index = 0;
+      for (int down = 0; down < shape.rows; down += 16) {
+        for (int block = 0; block < across; ++block) {
+          for (int row = down + lane / 4; row < down + 16; row += 8) {
+            Value* to = product.a + row * shape.depth + (4 * block + lane % 4) * pack;
+            for (int next = 0; next < pack; ++next) to[next] = element(own, index++);
+          }
+        }
+      }
+    }
+  });
+  with_reader<Value>(shape.b, [&](auto element) {
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      const void* own = operands_of(warp, lane).b;
+      int index = 0;
+      for (int column = lane / 4; column < shape.columns; column += 8) {
+        for (int block = 0; block < across; ++block) {
+          for (int next = 0; next < pack; ++next) {
+            const int k = (4 * block + lane % 4) * pack + next;
+            product.b[k * shape.columns + column] = element(own, index++);
+          }
+        }
+      }
+    }
+  });
+}
+
+// Calls `visit` with each lane and index of a row's pairs of C, and their place in the row.
+template <typename Visit>
+void for_each_pair(const weft_mma_shape& shape, int row, Visit visit) {
+  const int half = row % 16 / 8;
+  for (int column = 0; column < shape.columns; column += 2) {
+    const int block = row / 16 * (shape.columns / 8) + column / 8;
+    visit(row % 8 * 4 + column % 8 / 2, block * 4 + half * 2, column);
+  }
+}
+
+template <typename Value>
+void store(int32_t type, void* to, int index, Value value) {
+  auto* place = static_cast<char*>(to);
+  if constexpr (std::is_same_v<Value, float>) {
+    if (type == WEFT_MMA_f16) {
+      const auto bits = static_cast<uint16_t>(f16_of_float(value));
+      std::memcpy(place + index * 2, &bits, sizeof bits);
+      return;
+    }
+  }
+  std::memcpy(place + index * static_cast<int>(sizeof value), &value, sizeof value);
+}
+
+template <typename Value>
+void add_product(Value* sum, Value factor, const Value* other, int columns) {
+  for (int first = 0; first < columns; first += 8) {
+    for (int column = first; column < first + 8; ++column) {
+      if constexpr (std::is_integral_v<Value>) {
+        sum[column] = static_cast<Value>(static_cast<uint32_t>(sum[column]) +
+                                         static_cast<uint32_t>(factor * other[column]));
+      } else {
+        sum[column] += factor * other[column];
+      }
+    }
+  }
+}
+
+template <typename Value>
+void multiply(const Warp& warp, const weft_mma_shape& shape) {
+  static thread_local const auto kMemory = std::make_unique<Product<Value>>();
+  Product<Value>& product = *kMemory;
+  gather(warp, shape, product);
+  with_reader<Value>(shape.c, [&](auto element) {
+    for (int row = 0; row < shape.rows; ++row) {
+      for_each_pair(shape, row, [&](int lane, int index, int column) {
+        const void* own = operands_of(warp, lane).c;
+        for (int next = 0; next < 2; ++next) product.row[column + next] = element(own, index + next);
+      });
+      const Value* factors = product.a + row * shape.depth;
+      for (int k = 0; k < shape.depth; ++k) {
+        add_product(product.row, factors[k], product.b + k * shape.columns, shape.columns);
+      }
+      for_each_pair(shape, row, [&](int lane, int index, int column) {
+        void* own = operands_of(warp, lane).d;
+        for (int next = 0; next < 2; ++next) store(shape.c, own, index + next, product.row[column + next]);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void multiply_fragments(const Warp& warp) {
+  const weft_mma_shape& shape = *operands_of(warp, 0).shape;
+  if (shape.c == WEFT_MMA_f64) return multiply<double>(warp, shape);
+  if (shape.c == WEFT_MMA_i32) return multiply<int32_t>(warp, shape);
+  multiply<float>(warp, shape);
+}
+
+}  // namespace weft

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A warp's tensor cores on NVIDIA's GPUs.
+
+In: the operations of dialects/nvgpu/mma. Out: `mma.sync` and `ldmatrix`, one of each for a tile of the instruction's
+size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.backends.cuda.lowering.convergent import require
+from weft.backends.cuda.lowering.fragment import define_registers, registers
+from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
+from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Attribute, Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+# Types of elements → PTX's names.
+_PTX: Final = {
+    "i8": "s8",
+    "u8": "u8",
+    "i32": "s32",
+    "f8e4m3": "e4m3",
+    "f8e5m2": "e5m2",
+    "f32": "tf32",
+}
+_LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
+_FIRST: Final = 80
+_FIRST_WITH_BYTE_FLOATS: Final = 89
+
+
+def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
+    kinds = op.kinds.data.split()
+    require(printer, op, _FIRST, "weft.mma.mma")
+    of_byte_floats = kinds[0].startswith("f8")
+    if of_byte_floats:
+        require(printer, op, _FIRST_WITH_BYTE_FLOATS, f"weft.mma.mma of {kinds[0]}")
+    types: Any = [value.type for value in op.operands]
+    a, b, sums = (registers(printer, value) for value in op.operands)
+    (rows, depth), (_, columns), _ = (kind.dims for kind in types)
+    blocks = depth // (4 * types[0].layout.pack)
+    text = fragment_registers(types[2])[0]
+    instruction = _Instruction(printer, kinds, types[2], text)
+    own = len(sums) // (rows // 16 * (columns // 8))
+    for block in range(0, blocks, 2):
+        for down in range(rows // 16):
+            first = (down * blocks + block) * 2
+            for across in range(columns // 8):
+                other = across * blocks + block
+                place = (down * (columns // 8) + across) * own
+                sums[place : place + own] = instruction.print(
+                    a[first : first + 4], b[other : other + 2], sums[place : place + own]
+                )
+    define_registers(printer, op.result, sums)
+
+
+class _Instruction:
+    """One tile of 16 rows, 8 columns and two blocks of K."""
+
+    def __init__(
+        self, printer: FunctionPrinter, kinds: Sequence[str], sums: Any, text: str
+    ) -> None:
+        self.printer, self.text = printer, text
+        name = FLOAT_NAMES.get(type(cast("Attribute", sums.element_type)), "i32")
+        self.sums = _PTX.get(name, name) if name != "f32" else "f32"
+        self.a, self.b = (_PTX.get(kind, kind) for kind in kinds)
+        self.size = {"f64": 8, "tf32": 4, "bf16": 2, "f16": 2}.get(self.a, 1)
+        self.emulates = self.a[0] == "e" and printer.module.target.compute_capability == 90
+
+    def print(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
+        """The sums' registers after it."""
+        if self.size == 8:
+            # The smallest instruction has 8 rows and 4 steps along K.
+            halves = list(sums)
+            for step in range(2):
+                for half in range(2):
+                    own = self._emit(
+                        "m8n8k4", (a[2 * step + half],), (b[step],), halves[2 * half : 2 * half + 2]
+                    )
+                    halves[2 * half : 2 * half + 2] = own
+            return halves
+        if self.emulates:
+            return self._as_f16(a, b, sums)
+        return self._emit(f"m16n8k{32 // self.size}", a, b, sums)
+
+    def _as_f16(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
+        """Two products of f16, which this machine makes of one of 8-bit floats.
+
+        Both operands' steps along K come in the same order, whichever that is.
+        """
+        found = list(sums)
+        for step in range(2):
+            lows, highs = zip(
+                *(self._halves(word, self.a) for word in a[2 * step : 2 * step + 2]), strict=True
+            )
+            low, high = self._halves(b[step], self.b)
+            found = self._emit("m16n8k16", (*lows, *highs), (low, high), found, "f16", "f16")
+        return found
+
+    def _halves(self, word: str, kind: str) -> tuple[str, str]:
+        printer = self.printer
+        callee = printer.module.intrinsic(f"llvm.nvvm.{kind}x2.to.f16x2.rn")
+        upper = printer.let(f"lshr i32 {word}, 16")
+        found: list[str] = []
+        for part in (word, upper):
+            narrow = printer.let(f"trunc i32 {part} to i16")
+            pair = printer.let(f"call <2 x half> {callee}(i16 {narrow})")
+            found.append(printer.let(f"bitcast <2 x half> {pair} to i32"))
+        return found[0], found[1]
+
+    def _emit(
+        self,
+        shape: str,
+        a: Sequence[str],
+        b: Sequence[str],
+        sums: Sequence[str],
+        kind_a: str = "",
+        kind_b: str = "",
+    ) -> list[str]:
+        printer, text = self.printer, self.text
+        operand = "double" if self.size == 8 else "float" if self.a == "tf32" else "i32"
+        letter = {"double": "d", "float": "r"}.get(operand, "r")
+        if operand == "float":
+            a = [printer.let(f"bitcast float {one} to i32") for one in a]
+            b = [printer.let(f"bitcast float {one} to i32") for one in b]
+            operand = "i32"
+        groups = (len(sums), len(a), len(b), len(sums))
+        listed: list[str] = []
+        number = 0
+        for count in groups:
+            listed.append(f"{{{', '.join(f'${number + place}' for place in range(count))}}}")
+            number += count
+        types = f"{self.sums}.{kind_a or self.a}.{kind_b or self.b}.{self.sums}"
+        constraints = ",".join(
+            [f"={_LETTERS[text]}"] * groups[0]
+            + [letter] * (groups[1] + groups[2])
+            + [_LETTERS[text]] * groups[3]
+        )
+        values = [f"{operand} {one}" for one in (*a, *b)] + [f"{text} {one}" for one in sums]
+        result = f"{{ {', '.join([text] * groups[0])} }}"
+        whole = printer.let(
+            f'call {result} asm "mma.sync.aligned.{shape}.row.col.{types} {", ".join(listed)};", '
+            f'"{constraints}"({", ".join(values)}) convergent nounwind memory(none)',
+            "product",
+        )
+        return [
+            printer.let(f"extractvalue {result} {whole}, {place}") for place in range(groups[0])
+        ]
+
+
+def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
+    require(printer, op, 75, "weft.mma.load_a")
+    kind: Any = op.result.type
+    layout, size = kind.layout, size_in_bytes(memory_type(kind.element_type))
+    chunk = 16 // size
+    down, across, halves, _ = layout.blocks
+    origins = [
+        (chunk * block, 8 * tile) if layout.role == "b" else (16 * tile + 8 * half, chunk * block)
+        for tile in range(down)
+        for block in range(across)
+        for half in range(halves)
+    ]
+    rows_at = 0 if (layout.role == "a") != (op.transposed is not None) else 1
+    lanes = _Lanes(printer, op, size, rows_at)
+    text = fragment_registers(kind)[0]
+    found: list[str] = []
+    while len(found) < len(origins):
+        left = len(origins) - len(found)
+        count = 4 if left >= 4 else 2 if left >= 2 else 1
+        words = lanes.load(origins[len(found) : len(found) + count])
+        found += [
+            printer.let(f"bitcast i32 {word} to {text}") if text == "float" else word
+            for word in words
+        ]
+    define_registers(printer, op.result, found)
+
+
+class _Lanes:
+    """Addresses of rows of 16 bytes, one for each lane, and the loads from them."""
+
+    def __init__(self, printer: FunctionPrinter, op: LoadMatrixOp, size: int, rows_at: int) -> None:
+        self.printer, self.size, self.rows_at = printer, size, rows_at
+        self.suffix = ".trans" if op.transposed is not None else ""
+        self.tensor = printer.tensor(op.tensor)
+        self.strides = [self.tensor.stride(printer, dimension) for dimension in range(2)]
+        callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+        lane = printer.let(f"call i32 {callee}()", "lane")
+        self.row = printer.let(f"and i32 {lane}, 7")
+        self.matrix = printer.let(f"lshr i32 {lane}, 3")
+        self.bases: dict[tuple[tuple[int, int], ...], str] = {}
+
+    def load(self, origins: Sequence[tuple[int, int]]) -> list[str]:
+        """A register of each matrix, which begin at these places."""
+        printer, (row, column) = self.printer, origins[0]
+        steps = tuple(
+            (origins[bit][0] - row, origins[bit][1] - column)
+            for bit in (1, 2)
+            if bit < len(origins)
+        )
+        base = self.bases.get(steps)
+        if base is None:
+            base = self.bases[steps] = self._base(steps)
+        offset = self._offset(str(row), str(column))
+        pointer = printer.let(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}", "rows")
+        count = len(origins)
+        callee = printer.module.intrinsic(
+            f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{self.suffix}.b16", ".p3"
+        )
+        result = f"{{ {', '.join(['i32'] * count)} }}" if count > 1 else "i32"
+        whole = printer.let(f"call {result} {callee}(ptr addrspace(3) {pointer}) convergent")
+        if count == 1:
+            return [whole]
+        return [printer.let(f"extractvalue {result} {whole}, {place}") for place in range(count)]
+
+    def _base(self, steps: Sequence[tuple[int, int]]) -> str:
+        """The lane's address of a group of matrices that begins at the tile's first element."""
+        printer = self.printer
+        places = ["0", "0"]
+        places[self.rows_at] = self.row
+        for bit, step in enumerate(steps):
+            which = printer.let(f"lshr i32 {self.matrix}, {bit}") if bit else self.matrix
+            which = printer.let(f"and i32 {which}, 1")
+            for dimension, distance in enumerate(step):
+                if distance:
+                    moved = printer.let(f"mul i32 {which}, {distance}")
+                    before = places[dimension]
+                    places[dimension] = (
+                        moved if before == "0" else printer.let(f"add i32 {before}, {moved}")
+                    )
+        offset = self._offset(*places)
+        return printer.let(
+            f"getelementptr i8, ptr addrspace(3) {self.tensor.pointer}, i32 {offset}", "lane_rows"
+        )
+
+    def _offset(self, row: str, column: str) -> str:
+        """Bytes from the tile's first element."""
+        parts: list[str] = []
+        for place, stride in zip((row, column), self.strides, strict=True):
+            step = stride
+            if stride.startswith("%"):
+                step = self.printer.let(f"trunc i64 {stride} to i32")
+            if place == "0":
+                continue
+            if place.startswith("%") or step.startswith("%"):
+                bytes_ = self.printer.let(f"mul i32 {place}, {step}")
+                parts.append(self.printer.let(f"mul i32 {bytes_}, {self.size}"))
+            else:
+                parts.append(str(int(place) * int(step) * self.size))
+        if not parts:
+            return "0"
+        return parts[0] if len(parts) == 1 else self.printer.let(f"add i32 {parts[0]}, {parts[1]}")
+
+
+MMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    LoadMatrixOp: _print_load_matrix,
+    MmaOp: _print_mma,
+}

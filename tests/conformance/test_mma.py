@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of a warp, against NumPy: every type, several tiles along each dimension."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from weft.types.fragment_layout import FragmentLayout
+
+NUMPY = {
+    weft.bf16: ml_dtypes.bfloat16,
+    weft.f16: np.float16,
+    weft.f32: np.float32,
+    weft.f64: np.float64,
+    weft.i8: np.int8,
+    weft.u8: np.uint8,
+    weft.i32: np.int32,
+    weft.f8e4m3: ml_dtypes.float8_e4m3fn,
+    weft.f8e5m2: ml_dtypes.float8_e5m2,
+}
+
+
+def product(a_type, b_type, sums, shape):
+    """A host function of a, b (row-major) and out, with one row of `out` for each lane."""
+    rows, columns, depth = shape
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+        a_tile, b_tile = weft.shared((rows, depth), a_type), weft.shared((depth, columns), b_type)
+        for i in range(rows * depth // 32):
+            row, column = divmod(32 * i + weft.thread_idx.x, depth)
+            a_tile[row, column] = a[row, column]
+        for i in range(depth * columns // 32):
+            row, column = divmod(32 * i + weft.thread_idx.x, columns)
+            b_tile[row, column] = b[row, column]
+        weft.sync_warp()
+        acc = weft.mma.zeros((rows, columns), sums)
+        acc = weft.mma.mma(weft.mma.load_a(a_tile), weft.mma.load_b(b_tile), acc)
+        values = acc.map(lambda x: x + 1).values
+        for i in weft.static_range(len(values)):
+            out[weft.thread_idx.x, i] = values[i]
+
+    @weft.jit
+    def host(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+        kernel(a, b, out).launch(grid=1, block=32)
+
+    return host
+
+
+def numbers(dtype, shape, seed):
+    generator = np.random.default_rng(seed)
+    low = 0 if dtype is weft.u8 else -8
+    return generator.integers(low, 9, shape).astype(NUMPY[dtype])
+
+
+TYPES = [
+    (weft.bf16, weft.bf16, weft.f32),
+    (weft.f16, weft.f16, weft.f32),
+    (weft.f16, weft.f16, weft.f16),
+    (weft.f32, weft.f32, weft.f32),
+    (weft.f64, weft.f64, weft.f64),
+]
+
+
+@pytest.mark.parametrize("types", TYPES, ids=lambda types: "-".join(map(str, types)))
+@pytest.mark.parametrize("shape", [(16, 8, 16), (32, 24, 16), (16, 40, 48), (64, 16, 32)])
+def test_products_are_those_of_numpy(types, shape):
+    rows, columns, depth = shape
+    a, b = numbers(types[0], (rows, depth), 1), numbers(types[1], (depth, columns), 2)
+    layout = FragmentLayout((rows, columns), types[2].itemsize, "mma", "c")
+    out = np.zeros((32, layout.elements), NUMPY[types[2]])
+    product(*types, shape)(a, b, out)
+    expected = (a.astype(np.float64) @ b.astype(np.float64) + 1).astype(out.dtype)
+    for lane in range(32):
+        for number, place in enumerate(layout.coordinates(lane)):
+            assert out[lane, number] == expected[place]
+
+
+def test_f32_operands_are_tf32_whose_last_13_bits_do_not_count():
+    a = np.full((16, 8), 1 + 2**-10 + 2**-11, np.float32)
+    b = np.zeros((8, 8), np.float32)
+    b[0] = 1
+    out = np.zeros((32, 4), np.float32)
+    product(weft.f32, weft.f32, weft.f32, (16, 8, 8))(a, b, out)
+    np.testing.assert_array_equal(out, 2 + 2.0**-10)
+
+
+def test_sums_of_integers_wrap_and_sums_of_floats_are_added_in_the_order_of_k():
+    a, b = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float16)
+    b[:3] = [[2048], [1], [-2048]]
+    out = np.zeros((32, 4), np.float32)
+    product(weft.f16, weft.f16, weft.f32, (16, 8, 16))(a, b, out)
+    np.testing.assert_array_equal(out, 2.0)
+
+
+@weft.kernel
+def without_all_lanes(a: weft.Tensor):
+    tile = weft.shared((16, 16), weft.bf16)
+    if weft.lane_id() < a.shape[0]:
+        left, right = weft.mma.load_a(tile), weft.mma.load_b(tile)
+        acc = weft.mma.mma(left, right, weft.mma.zeros((16, 16)))
+        a[0] = acc.values[0]
+
+
+@weft.jit
+def some_lanes(a: weft.Tensor[weft.f32, ("n",)], threads: weft.i32):
+    without_all_lanes(a).launch(grid=1, block=threads)
+
+
+@pytest.mark.parametrize(("lanes", "threads"), [(31, 32), (16, 16)])
+def test_a_product_needs_all_lanes_of_a_warp(lanes, threads):
+    with pytest.raises(RuntimeError, match="a warp multiplies without some of its 32 lanes"):
+        some_lanes(np.zeros(lanes, np.float32), threads)
