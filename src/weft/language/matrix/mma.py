@@ -239,7 +239,7 @@ def _checked_shape(shape: object) -> tuple[int, int]:
     if len(parts) != 2 or any(type(part) is not int for part in parts):
         raise TypeMismatchError(
             "MMA_SHAPE",
-            f"mma.zeros: the shape is two constants, rows and columns, received {describe(given)}",
+            f"mma.zeros: the shape is two constants, rows and columns, received {describe(cast('object', given))}",
             hint="write mma.zeros((64, 32), weft.f32)",
         )
     rows, columns = cast("tuple[int, int]", parts)
