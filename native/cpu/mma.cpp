@@ -28,8 +28,10 @@ void with_reader(int32_t type, Visit visit) {
   if constexpr (std::is_same_v<Value, double>) {
     visit([](const void* from, int index) { return read<double>(from, index); });
   } else if constexpr (std::is_same_v<Value, int32_t>) {
-    if (type == WEFT_MMA_i8) return visit([](const void* from, int i) { return int32_t{read<int8_t>(from, i)}; });
-    if (type == WEFT_MMA_u8) return visit([](const void* from, int i) { return int32_t{read<uint8_t>(from, i)}; });
+    if (type == WEFT_MMA_i8)
+      return visit([](const void* from, int i) { return int32_t{read<int8_t>(from, i)}; });
+    if (type == WEFT_MMA_u8)
+      return visit([](const void* from, int i) { return int32_t{read<uint8_t>(from, i)}; });
     visit([](const void* from, int index) { return read<int32_t>(from, index); });
   } else {
     switch (type) {
@@ -43,7 +45,8 @@ void with_reader(int32_t type, Visit visit) {
         return visit([](const void* from, int i) { return float_of_e5m2(read<uint8_t>(from, i)); });
       case WEFT_MMA_tf32:
         // The tensor cores do not see the lowest 13 bits.
-        return visit([](const void* from, int i) { return value_of<float>(read<uint32_t>(from, i) & ~0x1fffU); });
+        return visit(
+            [](const void* from, int i) { return value_of<float>(read<uint32_t>(from, i) & ~0x1fffU); });
       default:
         return visit([](const void* from, int i) { return read<float>(from, i); });
     }

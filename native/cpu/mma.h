@@ -8,7 +8,8 @@
 
 namespace weft {
 
-// Multiplies; all 32 lanes have posted the address of their weft_mma_operands. Sums are added in the order of k.
+// Multiplies; all 32 lanes have posted the address of their weft_mma_operands. Sums are added in the order of
+// k.
 void multiply_fragments(const Warp& warp);
 
 }  // namespace weft
