@@ -34,6 +34,8 @@ constexpr uint32_t kLaunchesPerQuestion = 256;
 std::atomic<int32_t> g_threads{0};
 std::atomic<int64_t> g_inline_grids{0};
 std::atomic<int64_t> g_shared_grids{0};
+constexpr int32_t kMultiprocessors = 4;
+std::atomic<int32_t> g_multiprocessors{kMultiprocessors};
 thread_local uint32_t t_launches = 0;
 
 int32_t usable_cpus() {
@@ -100,6 +102,12 @@ int32_t run_grid(const CpuGrid& grid) {
   g_inline_grids.fetch_add(1, std::memory_order_relaxed);
   return run_blocks(grid, 0, grid.blocks, scratch.memory());
 }
+
+void set_cpu_multiprocessors(int32_t count) {
+  g_multiprocessors.store(count == 0 ? kMultiprocessors : count, std::memory_order_relaxed);
+}
+
+int32_t cpu_multiprocessors() { return g_multiprocessors.load(std::memory_order_relaxed); }
 
 void set_cpu_threads(int32_t count) {
   g_threads.store(std::clamp(count, 0, kMostCpuThreads), std::memory_order_relaxed);

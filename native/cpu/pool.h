@@ -33,6 +33,11 @@ int32_t run_grid(const CpuGrid& grid);
 // The number of threads that share a grid, the caller included; 0 means one per usable CPU. Applies from the
 // next shared grid on; must not be called from a kernel.
 void set_cpu_threads(int32_t count);
+
+// What `weft.multiprocessors()` is on the CPU, more than 1 by default, so that grids of fewer blocks than
+// tiles are tried there; 0 sets the default.
+void set_cpu_multiprocessors(int32_t count);
+int32_t cpu_multiprocessors();
 int32_t cpu_threads();
 
 // Counts since the process began, for tests and diagnosis.

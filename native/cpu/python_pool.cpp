@@ -13,15 +13,24 @@
 namespace weft {
 namespace {
 
-PyObject* set_threads(PyObject*, PyObject* argument) {
+// Calls `set` with a count of 0 to 1024; `what` begins the message for any other.
+PyObject* set_count(PyObject* argument, const char* what, void (*set)(int32_t count)) {
   const long count = PyLong_AsLong(argument);
   if (count == -1 && PyErr_Occurred()) return nullptr;
   if (count < 0 || count > 1024) {
-    PyErr_Format(PyExc_ValueError, "the number of CPU threads is %ld, expected 0 to 1024", count);
+    PyErr_Format(PyExc_ValueError, "the number of %s is %ld, expected 0 to 1024", what, count);
     return nullptr;
   }
-  set_cpu_threads(static_cast<int32_t>(count));
+  set(static_cast<int32_t>(count));
   Py_RETURN_NONE;
+}
+
+PyObject* set_threads(PyObject*, PyObject* argument) {
+  return set_count(argument, "CPU threads", set_cpu_threads);
+}
+
+PyObject* set_multiprocessors(PyObject*, PyObject* argument) {
+  return set_count(argument, "multiprocessors", set_cpu_multiprocessors);
 }
 
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(cpu_threads()); }
@@ -35,6 +44,8 @@ PyObject* get_counts(PyObject*, PyObject*) {
 PyMethodDef kFunctions[] = {
     {"set_cpu_threads", set_threads, METH_O,
      "set_cpu_threads(count)\n--\n\nSets how many threads share a grid on the CPU; 0: one per usable CPU."},
+    {"set_cpu_multiprocessors", set_multiprocessors, METH_O,
+     "set_cpu_multiprocessors(count)\n--\n\nSets what weft.multiprocessors() is on the CPU; 0: its default."},
     {"cpu_threads", get_threads, METH_NOARGS,
      "cpu_threads()\n--\n\nHow many threads share a grid on the CPU."},
     {"pool_counts", get_counts, METH_NOARGS,

@@ -113,6 +113,7 @@ from weft.language.threads.each import each as each
 from weft.language.threads.grid import block_dim as block_dim
 from weft.language.threads.grid import block_idx as block_idx
 from weft.language.threads.grid import grid_dim as grid_dim
+from weft.language.threads.grid import multiprocessors as multiprocessors
 from weft.language.threads.grid import thread_idx as thread_idx
 from weft.language.threads.timing import clock32 as clock32
 from weft.language.threads.timing import clock64 as clock64

@@ -187,6 +187,10 @@ class Config:
         "WEFT_NUM_THREADS",
         "How many threads share a grid on the CPU; 0: one per CPU that the process may use.",
     )
+    cpu_multiprocessors = Count(
+        "WEFT_CPU_MULTIPROCESSORS",
+        "What `weft.multiprocessors()` is on the CPU; 0: 4. More than 1 tries grids of fewer blocks than tiles.",
+    )
     hold_gil = Switch(
         "WEFT_HOLD_GIL",
         "Foreign functions are called with the GIL held, which is faster and wrong for those that wait for a "

@@ -35,6 +35,7 @@ TEXT = f"""builtin.module {{
     %b = simt.block_idx "y" : i32
     %d = simt.block_dim "z" : i32
     %g = simt.grid_dim "x" : i32
+    %r = simt.multiprocessors : i32
     %n = simt.dim %m[0] : {MATRIX} -> i64
     %s = simt.stride %m[1] : {MATRIX} -> i64
     %e = simt.address %m[%n, %t : i64, i32] : {MATRIX} -> i64

@@ -3,6 +3,7 @@
 // Entering and leaving the device of one call.
 #include "driver/devices/device_guard.h"
 
+#include "cpu/pool.h"
 #include "driver/devices/device_program.h"
 #include "driver/library/driver_library.h"
 #include "driver/library/gil.h"
@@ -153,6 +154,12 @@ WEFT_COLD int32_t restore_or_explain(weft_call_frame* frame, int32_t code) {
 }
 
 }  // namespace
+
+int32_t multiprocessors(const weft_call_frame* frame) {
+  if (frame->device_type != kDLCUDA) return cpu_multiprocessors();
+  const Device* device = driver_is_ready() ? device_or_null(frame->device) : nullptr;
+  return device == nullptr ? 0 : device->multiprocessors;
+}
 
 int32_t device_enter(weft_call_frame* frame) {
   frame->must_restore = 0;

@@ -13,6 +13,9 @@ namespace weft {
 // FFI error is set and -1 is returned.
 int32_t device_enter(weft_call_frame* frame);
 
+// The row multiprocessors: of the device that device_enter chose; 0 where there is none.
+int32_t multiprocessors(const weft_call_frame* frame);
+
 // Restores the caller's context, even if none. Returns `code`, or -1 with the FFI error set if the call
 // succeeded and restoring failed.
 int32_t device_leave(weft_call_frame* frame, int32_t code);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 9
+#define WEFT_RUNTIME_TABLE_VERSION 10
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -252,7 +252,10 @@ typedef struct weft_failure_site {
   /* Gives back what was taken since the frame's scratch was `before`, whatever happened; returns `code`,   \
    */                                                                                                       \
   /* or -1 if that fails. */                                                                                \
-  ROW(release_scratch, int32_t, (weft_call_frame * frame, void* before, int32_t code), "i32 (ptr, ptr, i32)")
+  ROW(release_scratch, int32_t, (weft_call_frame * frame, void* before, int32_t code),                      \
+      "i32 (ptr, ptr, i32)")                                                                                \
+  /* How many multiprocessors the frame's device has; on the CPU as many as cpu_multiprocessors says. */    \
+  ROW(multiprocessors, int32_t, (const weft_call_frame* frame), "i32 (ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -22,6 +22,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "block_idx": "threads.grid",
     "block_dim": "threads.grid",
     "grid_dim": "threads.grid",
+    "multiprocessors": "threads.grid",
     "each": "threads.each",
     "local": "memory.local",
     "shared": "memory.shared",

@@ -20,6 +20,7 @@ from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
+from weft.dialects.simt.grid import MultiprocessorsOp
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes
 from weft.location import UNKNOWN_LOCATION
@@ -151,6 +152,12 @@ def _print_argument_number(printer: FunctionPrinter, op: ArgumentNumberOp) -> No
     printer.values[op.result] = printer.tensors[op.tensor].number
 
 
+def _print_multiprocessors(printer: FunctionPrinter, op: MultiprocessorsOp) -> None:
+    printer.values[op.result] = call_row(
+        printer, table_of_frame(printer), "multiprocessors", "ptr %frame"
+    )
+
+
 def _print_return(printer: FunctionPrinter, op: Operation) -> None:
     for index, operand in enumerate(op.operands):
         kind, text = memory_type(operand.type), printer.values[operand]
@@ -163,5 +170,6 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ArgumentNumberOp: _print_argument_number,
     func.ReturnOp: _print_return,
+    MultiprocessorsOp: _print_multiprocessors,
     ScratchOp: print_scratch,
 }

@@ -25,7 +25,14 @@ from weft.dialects.simt.fragment import (
     FragmentValuesOp,
     FragmentYieldOp,
 )
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, EachOp, GridDimOp, ThreadIdxOp
+from weft.dialects.simt.grid import (
+    BlockDimOp,
+    BlockIdxOp,
+    EachOp,
+    GridDimOp,
+    MultiprocessorsOp,
+    ThreadIdxOp,
+)
 from weft.dialects.simt.kernel import ExitOp, KernelOp, LaunchAttributeAttr, LaunchExOp, ReturnOp
 from weft.dialects.simt.memory import (
     AddressOp,
@@ -69,6 +76,7 @@ SIMT: Final = Dialect(
         BlockDimOp,
         GridDimOp,
         EachOp,
+        MultiprocessorsOp,
         LoadOp,
         StoreOp,
         DimOp,

@@ -2,7 +2,7 @@
 """Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`; `simt.each`.
 
 In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast. And rounds
-that the threads of the grid share.
+that the threads of the grid share; `simt.multiprocessors`, of which hosts make grids.
 """
 
 from __future__ import annotations
@@ -73,6 +73,20 @@ class GridDimOp(CoordinateOp):
     """Blocks of the grid in one dimension."""
 
     name = "simt.grid_dim"
+
+
+@operation_definition
+class MultiprocessorsOp(IRDLOperation):
+    """How many multiprocessors the call's device has, in a host function."""
+
+    name = "simt.multiprocessors"
+
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
 
 
 @operation_definition

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinates of a thread: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``.
+"""Coordinates of a thread: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``; ``multiprocessors``.
 
 In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function.
 """
@@ -14,9 +14,11 @@ from weft.dialects.simt.grid import (
     BlockIdxOp,
     CoordinateOp,
     GridDimOp,
+    MultiprocessorsOp,
     ThreadIdxOp,
 )
 from weft.errors import NameResolutionError
+from weft.language.operation import operation
 from weft.language.values import Scalar, StagedNamespace
 from weft.types import dtype as types
 
@@ -107,3 +109,21 @@ grid_dim: Final = Coordinate(
         ``for k in range(i, n, weft.grid_dim.x * weft.block_dim.x): b[k] = a[k]``, a grid-stride loop.
     """,
 )
+
+
+@operation(on_host=True, in_kernels=False)
+def multiprocessors(builder: Builder) -> Scalar:
+    """How many multiprocessors the call's device has: an i32.
+
+    A persistent kernel takes that many blocks, or a multiple, each of which computes several tiles. On the CPU it is
+    what ``WEFT_CPU_MULTIPROCESSORS`` says, 4 by default, so that blocks compute several tiles there too.
+
+    Example:
+        ``kernel(a).launch(grid=min(len(a), 2 * weft.multiprocessors()), block=32)``
+    """
+    found = builder.shared_operation(MultiprocessorsOp)
+    if found is None:
+        found = builder.entry_operation(
+            MultiprocessorsOp(), "multiprocessors", key=MultiprocessorsOp
+        )
+    return Scalar(found.results[0], types.i32)
