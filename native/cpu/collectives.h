@@ -8,22 +8,12 @@
 
 #include <cstdint>
 
+#include "cpu/slots.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
 
-// A warp's slots lie `stride` bytes apart.
-class Warp {
- public:
-  Warp(char* first, int64_t stride) : first_(first), stride_(stride) {}
-  weft_thread_slot& operator[](int lane) const {
-    return *reinterpret_cast<weft_thread_slot*>(first_ + lane * stride_);
-  }
-
- private:
-  char* first_;
-  int64_t stride_;
-};
+using Warp = Slots;
 
 // Whether an operation gives a lane another lane's value.
 bool is_shuffle(int operation);

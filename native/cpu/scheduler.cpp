@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cpu/collectives.h"
+#include "cpu/meetings.h"
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
 #include "runtime/launch/launch_limits.h"
@@ -55,7 +56,8 @@ class Block {
         launch_(launch),
         stride_(stride),
         threads_(launch->block[0] * launch->block[1] * launch->block[2]),
-        slots_(memory + aligned(launch->shared_memory_bytes)) {
+        slots_(memory + aligned(launch->shared_memory_bytes)),
+        meetings_(kernel, Slots(slots_, stride), threads_) {
     block_.shared = memory;
     block_.budget = kBudget;
   }
@@ -132,6 +134,7 @@ class Block {
     int32_t at_grid = 0;
     int32_t exited = 0;
     int32_t ready = 0;
+    int32_t meeting = 0;
     int32_t barrier_site = -1;  // of the first thread at a block barrier
     bool different_barriers = false;
 
@@ -146,6 +149,8 @@ class Block {
         ++at_grid;
       } else if (own.state == WEFT_THREAD_READY) {
         ++ready;
+      } else if (own.state > WEFT_THREAD_FAILED) {
+        ++meeting;
       }
     }
   };
@@ -192,7 +197,12 @@ class Block {
   Pass conclude(const Seen& seen) {
     seen_ = seen;
     if (seen.exited == threads_) return Pass::kExited;
-    return seen.ready != 0 ? Pass::kAgain : Pass::kWaits;
+    if (seen.meeting != 0) {
+      const char* error = nullptr;
+      seen_.ready += meetings_.open(&error);
+      if (error != nullptr) return stuck(error);
+    }
+    return seen_.ready != 0 ? Pass::kAgain : Pass::kWaits;
   }
 
   bool run_warp(int32_t first, int32_t lanes, bool opened) {
@@ -313,6 +323,7 @@ class Block {
   int64_t stride_;
   int32_t threads_;
   char* slots_;
+  Meetings meetings_;
   weft_cpu_block block_{};
   Seen seen_;
   bool opened_ = false;  // the block barrier, for the next pass

@@ -26,6 +26,8 @@ std::string name_of(int32_t operation) {
       return "grid barrier";
     case WEFT_COOPERATIVE_warp_barrier:
       return "warp barrier";
+    case WEFT_COOPERATIVE_warpgroup_barrier:
+      return "sync_warpgroup";
     case WEFT_COOPERATIVE_yield:
       return "loop";
     case WEFT_COOPERATIVE_match_any:

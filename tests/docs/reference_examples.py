@@ -161,6 +161,8 @@ class Fragment:
             else f"    kernel({listed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
             f"cooperative={'sync_grid' in self.code})"
         )
+        if "warpgroup" in self.code:
+            launch = launch.replace("block=32", "block=128")
         text = f"@weft.kernel\n{kernel}\n\n@weft.jit\ndef host({listed}):\n{launch}\n"
         file = f"<example of {name}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

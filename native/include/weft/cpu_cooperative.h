@@ -23,7 +23,8 @@ enum weft_thread_state {
   WEFT_THREAD_COLLECTIVE = 2,  // warp barrier or collective
   WEFT_THREAD_GRID = 3,        // grid barrier
   WEFT_THREAD_EXITED = 4,
-  WEFT_THREAD_FAILED = 5,  // an assertion: its error is recorded
+  WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
+  WEFT_THREAD_WARPGROUP = 6,  // what the 128 threads of a warpgroup do together
 };
 
 // What the threads of a site do together. Names are those of the simt dialect; the order is the ABI.
@@ -33,7 +34,7 @@ enum weft_thread_state {
   ROW(warp_barrier) ROW(shuffle_up) ROW(shuffle_down) ROW(shuffle_xor) ROW(shuffle_idx) ROW(vote_ballot) \
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
-  ROW(mma)
+  ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait)
 // clang-format on
 
 enum weft_cooperative_operation {

@@ -15,6 +15,7 @@ from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
 from weft.dialects.nvgpu.mma import MmaOp
+from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
@@ -38,6 +39,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     MatchOp: lambda op: "match" if op.kind.data == "any" else "match_all",
     WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
     MmaOp: lambda op: "mma.mma",
+    WarpgroupBarrierOp: lambda op: "sync_warpgroup",
     scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
 }
 

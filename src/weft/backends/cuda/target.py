@@ -61,15 +61,15 @@ _REGISTERS: Final = tuple(
     for name in "clock clock64 envreg1 envreg2 globaltimer laneid lanemask.gt smid".split()
 )
 _COOPERATION: Final = (
-    "bar.warp.sync barrier.cta.sync.aligned.all barrier.cta.red.and.aligned.all "
+    "bar.warp.sync barrier.cta.sync.aligned.all barrier.cta.sync.aligned.count barrier.cta.red.and.aligned.all "
     "barrier.cta.red.or.aligned.all barrier.cta.red.popc.aligned.all "
     "match.all.sync.i32p match.all.sync.i64p match.any.sync.i32 match.any.sync.i64 "
     "redux.sync.add redux.sync.and redux.sync.max redux.sync.min redux.sync.or redux.sync.umax "
     "redux.sync.umin redux.sync.xor "
     "shfl.sync.bfly.i32 shfl.sync.down.i32 shfl.sync.idx.i32 shfl.sync.up.i32 "
-    "vote.all.sync vote.any.sync vote.ballot.sync"
+    "elect.sync vote.all.sync vote.any.sync vote.ballot.sync"
 )
-# match needs sm_70 and redux sm_80; their printers check the architecture first.
+# match needs sm_70, redux sm_80 and elect sm_90; their printers check the architecture first.
 _MATRIX: Final = (
     # These need sm_89, and the others sm_75.
     "ff.to.e4m3x2.rn ff.to.e5m2x2.rn e4m3x2.to.f16x2.rn e5m2x2.to.f16x2.rn",

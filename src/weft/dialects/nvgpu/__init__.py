@@ -12,5 +12,17 @@ from xdsl.ir import Dialect
 
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 
-NVGPU: Final = Dialect("nvgpu", [InlinePtxOp, LoadMatrixOp, MmaOp], [])
+NVGPU: Final = Dialect(
+    "nvgpu",
+    [
+        InlinePtxOp,
+        LoadMatrixOp,
+        MmaOp,
+        WarpgroupIdOp,
+        WarpgroupBarrierOp,
+        ElectOneOp,
+    ],
+    [],
+)

@@ -32,6 +32,7 @@ from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
+    from weft.dialects.nvgpu.warpgroup import WarpgroupIdOp
     from weft.types.dtype import DType
 
 _BITWISE: Final = ("and", "or", "xor")
@@ -47,7 +48,7 @@ def lane_id(builder: Builder) -> Scalar:
     Example:
         ``if weft.lane_id() == 0: weft.atomic_add(totals, 0, total)``
     """
-    return _position(builder, LaneIdOp, "lane")
+    return position(builder, LaneIdOp, "lane")
 
 
 @operation
@@ -57,10 +58,13 @@ def warp_id(builder: Builder) -> Scalar:
     Example:
         ``if weft.lane_id() == 0: totals[weft.warp_id()] = total``
     """
-    return _position(builder, WarpIdOp, "warp")
+    return position(builder, WarpIdOp, "warp")
 
 
-def _position(builder: Builder, kind: type[LaneIdOp | WarpIdOp], name: str) -> Scalar:
+def position(
+    builder: Builder, kind: type[LaneIdOp | WarpIdOp | WarpgroupIdOp], name: str
+) -> Scalar:
+    """Where a thread is, an i32; emitted once, in the entry block."""
     found = builder.shared_operation(kind)
     if found is None:
         found = builder.entry_operation(kind(), name, key=kind)

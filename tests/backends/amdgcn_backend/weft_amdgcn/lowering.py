@@ -18,8 +18,8 @@ from weft.codegen.llvm.names import ascii_name
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
+from weft.dialects.nvgpu import NVGPU
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -212,10 +212,9 @@ FRAGMENTS: Final = (
     FragmentMapOp,
     FragmentValuesOp,
     FragmentYieldOp,
-    LoadMatrixOp,
-    MmaOp,
 )
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
+    **{op: f"{op.name.removeprefix('nvgpu.')} is NVIDIA's" for op in NVGPU.operations},
     **dict.fromkeys(FRAGMENTS, "amdgcn lays the tiles of its matrix cores out in another way"),
     InlinePtxOp: "PTX is for NVIDIA's GPUs; amdgcn has no inline_ptx",
     PrintfOp: "amdgcn cannot print",

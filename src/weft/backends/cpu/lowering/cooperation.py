@@ -13,9 +13,11 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
     COLLECTIVE,
     GRID,
+    WARPGROUP,
     CoroutinePrinter,
 )
 from weft.backends.cpu.lowering.mma import MMA
+from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -76,6 +78,10 @@ def _print_reduce(printer: CoroutinePrinter, op: WarpReduceOp) -> None:
     printer.answer(op.results[0])
 
 
+def _print_warpgroup_barrier(printer: CoroutinePrinter, op: WarpgroupBarrierOp) -> None:
+    printer.suspend(WARPGROUP, printer.add_site("warpgroup_barrier", op.location))
+
+
 COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     BarrierOp: _print_barrier,
     BarrierReduceOp: _print_barrier_reduce,
@@ -86,4 +92,5 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
     **MMA,
+    WarpgroupBarrierOp: _print_warpgroup_barrier,
 }

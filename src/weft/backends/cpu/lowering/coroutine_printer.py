@@ -29,6 +29,7 @@ COLLECTIVE: Final = 2
 GRID: Final = 3
 EXITED: Final = 4
 FAILED: Final = 5
+WARPGROUP: Final = 6
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
 # enum weft_value_type; integers are named by their width.

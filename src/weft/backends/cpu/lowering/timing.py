@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks, the worker's number, fences and a thread's lane and warp, on the CPU.
 
-In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id. Out: calls of the runtime table, plain
+In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id, nvgpu.warpgroup_id,
+nvgpu.elect_one. Out: calls of the runtime table, plain
 arithmetic. None of them makes a thread wait.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
+from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupIdOp
 from weft.dialects.simt.barrier import FenceOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
@@ -65,9 +67,22 @@ def _print_lane_id(printer: FunctionPrinter, op: LaneIdOp) -> None:
     printer.define(op.results[0], f"trunc i64 {lane} to i32")
 
 
+def _print_elect_one(printer: FunctionPrinter, op: ElectOneOp) -> None:
+    lane = printer.let(f"and i64 {linear_thread(printer)}, {WARP_SIZE - 1}")
+    printer.define(op.result, f"icmp eq i64 {lane}, 0")
+
+
 def _print_warp_id(printer: FunctionPrinter, op: WarpIdOp) -> None:
-    warp = printer.let(f"udiv i64 {linear_thread(printer)}, {WARP_SIZE}")
-    printer.define(op.results[0], f"trunc i64 {warp} to i32")
+    _print_group(printer, op, WARP_SIZE)
+
+
+def _print_warpgroup_id(printer: FunctionPrinter, op: WarpgroupIdOp) -> None:
+    _print_group(printer, op, 4 * WARP_SIZE)
+
+
+def _print_group(printer: FunctionPrinter, op: Operation, size: int) -> None:
+    number = printer.let(f"udiv i64 {linear_thread(printer)}, {size}")
+    printer.define(op.results[0], f"trunc i64 {number} to i32")
 
 
 TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
@@ -77,4 +92,6 @@ TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     FenceOp: _print_fence,
     LaneIdOp: _print_lane_id,
     WarpIdOp: _print_warp_id,
+    WarpgroupIdOp: _print_warpgroup_id,
+    ElectOneOp: _print_elect_one,
 }

@@ -18,6 +18,7 @@ from weft.backends.cuda.lowering.loops import LOOPS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
+from weft.backends.cuda.lowering.warpgroup import WARPGROUP
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
 from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
@@ -37,6 +38,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEBUG,
     **BARRIERS,
     **WARP,
+    **WARPGROUP,
     **FRAGMENTS,
     **MMA,
     **LOOPS,

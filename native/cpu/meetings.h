@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the threads of a block wait for besides its barriers and their own warp: the rest of their warpgroup.
+#ifndef WEFT_CPU_MEETINGS_H_
+#define WEFT_CPU_MEETINGS_H_
+
+#include <weft/cpu_cooperative.h>
+
+#include <cstdint>
+
+#include "cpu/slots.h"
+
+namespace weft {
+
+inline constexpr int32_t kWarpgroupSize = 128;
+
+// One block's. It owns nothing.
+class Meetings {
+ public:
+  Meetings(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads)
+      : kernel_(kernel), slots_(slots), threads_(threads) {}
+
+  // Continues the threads whose meeting is complete; returns how many. To be called when every thread has run
+  // until it waits. If one will wait forever, `error` becomes what is wrong.
+  int32_t open(const char** error);
+
+ private:
+  int32_t open_warpgroup(int32_t first, const char** error);
+  // What the warpgroup's threads do together at a site where all of them are; returns what is wrong, or NULL.
+  const char* compute_warpgroup(int32_t first, const weft_cooperative_site& site);
+
+  const weft_cooperative_kernel& kernel_;
+  Slots slots_;
+  int32_t threads_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_MEETINGS_H_
