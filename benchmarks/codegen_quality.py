@@ -101,10 +101,6 @@ CASES = {
 }
 
 
-# Kernels with functions that ``--math fast`` shortens, as nvcc's are by default.
-WITH_MATH = ("softmax", "black_scholes", "attention", "gelu")
-
-
 class Measured(NamedTuple):
     """What is counted of one kernel's code."""
 
@@ -144,13 +140,11 @@ def measure(name: str, blocks: dict[str, Block], resources: Any) -> Measured:
     )
 
 
-def of_weft(name: str, options: str = "") -> Measured:
+def of_weft(name: str) -> Measured:
     """Compiles a kernel of the suite with weft, and counts."""
     case = CASES[name]
     arguments = getattr(kernels, name), case.block, (1, 1, 1), case.arguments
-    compiled = weft.compile(
-        kernels.launch, *arguments, options=f"--gpu-arch {ARCHITECTURE} {options}"
-    )
+    compiled = weft.compile(kernels.launch, *arguments, options=f"--gpu-arch {ARCHITECTURE}")
     return measure(name, functions(compiled.cubin)[name], compiled.kernels[name])
 
 
@@ -188,10 +182,6 @@ def figures() -> Iterator[Figure]:
             if figure.ratio:
                 ratios.setdefault(what, []).append(figure.ratio)
             yield figure
-        if name in WITH_MATH:
-            value = of_weft(name, "--math fast").instructions
-            peer = theirs.instructions if theirs else None
-            yield Figure(f"codegen_quality/{name}/fast instructions", value, "SASS", "NVRTC", peer)
     for what, found in ratios.items():
         mean = math.exp(sum(map(math.log, found)) / len(found))
         note = f"of {len(found)} ratios; {version}"

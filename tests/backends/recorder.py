@@ -18,7 +18,7 @@ class Options:
     opt_level = 3
     generate_line_info = False
     enable_assertions = False
-    math = "portable"
+    math = "fast"
     ptxas_options: tuple[str, ...] = ()
 
     def __init__(self, **values: object) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A GPU's special function units on the CPU, with the errors that the PTX ISA allows them.
 
-In: how far each result is from the correctly rounded one. Out: kernels of IR text that use the functions of ``--math
-fast`` on such units. `choices` are all possible results of `ex2` and `rcp`, and the ends and the middle of `rsqrt`'s.
+In: how far each result is from the correctly rounded one. Out: kernels of IR text that use fast functions on such
+units. `choices` are all possible results of `ex2` and `rcp`, and the ends and the middle of `rsqrt`'s.
 
     python -m tests.codegen.special_units [name ...]
 
@@ -58,17 +58,17 @@ def choices(name: str) -> list[dict[str, int]]:
     return found
 
 
-def _entry(name: str, count: int, exact: Any, *, flush: bool, finish: Any) -> LibraryEntry:
-    """A unit: `exact` of doubles, rounded to a float, changed by `finish`; subnormal numbers become 0 if `flush`."""
+def _entry(name: str, count: int, exact: Any, finish: Any) -> LibraryEntry:
+    """A unit: `exact` of doubles, rounded to a float, changed by `finish`; subnormal numbers become 0."""
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"{name}.f32", "float", *("float",) * count)
-        arguments = [_flushed(f, x) if flush else x for x in f.arguments]
+        arguments = [_flushed(f, x) for x in f.arguments]
         wide = Formula(module, "", "double", kind="double")
         wide.share(f)
         value = exact(wide, *(f.let(f"fpext float {x} to double") for x in arguments))
         rounded = finish(f, wide, value, f.let(f"fptrunc double {value} to float"))
-        return f.finish(_flushed(f, rounded) if flush else rounded)
+        return f.finish(_flushed(f, rounded))
 
     return entry
 
@@ -141,12 +141,9 @@ def units(ex2: int = 0, rcp: int = 1, rsqrt: int = 0) -> dict[str, LibraryEntry]
         return wide.mul(wide.div(1.0, wide.sqrt(x)), 1.0 + rsqrt * RSQRT_ERROR)
 
     return {
-        "unit.ex2.f32": _entry("unit.ex2", 1, two_to, flush=True, finish=_by_units(ex2)),
-        "approx.exp2.f32": _entry("approx.exp2", 1, two_to, flush=False, finish=_by_units(ex2)),
-        "unit.rcp.f32": _entry(
-            "unit.rcp", 1, lambda wide, x: wide.div(1.0, x), flush=True, finish=_neighbor(rcp)
-        ),
-        "unit.rsqrt.f32": _entry("unit.rsqrt", 1, root, flush=True, finish=_plain),
+        "unit.ex2.f32": _entry("unit.ex2", 1, two_to, _by_units(ex2)),
+        "unit.rcp.f32": _entry("unit.rcp", 1, lambda wide, x: wide.div(1.0, x), _neighbor(rcp)),
+        "unit.rsqrt.f32": _entry("unit.rsqrt", 1, root, _plain),
         "unit.fma_down.f32": _fma_down,
         "unit.fma_saturated.f32": _fma_saturated,
     }

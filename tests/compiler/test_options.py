@@ -17,7 +17,7 @@ VALUES = {
     "--opt-level": "2",
     "--dump-dir": "somewhere",
     "--fp-contract": "off",
-    "--math": "fast",
+    "--math": "portable",
     "--ptxas-options": "-v",
 }
 

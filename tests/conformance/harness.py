@@ -78,19 +78,22 @@ def define(source: str, **names: Any) -> dict[str, Any]:
     return namespace
 
 
-def threads(body: str, names: Iterable[str], **captured: Any) -> Any:
+def threads(
+    body: str, names: Iterable[str], decorator: str = "weft.kernel", **captured: Any
+) -> Any:
     """A host function that runs statements once per index `i` below `count`.
 
     Args:
         body: statements; `return` ends the thread.
         names: of the tensors that they see, which follow `count` in the parameters.
+        decorator: of the kernel.
         captured: what else they see.
 
     The last block is partial unless `count` is a multiple of 32.
     """
     parameters = ", ".join(f"{name}: weft.Tensor" for name in names)
     source = f"""\
-@weft.kernel
+@{decorator}
 def kernel(count: weft.i32, {parameters}):
     i = weft.block_idx.x * {BLOCK} + weft.thread_idx.x
     if i >= count:
@@ -125,12 +128,16 @@ def elementwise(expressions: dict[str, tuple[str, weft.DType]], inputs: Iterable
 
 
 def compute(
-    expressions: dict[str, tuple[str, weft.DType]], /, **inputs: np.ndarray
+    expressions: dict[str, tuple[str, weft.DType]],
+    /,
+    decorator: str = "weft.kernel",
+    **inputs: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Evaluate expressions for each element of the inputs, which they see under their names.
 
     Args:
         expressions: name → (expression, the type that it must have). One kernel evaluates all.
+        decorator: of the kernel.
         inputs: arrays of one length.
 
     Returns:
@@ -143,13 +150,15 @@ def compute(
     }
     body = elementwise(expressions, inputs)
     arrays = {f"{name}_values": array for name, array in inputs.items()}
-    run_threads(body, count, arrays | outputs)
+    run_threads(body, count, arrays | outputs, decorator=decorator)
     return {name: outputs[f"{name}_result"] for name in expressions}
 
 
-def compute_one(expression: str, dtype: weft.DType, /, **inputs: np.ndarray) -> np.ndarray:
+def compute_one(
+    expression: str, dtype: weft.DType, /, decorator: str = "weft.kernel", **inputs: np.ndarray
+) -> np.ndarray:
     """`compute` of a single expression."""
-    return compute({"it": (expression, dtype)}, **inputs)["it"]
+    return compute({"it": (expression, dtype)}, decorator, **inputs)["it"]
 
 
 class _DLTensor(ctypes.Structure):

@@ -20,6 +20,11 @@ from tests.conformance.model import (
     pairs,
     wrap,
 )
+from tools.sweep_math import promised_fast
+from weft.language.functions import MATH
+
+# Both kinds of functions: the CPU has one, a GPU two.
+KINDS = pytest.mark.parametrize("decorator", [f"weft.kernel(math={kind!r})" for kind in MATH])
 
 
 def rising(low: float, high: float) -> np.ndarray:
@@ -68,11 +73,14 @@ def ulps(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(got.astype(np.float64) - expected) / unit))
 
 
+@KINDS
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_f32_function_is_within_its_error(name):
+def test_f32_function_is_within_its_error(name, decorator):
     reference, arguments, allowed = FUNCTIONS[name]
+    if "fast" in decorator:
+        allowed = promised_fast().get(name, allowed)
     a = arguments.astype(np.float32)
-    got = compute_one(f"weft.math.{name}(a)", weft.f32, a=a)
+    got = compute_one(f"weft.math.{name}(a)", weft.f32, decorator, a=a)
     assert ulps(got, reference(a.astype(np.float64))) <= max(allowed, 0.5) + 0.01
 
 
@@ -83,10 +91,11 @@ def test_f64_function_agrees_with_numpy(name):
     np.testing.assert_allclose(got, reference(arguments), rtol=2e-15, atol=1e-300)
 
 
+@KINDS
 @pytest.mark.parametrize("dtype", [weft.f16, weft.bf16], ids=str)
-def test_narrow_functions_compute_in_f32_and_round_once(dtype):
+def test_narrow_functions_compute_in_f32_and_round_once(dtype, decorator):
     a = np.linspace(0.25, 4, 301).astype(NUMPY_TYPES[dtype])
-    got = compute({name: (f"weft.math.{name}(a)", dtype) for name in FUNCTIONS}, a=a)
+    got = compute({name: (f"weft.math.{name}(a)", dtype) for name in FUNCTIONS}, decorator, a=a)
     for name, (reference, _, _) in FUNCTIONS.items():
         with np.errstate(invalid="ignore", divide="ignore"):  # asin above 1, acosh below
             expected = reference(a.astype(np.float64)).astype(a.dtype)
@@ -126,13 +135,14 @@ SPECIAL = {
 }
 
 
+@KINDS
 @pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
 @pytest.mark.parametrize("name", SPECIAL)
-def test_special_values(name, dtype):
+def test_special_values(name, dtype, decorator):
     numpy_type = NUMPY_TYPES[dtype]
     arguments, results = zip(*SPECIAL[name], (NAN, NAN), strict=True)
     a, expected = np.array(arguments, numpy_type), np.array(results, numpy_type)
-    assert_same(compute_one(f"weft.math.{name}(a)", dtype, a=a), expected, a)
+    assert_same(compute_one(f"weft.math.{name}(a)", dtype, decorator, a=a), expected, a)
 
 
 @pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
@@ -153,8 +163,9 @@ def test_questions_about_floats(dtype):
         assert_same(got[name], getattr(np, name)(a), a)
 
 
+@KINDS
 @pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
-def test_functions_of_two_floats(dtype):
+def test_functions_of_two_floats(dtype, decorator):
     values = np.array([-3.5, -1.0, -0.25, 0.5, 1.0, 2.0, 7.0], NUMPY_TYPES[dtype])
     a, b = pairs(values, values)
     got = compute(
@@ -166,6 +177,7 @@ def test_functions_of_two_floats(dtype):
             "smaller": ("weft.math.min(a, b)", dtype),
             "larger": ("weft.math.max(a, b)", dtype),
         },
+        decorator,
         a=a,
         b=b,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of ``--math fast`` on a GPU, for all 2**32 arguments, against the bounds of docs/mathematics.md."""
+"""Fast functions, the default on a GPU, for all 2**32 arguments, against the bounds of docs/mathematics.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COUNT = 1 << 24
 @pytest.mark.parametrize("name", [name for name in BOUNDS if name in REFERENCES])
 def test_the_bound_holds_for_every_argument(name: str):
     pytest.importorskip("torch")
-    worst, argument = sweep_on_gpu(name, math="fast")
+    worst, argument = sweep_on_gpu(name)
     print(f"{name}: {worst:.4f} units in the last place, at {argument!s}")
     assert worst <= BOUNDS[name], argument
 
 
-@weft.kernel(math="fast")
+@weft.kernel
 def pair_kernel(x: weft.Tensor, y: weft.Tensor, z: weft.Tensor, function: weft.Constexpr) -> None:
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if i < x.shape[0]:

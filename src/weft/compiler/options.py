@@ -270,15 +270,15 @@ class FPContract(_TextOption, flag="--fp-contract", takes="one of on, off", patt
 class MathFunctions(
     _TextOption, flag="--math", takes="one of " + ", ".join(MATH), pattern="|".join(MATH)
 ):
-    """Which mathematical functions kernels use for ``f32`` and narrower floats: ``"portable"`` by default.
+    """Which mathematical functions kernels use for ``f32`` and narrower floats: ``"fast"`` by default.
 
-    ``"portable"`` functions give the same bits on every target. ``"fast"`` ones use an NVIDIA GPU's special function
-    units where that is shorter; on the CPU they are the portable ones, so the two differ, within the errors of
-    docs/mathematics.md. A kernel's ``math=`` takes precedence.
+    ``"fast"`` functions use an NVIDIA GPU's special function units where that is shorter; on the CPU they are the
+    portable ones, so the two differ, within the errors of docs/mathematics.md. ``"portable"`` functions give the same
+    bits on every target. A kernel's ``math=`` takes precedence.
 
     Example:
-        >>> weft.compile[weft.MathFunctions('fast')]
-        weft.compile[weft.MathFunctions('fast')]
+        >>> weft.compile[weft.MathFunctions('portable')]
+        weft.compile[weft.MathFunctions('portable')]
     """
 
 
@@ -355,7 +355,7 @@ class CompileOptions:
         keep: stages to write into `dump_dir`.
         dump_dir: a directory's path, or None.
         fp_contract: ``"on"`` or ``"off"``.
-        math: ``"portable"`` or ``"fast"``.
+        math: ``"fast"`` or ``"portable"``.
         ptxas_options: further options for the assembler, one word each.
         defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
@@ -370,7 +370,7 @@ class CompileOptions:
     generate_line_info = False
     enable_assertions = False
     fp_contract = "on"
-    math = "portable"
+    math = "fast"
     ptxas_options: tuple[str, ...] = ()
     time = False
     verify = False

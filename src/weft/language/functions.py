@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # for pytest
 
 # The kinds of mathematical functions, as in ``--math``.
-MATH: Final = ("portable", "fast")
+MATH: Final = ("fast", "portable")
 
 
 class StagedFunction:

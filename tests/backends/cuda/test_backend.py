@@ -183,9 +183,9 @@ def test_a_tool_that_cannot_be_run_is_named(tool: str):
 
 
 def test_options_for_ptxas_reach_it(assembler: str):
-    body = f"%w = math.powf %value, %value : f32\n  simt.store %w, %a[%i : i32] : f32, {F32}"
-    free, _ = compiled(kernel_text(body))
-    bound, _ = compiled(kernel_text(body), ptxas_options=("--maxrregcount=24",))
+    free, _ = compiled(kernel_text(MANY_REGISTERS), math="portable")
+    options = ("--maxrregcount=24",)
+    bound, _ = compiled(kernel_text(MANY_REGISTERS), math="portable", ptxas_options=options)
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
     refused = f"{assembler} refused the code for sm_90a:.*Unknown option.*no-such-option"
     with pytest.raises(ToolchainError, match=f"(?s){refused}"):
@@ -207,8 +207,9 @@ BLOCK_OF_64 = " attributes {block_size = array<i32: 64, 1, 1>}"
 def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(
     words: tuple[str, ...], assembler: str
 ):
-    free, _ = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64))
-    bound, artifacts = compiled(kernel_text(MANY_REGISTERS, BLOCK_OF_64), ptxas_options=words)
+    text = kernel_text(MANY_REGISTERS, BLOCK_OF_64)
+    free, _ = compiled(text, math="portable")
+    bound, artifacts = compiled(text, math="portable", ptxas_options=words)
     assert bound.kernels[0].registers <= 24 < free.kernels[0].registers
     assert b".maxnreg 24" in artifacts.contents["ptx"]
 

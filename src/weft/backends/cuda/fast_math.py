@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``--math fast``: f32 functions through a GPU's special function units, without divisions and f64.
+"""``--math fast``, the default: f32 functions through a GPU's special function units, without divisions and f64.
 
 In: `weft.backends.cuda.units`. Out: `FAST`, functions `fast.<name>` with the special values of the portable
 ones; docs/mathematics.md has their errors. Polynomials: tools/minimax.py.
@@ -59,7 +59,11 @@ def _exp(f: Formula) -> str:
 
 
 def _exp2(f: Formula) -> str:
-    return f.library("approx.exp2", f.arguments[0])
+    """Subnormal results, and those that an error would make so, are 2**64 times as large until the last step."""
+    (x,) = f.arguments
+    is_tiny = f.compare("olt", x, -125.0)
+    power = f.library("unit.ex2", f.select(is_tiny, f.add(x, 64.0), x))
+    return f.select(is_tiny, f.mul(power, 2.0**-64), power)
 
 
 def _log1p(f: Formula) -> str:

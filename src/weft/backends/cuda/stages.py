@@ -49,7 +49,7 @@ def print_kernels(
     machine: CudaMachine,
     enable_assertions: bool = False,
     max_registers: int | None = None,
-    math: str = "portable",
+    math: str = "fast",
 ) -> str:
     """LLVM text of a module's kernels.
 
