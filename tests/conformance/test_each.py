@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import ml_dtypes
 import numpy as np
@@ -279,7 +280,7 @@ def test_extents_may_be_literals_parameters_negative_and_wider_than_indices():
         assert (a == expected).all()
 
 
-def test_more_rounds_than_an_i32_counts():
+def test_extents_are_as_wide_as_an_i64_and_empty_rows_cost_nothing():
     @weft.kernel
     def mark_kernel(found, rows: weft.i64, columns: weft.i64):
         for i, j in weft.each((rows, columns)):
@@ -287,11 +288,29 @@ def test_more_rounds_than_an_i32_counts():
                 weft.atomic_add(found, 0, i)
 
     found = np.zeros(1, np.int64)
-    # 5 * 2**20 columns, of which all but one do nothing; the number of rounds passes 2**31 with rows that are empty.
-    mark_kernel[1, 1](found, 3, 5 << 20)
+    mark_kernel[1, 1](found, 3, 1 << 20)
     assert found[0] == 3
     mark_kernel[4, 2](found, 0, 1 << 40)
+    mark_kernel[4, 2](found, 1 << 40, 0)
     assert found[0] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [((1 << 16) + 1, 1 << 15), ((1 << 31) + (1 << 15),)], ids=str)
+def test_more_rounds_than_an_i32_counts(shape):
+    @weft.kernel
+    def add_up_kernel(a, found):
+        for at in weft.each(a.shape):
+            if a[at] != 0:
+                weft.atomic_add(found, 0, weft.i32(a[at]))
+
+    flat = np.zeros(math.prod(shape), np.uint8)  # memory that is only read is not taken
+    powers = {0: 1, (1 << 31) - 1: 2, 1 << 31: 4, flat.size - 2: 8, flat.size - 1: 16}
+    for place, power in powers.items():
+        flat[place] = power
+    found = np.zeros(1, np.int32)
+    add_up_kernel[8, 4](flat.reshape(shape), found)
+    assert found[0] == sum(powers.values())
 
 
 def test_an_array_shorter_than_the_rounds_is_named():

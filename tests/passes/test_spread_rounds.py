@@ -100,3 +100,30 @@ def test_a_long_round_has_fewer_copies():
     assert plan_of(f"b[i + 1] = {longer.replace('[i]', '[0]')}", "f32", "f32") == Plan(1, 1, 4)
     longest = " * ".join(f"weft.math.exp({power}.0 * a[i])" for power in range(2, 42))
     assert plan_of(f"b[i] = {longest}", "f32", "f32") == Plan(1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "index", "narrows"),
+    [
+        ("a.size", "b[i] = a[i]", False),
+        ("a.shape[0]", "b[i] = a[i]", False),
+        ("a.size", "b[i] = a[i + 1]", False),
+        ("a.shape[0]", "b[i] = weft.f32(i)", True),
+    ],
+)
+def test_a_gpus_addresses_are_of_64_bits_from_the_rounds_number_on(rounds, index, narrows):
+    space = define(
+        f"""
+        @weft.kernel
+        def kernel(a: weft.Tensor, b: weft.Tensor):
+            for i in weft.each({rounds}):
+                {index}
+
+        @weft.jit
+        def host(a: weft.Tensor, b: weft.Tensor):
+            kernel(a, b).launch(over={rounds})
+        """
+    )
+    examples = [weft.fake_tensor(weft.f32, (None,), device="cuda")] * 2
+    ptx = weft.compile(space["host"], *examples, options="--gpu-arch sm_90a --keep-ptx").ptx
+    assert ("cvt.u32.u64" in ptx) == narrows

@@ -2,7 +2,8 @@
 """Runs a program by weft and by the reference, and says where they differ.
 
 In: a `Program`. Out: None or a `Difference`. weft runs it at two levels of optimization, with one thread and with
-several; `assemble` compiles it for a GPU, as far as the assembler.
+several, and with the rounds of `weft.each` spread as on a GPU too; `unassembled` compiles it for a GPU, as far as the
+assembler.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 import linecache
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -18,9 +20,11 @@ import weft
 from tools.fuzz.machine import run
 from tools.fuzz.values import UnspecifiedError
 from weft import _native
+from weft.compiler import pipeline
+from weft.passes.spread_rounds import spread_rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tools.fuzz.programs import Program
 
@@ -59,13 +63,18 @@ def defined(source: str) -> Any:
 
 
 def given(program: Program) -> list[Any]:
-    """The arguments for weft: new arrays, and numbers."""
-    return [
-        np.array(argument[2], _NUMPY[argument[0]]).reshape(argument[1])
-        if isinstance(argument, tuple)
-        else argument
-        for argument in program.arguments
-    ]
+    """The arguments for weft: new arrays, at addresses of any alignment, alike in every other seed; and numbers."""
+    made: list[Any] = []
+    for number, argument in enumerate(program.arguments):
+        if isinstance(argument, tuple):
+            name, shape, values = argument
+            first = (program.seed // 2 + program.seed % 2 * number) % 4
+            memory = np.zeros(first + len(values), _NUMPY[name])
+            memory[first:] = np.array(values, _NUMPY[name])
+            made.append(memory[first:].reshape(shape))
+        else:
+            made.append(argument)
+    return made
 
 
 def _same(got: Any, expected: list[Any]) -> Any:
@@ -87,20 +96,31 @@ def difference(program: Program, levels: Iterable[int] = tuple(RUNS)) -> Differe
     for level in levels:
         where = f"level {level}"
         try:
-            options = f"--opt-level {level}"
-            host = weft.compile(defined(program.source), *given(program), options=options)
-            for threads in RUNS[level]:
-                where = f"level {level}, {threads} threads"
-                _native.set_cpu_threads(threads)
-                arguments = given(program)
-                host(*arguments)
-                text = _unlike(arguments, expected)
-                if text:
-                    return Difference("values", f"{where}: {text}", level)
+            for host in _compiled(program, f"--opt-level {level}"):
+                for threads in RUNS[level]:
+                    where = f"level {level}, {threads} threads"
+                    _native.set_cpu_threads(threads)
+                    arguments = given(program)
+                    host(*arguments)
+                    text = _unlike(arguments, expected)
+                    if text:
+                        return Difference("values", f"{where}: {text}", level)
         except Exception as error:
             kind = getattr(error, "code", type(error).__name__)
             return Difference(str(kind), f"{where}: {error}", level)
     return None
+
+
+def _compiled(program: Program, options: str) -> Iterator[Callable[..., object]]:
+    """The program's `host`; then, where it has rounds, with them spread as on a GPU, as loops."""
+    yield weft.compile(defined(program.source), *given(program), options=options)
+    if "weft.each(" in program.source:
+        as_on_a_gpu = mock.patch.object(
+            pipeline, "spread_rounds", lambda module, on_host: spread_rounds(module)
+        )
+        with as_on_a_gpu:
+            host = weft.compile(defined(program.source), *given(program), options=options)
+        yield host
 
 
 def _unlike(got: list[Any], expected: list[list[Any] | None]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tools.fuzz.values import (
     allow,
     arithmetic,
     augmented,
+    common,
     convert,
     counted,
     product,
@@ -310,7 +312,10 @@ class _Kernel:
     def __call__(self, *arguments: object) -> SimpleNamespace:
         bound = _bound(self.function, arguments)
         return SimpleNamespace(
-            launch=lambda grid, block: self.machine.launch(self.function, bound, grid, block)
+            # How many rounds a grid is for is a matter of speed alone.
+            launch=lambda grid=1, block=1, over=0: self.machine.launch(
+                self.function, bound, grid, block
+            )
         )
 
 
@@ -358,6 +363,7 @@ class Machine:
             warp_id=lambda: Value(I32, self.thread // 32),
             local=self._local,
             shared=self._share,
+            each=self._each,
             bitcast=bitcast,
             ceil_div=ceil_div,
             select=select,
@@ -369,6 +375,21 @@ class Machine:
     def _local(self, shape: Any, dtype: Type) -> Array:
         dims = shape if isinstance(shape, tuple) else (shape,)
         return Array(self.here, dtype, dims, private=True)
+
+    def _each(self, extent: Any) -> Generator[Any]:
+        """All rounds, in the first thread of the grid; to the arrays each is a thread of a block of its own."""
+        if self.block or self.thread:
+            return
+        extents = extent if isinstance(extent, tuple) else (extent,)
+        place = self.here.place
+        for number, indices in enumerate(itertools.product(*map(range, map(int, extents)))):
+            self.here.place = Place(self.launches, number, place.stretch, 0)
+            values = [
+                Value(common(I32, size.type) if isinstance(size, Value) else I32, index)
+                for size, index in zip(extents, indices, strict=True)
+            ]
+            yield tuple(values) if isinstance(extent, tuple) else values[0]
+        self.here.place = place
 
     def _share(self, shape: Any, dtype: Type, site: int) -> Array:
         dims = shape if isinstance(shape, tuple) else (shape,)

@@ -88,6 +88,7 @@ class Writer:
         self.waits = self.random.random() < 0.5
         self.helpers: list[Helper] = []
         self.exchanged: list[tuple[str, str]] = []
+        self.spread: set[str] = set()
 
     # ---- small things
 
@@ -438,16 +439,69 @@ class Writer:
         self.helpers.append(Helper(f"h{number}", parameters, results))
         return self.nested(f"def h{number}({', '.join(names)}):", body)
 
-    def kernel(self, name: str) -> list[str]:
-        """A kernel. All have the same parameters."""
-        tensors = [*self.inputs, *self.outputs, "counters"]
-        listed = [f"{tensor}: weft.Tensor" for tensor in tensors]
+    def _head(self, name: str) -> str:
+        """A kernel's or the host function's. All have the same parameters."""
+        listed = [f"{tensor}: weft.Tensor" for tensor in (*self.inputs, *self.outputs, "counters")]
         listed += [f"{scalar}: weft.{type_.name}" for scalar, type_ in self.scalars.items()]
-        lines = ["tid = weft.thread_idx.x", "i = weft.block_idx.x * weft.block_dim.x + tid"]
-        scope = Scope({"tid": I32, "i": I32, **self.scalars}, helpers=list(self.helpers))
+        return f"def {name}({', '.join(listed)}):"
+
+    def _touching(self, variables: dict[str, Type]) -> Scope:
+        """These variables, the inputs, and element `i` of each array."""
+        scope = Scope({**variables, **self.scalars}, helpers=list(self.helpers))
         scope.arrays = {name: (type_, self.threads) for name, type_ in self.inputs.items()}
         elements = {**self.inputs, **self.outputs}
         scope.elements = {f"{name}[i]": type_ for name, type_ in elements.items()}
+        return scope
+
+    def _written(self, place: Place, depth: int | None = None) -> list[str]:
+        """A last value for each output's element."""
+        return [
+            f"{text} = {self.of(type_, place, depth)}"
+            for text, type_ in place.scope.elements.items()
+            if text.startswith("out")
+        ]
+
+    def rounds(self, name: str) -> list[str]:
+        """A kernel whose threads share independent rounds, each with an element of its own."""
+        prelude = Place(self.uniform())
+        lines: list[str] = []
+        for _ in range(self.random.randrange(3)):
+            type_, known = self.expressions.type(), f"p{len(lines)}"  # which no round assigns
+            lines.append(f"{known} = {self.of(type_, prelude)}")
+            prelude.scope.variables[known] = type_
+        rows = self.random.randrange(1, 5)
+        columns = self.random.randrange(1, self.threads // rows + 1)
+        index, extent, type_, width = self.random.choice(
+            (
+                ("i", "a0.shape[0]", I32, 0),
+                ("i", "weft.i64(out0.shape[0])", SIGNED[64], 0),
+                ("i", str(self.random.randrange(self.threads + 1)), I32, 0),
+                ("i", "n & 31", I32, 0),
+                ("(i,)", "out1.shape", I32, 0),
+                ("(row, column)", f"({rows}, {columns})", I32, columns),
+                ("(row, column)", "(n & 3, 8)", I32, 8),
+            )
+        )
+        place = Place(self._touching({"i": type_, **prelude.scope.variables}))
+        body: list[str] = []
+        if width:
+            place.scope.variables |= {"row": I32, "column": I32}
+            body.append(f"i = row * {width} + column")
+        is_short = self.chance(0.5)  # only of short rounds several are in turn
+        body += [] if is_short else self.block_of(place, 4)
+        if self.chance(0.2):
+            body += self.nested(f"if {self.condition(place)}:", ["continue"])
+            body += self.block_of(place, 2)
+        body += self._written(place, 1 if is_short else None)
+        lines += self.nested(f"for {index} in weft.each({extent}):", body)
+        self.spread.add(name)
+        return ["@weft.kernel", *self.nested(self._head(name), lines)]
+
+    def kernel(self, name: str) -> list[str]:
+        """A kernel whose threads know which they are."""
+        lines = ["tid = weft.thread_idx.x", "i = weft.block_idx.x * weft.block_dim.x + tid"]
+        scope = self._touching({"tid": I32, "i": I32})
+        elements = {**self.inputs, **self.outputs}
         self.exchanged = [pair for pair in _PAIRS if len({elements[name] for name in pair}) == 1]
         for k, pair in enumerate(self.exchanged):
             self.exchanged[k] = names = (f"{pair[0]}_or", f"{pair[1]}_or")
@@ -476,33 +530,30 @@ class Writer:
             lines += self.nested(f"if {self.condition(place)}:", ["return"])
             place.lanes = False
             lines += self.block_of(place, 2)
-        lines += [
-            f"{text} = {self.of(type_, place)}"
-            for text, type_ in scope.elements.items()
-            if text.startswith("out")
-        ]
+        lines += self._written(place)
         self.exchanged = []
-        return ["@weft.kernel", *self.nested(f"def {name}({', '.join(listed)}):", lines)]
+        return ["@weft.kernel", *self.nested(self._head(name), lines)]
 
     def host(self, kernels: list[str]) -> list[str]:
         """The host function: arithmetic, branches, loops, and launches in them."""
         tensors = [*self.inputs, *self.outputs, "counters"]
-        listed = [f"{tensor}: weft.Tensor" for tensor in tensors]
-        listed += [f"{scalar}: weft.{type_.name}" for scalar, type_ in self.scalars.items()]
         place = Place(Scope(dict(self.scalars), helpers=list(self.helpers), on_host=True))
         types = {**self.inputs, **self.outputs}
         self.exchanged = [pair for pair in _PAIRS if len({types[name] for name in pair}) == 1]
         lines = self.block_of(place, 2)
         for kernel in kernels:
             lines += self._launched(kernel, tensors, place)
-        return ["@weft.jit", *self.nested(f"def host({', '.join(listed)}):", lines)]
+        return ["@weft.jit", *self.nested(self._head("host"), lines)]
 
     def _launched(self, kernel: str, tensors: list[str], place: Place) -> list[str]:
         values = [self.of(type_, place, 2) for type_ in self.scalars.values()]
         grid = f"weft.ceil_div(a0.shape[0], {self.block})" if self.chance(0.5) else str(self.grid)
-        launch = (
-            f"{kernel}({', '.join([*tensors, *values])}).launch(grid={grid}, block={self.block})"
-        )
+        sizes = f"grid={grid}, block={self.block}"
+        if kernel in self.spread and self.chance(0.7):
+            count = str(self.random.randrange(2 * self.threads))
+            over = self.random.choice(("a0.shape[0]", "out0.shape", count))
+            sizes = f"over={over}" + self.random.choice(("", f", block={self.block}"))
+        launch = f"{kernel}({', '.join([*tensors, *values])}).launch({sizes})"
         kind = self.random.random()
         if kind < 0.5:
             return [launch]
@@ -543,7 +594,7 @@ class Writer:
             lines += [*self.helper(number), ""]
         kernels = [f"kernel{k}" for k in range(self.random.choice((1, 1, 1, 2)))]
         for kernel in kernels:
-            lines += [*self.kernel(kernel), ""]
+            lines += [*(self.rounds if self.chance(0.25) else self.kernel)(kernel), ""]
         lines += self.host(kernels)
         arguments: list[Any] = [
             (type_.name, (self.threads,), self.numbers(type_, self.threads))
