@@ -355,6 +355,22 @@ def test_small_floats_in_mixed_arithmetic(dtype):
         assert (c == a.astype(np.float32) * b).all()
 
 
+def test_marks_around_the_loop_record_each_blocks_part_of_the_rounds():
+    @weft.kernel
+    def timed_kernel(a):
+        p = weft.profiler.Profiler()
+        p.init(0)
+        with p.range("rounds"):
+            for i in weft.each(a.shape[0]):
+                a[i] = a[i] + 1
+
+    a = np.zeros(1000, np.float32)
+    with weft.profiler.capture() as trace:
+        timed_kernel[3, 32](a)
+    assert sorted(trace.spans()["block"]) == [0, 1, 2]
+    assert (a == 1).all()
+
+
 def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
     class Filler:
         def __init__(self, value):

@@ -18,6 +18,7 @@ from weft.dialects.flow import origins, sources, walk
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp
 from weft.dialects.simt.grid import BlockIdxOp, EachOp, ThreadIdxOp
 from weft.dialects.simt.memory import StoreOp
+from weft.dialects.simt.profiling import MarkOp
 from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import StoreVectorOp
 from weft.errors import CompileError, TypeMismatchError
@@ -73,9 +74,10 @@ def each(builder: Builder, extent: object) -> Rounds:
     tensor read and written at the same index does not.
 
     All threads of the grid must reach the loop. Inside, a thread has no identity, so indices of threads and blocks,
-    barriers, warp operations, and stores to shared memory or to arrays made outside are errors, as are `break`,
-    `return` and variables that a round leaves for the next. Arrays that each round accesses at its index must be at
-    least as long as the extents: an assertion, which is checked on the CPU, and on a GPU with ``--enable-assertions``.
+    barriers, warp operations, a profiler's marks, and stores to shared memory or to arrays made outside are errors, as
+    are `break`, `return` and variables that a round leaves for the next. Arrays that each round accesses at its index
+    must be at least as long as the extents: an assertion, which is checked on the CPU, and on a GPU with
+    ``--enable-assertions``.
 
     Args:
         extent: how many rounds, an integer: the index goes from 0 up to it. Or a tuple of extents, such as a tensor's
@@ -166,6 +168,9 @@ def _check_inside(loop: EachOp, inner: Operation) -> None:
         text = "a barrier stands inside weft.each, whose rounds are independent"
     elif inner.has_trait(DependsOnWarps):
         text = "an operation of a warp stands inside weft.each, whose rounds have no lane"
+    elif isinstance(inner, MarkOp):
+        text = "a profiler's mark stands inside weft.each, whose rounds alternate and belong to no thread"
+        hint = "mark before and after the loop, as in `with p.range(event):` around it"
     elif any(map(_is_of_thread, inner.operands)):
         text = "the index of a thread or block is used inside weft.each, whose rounds may run in any thread"
         hint = "compute with the loop's own index"
