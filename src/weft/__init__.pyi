@@ -109,12 +109,15 @@ from weft.language.threads.barrier import sync_threads_and as sync_threads_and
 from weft.language.threads.barrier import sync_threads_count as sync_threads_count
 from weft.language.threads.barrier import sync_threads_or as sync_threads_or
 from weft.language.threads.barrier import sync_warp as sync_warp
+from weft.language.threads.dependencies import launch_dependents as launch_dependents
+from weft.language.threads.dependencies import wait_for_dependencies as wait_for_dependencies
 from weft.language.threads.each import each as each
 from weft.language.threads.grid import block_dim as block_dim
 from weft.language.threads.grid import block_idx as block_idx
 from weft.language.threads.grid import grid_dim as grid_dim
 from weft.language.threads.grid import multiprocessors as multiprocessors
 from weft.language.threads.grid import thread_idx as thread_idx
+from weft.language.threads.registers import setmaxnreg as setmaxnreg
 from weft.language.threads.timing import clock32 as clock32
 from weft.language.threads.timing import clock64 as clock64
 from weft.language.threads.timing import globaltimer as globaltimer

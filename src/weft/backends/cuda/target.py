@@ -67,7 +67,8 @@ _COOPERATION: Final = (
     "redux.sync.add redux.sync.and redux.sync.max redux.sync.min redux.sync.or redux.sync.umax "
     "redux.sync.umin redux.sync.xor "
     "shfl.sync.bfly.i32 shfl.sync.down.i32 shfl.sync.idx.i32 shfl.sync.up.i32 "
-    "elect.sync vote.all.sync vote.any.sync vote.ballot.sync"
+    "elect.sync setmaxnreg.dec.sync.aligned.u32 setmaxnreg.inc.sync.aligned.u32 "
+    "vote.all.sync vote.any.sync vote.ballot.sync"
 )
 # match needs sm_70, redux sm_80 and elect sm_90; their printers check the architecture first.
 _MATRIX: Final = (

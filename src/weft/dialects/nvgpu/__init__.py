@@ -10,19 +10,24 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
+from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 
 NVGPU: Final = Dialect(
     "nvgpu",
     [
+        ElectOneOp,
         InlinePtxOp,
+        LaunchDependentsOp,
         LoadMatrixOp,
         MmaOp,
-        WarpgroupIdOp,
+        SetmaxnregOp,
+        WaitForDependenciesOp,
         WarpgroupBarrierOp,
-        ElectOneOp,
+        WarpgroupIdOp,
     ],
     [],
 )

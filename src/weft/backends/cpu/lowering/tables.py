@@ -18,6 +18,7 @@ from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.backends.cpu.lowering.timing import TIMING
+from weft.backends.cpu.lowering.unneeded import UNNEEDED
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 
@@ -37,6 +38,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **SHARED,
     **TIMING,
     **LOOPS,
+    **UNNEEDED,
 }
 # The rows of COOPERATION take the printer of coroutines, which is the one that prints such kernels.
 KERNEL_ROWS: Final[dict[type[Operation], Any]] = {**_ANY_KERNEL, **COOPERATION}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from weft.backends.cuda.lowering.registers import register_share
 from weft.codegen.gpu.kernel import print_kernel as print_entry
 from weft.codegen.llvm.names import ascii_name
 from weft.dialects.builder import source_location
@@ -66,6 +67,7 @@ def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[st
     if kernel.min_blocks is not None:
         bounds["nvvm.minctasm"] = str(kernel.min_blocks)
     registers = max_registers if kernel.max_registers is None else kernel.max_registers
+    registers = register_share(kernel) or registers
     if registers is not None:
         bounds["nvvm.maxnreg"] = str(registers)
     if kernel.cluster is not None:

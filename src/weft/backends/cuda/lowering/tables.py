@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
+from weft.backends.cuda.lowering.dependencies import DEPENDENCIES
 from weft.backends.cuda.lowering.fragment import FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
 from weft.backends.cuda.lowering.mma import MMA
+from weft.backends.cuda.lowering.registers import REGISTERS
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.warp import WARP
 from weft.backends.cuda.lowering.warpgroup import WARPGROUP
@@ -38,6 +40,8 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEBUG,
     **BARRIERS,
     **WARP,
+    **REGISTERS,
+    **DEPENDENCIES,
     **WARPGROUP,
     **FRAGMENTS,
     **MMA,

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a GPU must be told and a CPU need not: operations that print nothing.
+
+In: registers of warpgroups, dependent launches. Out: no code; kernels run one after the other here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+from weft.dialects.nvgpu.registers import SetmaxnregOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+def _print_nothing(printer: FunctionPrinter, op: Operation) -> None:
+    """The operation has no effect here."""
+
+
+UNNEEDED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = dict.fromkeys(
+    (LaunchDependentsOp, SetmaxnregOp, WaitForDependenciesOp), _print_nothing
+)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dependent launches on NVIDIA's GPUs.
+
+In: the operations of dialects/nvgpu/dependencies. Out: `griddepcontrol`, as assembly that touches memory: LLVM's
+intrinsics say that they touch none, and it moves loads and drops stores across them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.backends.cuda.lowering.convergent import require
+from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+_LEAST: Final = 90
+
+
+def _print_wait(printer: FunctionPrinter, op: WaitForDependenciesOp) -> None:
+    require(printer, op, _LEAST, "weft.wait_for_dependencies")
+    printer.line(
+        'call void asm sideeffect "griddepcontrol.wait;", "~{memory}"() convergent nounwind'
+    )
+
+
+def _print_launch(printer: FunctionPrinter, op: LaunchDependentsOp) -> None:
+    require(printer, op, _LEAST, "weft.launch_dependents")
+    printer.line(
+        'call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"() convergent nounwind'
+    )
+
+
+DEPENDENCIES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    WaitForDependenciesOp: _print_wait,
+    LaunchDependentsOp: _print_launch,
+}

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that begin before the one before them in the stream has ended: `nvgpu.wait_for_dependencies`.
+
+In: nothing. Out: nothing. Launched with `programmatic=True`; PTX's `griddepcontrol`.
+"""
+
+from __future__ import annotations
+
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from weft.dialects.definition import operation_definition
+
+
+@operation_definition
+class WaitForDependenciesOp(IRDLOperation):
+    """The thread waits until the kernel before this one has ended and its writes are seen."""
+
+    name = "nvgpu.wait_for_dependencies"
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
+@operation_definition
+class LaunchDependentsOp(IRDLOperation):
+    """The block does not hold the next kernel's begin up any longer; it begins once each block has said so or left."""
+
+    name = "nvgpu.launch_dependents"
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
