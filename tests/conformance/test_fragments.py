@@ -172,3 +172,135 @@ def test_facts_are_constants():
         return zeros
 
     assert not run(body, (32, 16)).any()
+
+
+def test_reductions_of_rows_reach_all_threads_that_share_one():
+    def body(zeros):
+        found = zeros.map(
+            lambda x, row, column: (row * 7 + column * 5) % 11 - 5.0, coordinates=True
+        )
+        largest, sums = found.row_max(), found.row_sum()
+        partial = found.row_sum(partial=True).map(lambda x: x * 2).sum_threads()
+        return zeros.map(lambda x, m, s, p: m * 10000 + s * 100 + p, largest, sums, partial)
+
+    rows, columns = places((32, 40))
+    values = (rows * 7 + columns * 5) % 11 - 5
+    sums = values.sum(axis=1, keepdims=True)
+    expected = np.broadcast_to(values.max(axis=1, keepdims=True) * 10000 + sums * 102, (32, 40))
+    np.testing.assert_array_equal(run(body, (32, 40)), expected)
+
+
+def test_sums_of_narrow_elements_are_wide():
+    def body(zeros):
+        sums = zeros.map(lambda x: x + 0.1).to(weft.bf16).row_sum()
+        weft.static_assert(sums.dtype is weft.f32)
+        return zeros.map(lambda x, s: s, sums)
+
+    tenth = float(ml_dtypes.bfloat16(0.1))
+    np.testing.assert_allclose(run(body, (16, 64)), 64 * tenth, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 8), (8, 24), (16, 48), (0, 48)])
+@pytest.mark.parametrize("dtype", [weft.f32, weft.bf16, weft.i8])
+def test_columns_are_parts_of_the_fragment(first, last, dtype):
+    def body(zeros):
+        found = zeros.map(lambda x, row, column: row + column, coordinates=True).to(dtype)
+        part = found[:, first:last]
+        weft.static_assert(part.shape == (32, last - first))
+        return part.to(weft.f32).map(lambda x, row, column: x * 100 + column, coordinates=True)
+
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        body(weft.mma.zeros((32, 48), weft.f32)).store(out)
+
+    @weft.jit
+    def host(out: weft.Tensor):
+        kernel(out).launch(grid=1, block=32)
+
+    out = np.zeros((32, last - first), np.float32)
+    host(out)
+    rows, columns = places(out.shape)
+    np.testing.assert_array_equal(out, (rows + columns + first) * 100 + columns)
+
+
+def test_a_result_is_the_left_operand_of_the_next_product():
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        ones = weft.shared((32, 16), weft.bf16)
+        for row in range(32):
+            if weft.lane_id() < 16:
+                ones[row, weft.lane_id()] = weft.bf16(row % 3)
+        weft.sync_warp()
+        found = weft.mma.zeros((16, 32)).map(lambda x, row, column: row + column, coordinates=True)
+        left = found.to(weft.bf16).as_a()
+        weft.mma.mma(left, weft.mma.load_b(ones), weft.mma.zeros((16, 16))).store(out)
+
+    @weft.jit
+    def host(out: weft.Tensor):
+        kernel(out).launch(grid=1, block=32)
+
+    out = np.zeros((16, 16), np.float32)
+    host(out)
+    rows, columns = places((16, 32))
+    right = np.broadcast_to(np.arange(32)[:, None] % 3, (32, 16))
+    np.testing.assert_array_equal(out, (rows + columns) @ right)
+
+
+@pytest.mark.parametrize("shape", [(40, 56), (32, 48), (20, 48), (40, 47), (19, 33)])
+@pytest.mark.parametrize("place", [(0, 0), (3, 8), (5, 1)])
+@pytest.mark.parametrize("dtype", [weft.bf16, weft.f32, weft.f64, weft.i8])
+def test_stores_and_loads_leave_out_what_the_tensor_does_not_have(shape, place, dtype):
+    @weft.kernel
+    def kernel(a: weft.Tensor, b: weft.Tensor, total: weft.Tensor, row: weft.i32, column: weft.i32):
+        found = weft.mma.zeros((32, 48)).load(a, (row, column))
+        found.store(b, (row, column))
+        found.to(weft.f32).map(lambda x: x + 1).red_add(total, (row, column))
+        weft.mma.zeros((32, 48)).map(lambda x: x + 1).red_add(total, (row, column))
+
+    @weft.jit
+    def host(a: weft.Tensor, b: weft.Tensor, total: weft.Tensor, row: weft.i32, column: weft.i32):
+        kernel(a, b, total, row, column).launch(grid=1, block=32)
+
+    numpy = {weft.bf16: ml_dtypes.bfloat16, weft.i8: np.int8, weft.f64: np.float64}
+    a = np.random.default_rng(3).integers(-9, 9, shape).astype(numpy.get(dtype, np.float32))
+    b, total = np.zeros_like(a), np.zeros(shape, np.float32)
+    host(a, b, total, *place)
+    expected, sums = np.zeros_like(a), np.zeros(shape, np.float32)
+    part = np.s_[place[0] : place[0] + 32, place[1] : place[1] + 48]
+    expected[part] = a[part]
+    sums[part] = a[part].astype(np.float32) + 2
+    np.testing.assert_array_equal(b, expected)
+    np.testing.assert_array_equal(total, sums)
+
+
+@pytest.mark.parametrize("swizzle", [None, 32, 64, 128])
+@pytest.mark.parametrize("dtype", [weft.bf16, weft.f32])
+@pytest.mark.parametrize("turned", [False, True])
+def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, turned):
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        tiles = weft.shared((2, 64, 64), dtype, swizzle=swizzle)
+        tile = tiles[1].T if turned else tiles[1]
+        found = weft.mma.zeros((32, 64)).map(
+            lambda x, row, column: row + column * 2, coordinates=True
+        )
+        for part in weft.static_range(2):
+            found.to(dtype).store(tile.tile((32, 64), (part, 0)))
+        weft.sync_warp()
+        back = found.load(tile.tile((32, 64), (1, 0)))
+        for i in range(64):
+            row, column = weft.lane_id(), i
+            out[row, column] = weft.f32(tile[row, column])
+            out[row + 32, column] = weft.f32(tile[row + 32, column])
+        weft.sync_warp()
+        back.to(weft.f32).red_add(out, (0, 0))
+
+    @weft.jit
+    def host(out: weft.Tensor):
+        kernel(out).launch(grid=1, block=32)
+
+    out = np.zeros((64, 64), np.float32)
+    host(out)
+    rows, columns = places((32, 64))
+    values = rows + columns * 2
+    np.testing.assert_array_equal(out, np.concatenate([2 * values, values]))

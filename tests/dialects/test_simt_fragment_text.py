@@ -9,9 +9,10 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tests.dialects.test_simt_text import generic, parsed
 
 C = "!simt.fragment<[32, 16], f32, mma c>"
+TILE = "!simt.tensor<f32, [32, 16], contiguous, shared, dims 32, offsets 32, align 16>"
 ROW = "!simt.fragment<[32], f32, mma row>"
 TEXT = f"""builtin.module {{
-  simt.kernel @k(%x: f32 {{weft.name = "x"}}) {{
+  simt.kernel @k(%x: f32 {{weft.name = "x"}}) attributes {{shared_memory_bytes = 2048 : i64}} {{
     %c = simt.fragment_fill %x : f32 -> {C}
     %r = simt.fragment_fill %x : f32 -> {ROW}
     %l = simt.lane_id : i32
@@ -23,6 +24,22 @@ TEXT = f"""builtin.module {{
     %n = simt.fragment_map from(%l, %l) -> {ROW} {{
     ^bb0(%7: i32, %8: i32):
       simt.fragment_yield %x : f32
+    }}
+    %p = simt.fragment_part %c from 8 : {C} -> !simt.fragment<[32, 8], f32, mma c>
+    %s = simt.fragment_reduce %c : {C} -> {ROW} {{
+    ^bb0(%9: f32, %10: f32):
+      simt.fragment_yield %9 : f32
+    }}
+    %t = simt.shared : {TILE}
+    simt.fragment_store whole %c, %t[%l, %l] from(%l, %l) : {C}, {TILE}[i32, i32] {{
+    ^bb0(%11: f32, %12: i32, %13: i32):
+      simt.store %11, %t[%12, %13 : i32, i32] : f32, {TILE}
+      simt.fragment_yield
+    }}
+    simt.fragment_each %c from(%l, %l) : {C} {{
+    ^bb0(%14: f32, %15: i32, %16: i32):
+      simt.store %14, %t[%15, %16 : i32, i32] : f32, {TILE}
+      simt.fragment_yield
     }}
     simt.return
   }}
@@ -45,6 +62,17 @@ def test_the_generic_form_parses_to_the_same():
         ("[32], f32, mma row", "[32, 1], f32, mma row", "a row fragment of shape"),
         ("%3: f32", "%3: i32", "the region's arguments are not the inputs' elements"),
         ("simt.fragment_yield %5 : i32", "simt.fragment_yield %3 : f32", "does not yield"),
+        ("^bb0(%9: f32, %10: f32)", "^bb0(%9: f32)", "does not take two elements"),
+        (
+            "^bb0(%11: f32, %12: i32, %13: i32)",
+            "^bb0(%11: f32, %12: i32, %13: i32, %y: i32)",
+            "an element, its row",
+        ),
+        (
+            "^bb0(%14: f32, %15: i32, %16: i32)",
+            "^bb0(%14: f32, %15: i32, %16: i32, %y: i32)",
+            "an element, its row",
+        ),
         (" from(%l, %l) -> " + ROW, " from(%l) -> " + ROW, "the region's arguments"),
     ],
 )

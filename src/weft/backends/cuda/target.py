@@ -79,6 +79,11 @@ _MATRIX: Final = (
         for count in (1, 2, 4)
         for transposed in ("", ".trans")
     ),
+    *(  # which need sm_90
+        f"stmatrix.sync.aligned.m8n8.x{count}{transposed}.b16"
+        for count in (1, 2, 4)
+        for transposed in ("", ".trans")
+    ),
 )
 INTRINSICS: Final = frozenset(
     (

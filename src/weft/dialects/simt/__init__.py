@@ -19,8 +19,12 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.fragment import (
+    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
+    FragmentPartOp,
+    FragmentReduceOp,
+    FragmentStoreOp,
     FragmentType,
     FragmentValuesOp,
     FragmentYieldOp,
@@ -117,6 +121,10 @@ SIMT: Final = Dialect(
         FragmentValuesOp,
         FragmentMapOp,
         FragmentYieldOp,
+        FragmentPartOp,
+        FragmentReduceOp,
+        FragmentStoreOp,
+        FragmentEachOp,
         FloorDivOp,
         FloorModOp,
         PrintfOp,

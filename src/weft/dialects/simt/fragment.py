@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, StringAttr, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FixedBitwidthType,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i32,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, Region, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
@@ -16,16 +24,20 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
     region_def,
     result_def,
     traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator, MemoryReadEffect, Pure
+from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import TensorType
 from weft.types.fragment_layout import ROLES, UNITS, FragmentLayout
 
 if TYPE_CHECKING:
@@ -97,6 +109,13 @@ class FragmentType(ParametrizedAttribute, TypeAttribute):
             raise VerifyException(f"a {self.role.data} fragment of shape {self.dims}")
 
 
+def fragment_type(value: SSAValue) -> FragmentType:
+    """The type of a fragment."""
+    kind = value.type
+    assert isinstance(kind, FragmentType)
+    return kind
+
+
 @operation_definition
 class FragmentFillOp(IRDLOperation):
     """A fragment of which every element is `value`."""
@@ -124,24 +143,58 @@ class FragmentValuesOp(IRDLOperation):
     assembly_format = "$fragment attr-dict `:` type($fragment) `->` type($elements)"
 
     def __init__(self, fragment: SSAValue) -> None:
-        kind = fragment.type
-        assert isinstance(kind, FragmentType)
+        kind = fragment_type(fragment)
         super().__init__(
             operands=[fragment], result_types=[[kind.element_type] * kind.layout.elements]
         )
 
 
 @operation_definition
+class FragmentPartOp(IRDLOperation):
+    """The elements of some columns, from `first` on, as a fragment of another shape or role.
+
+    The result's columns are whole blocks of the source, so that each thread only gives some of its registers another
+    name.
+    """
+
+    name = "simt.fragment_part"
+
+    first = prop_def(IntegerAttr.constr(i32))
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
+    traits = traits_def(Pure())
+    assembly_format = "$source `from` $first attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, result_type: FragmentType, first: int = 0) -> None:
+        super().__init__(
+            operands=[source],
+            properties={"first": IntegerAttr(first, i32)},
+            result_types=[result_type],
+        )
+
+    @property
+    def elements(self) -> list[int]:
+        """The numbers of a thread's elements that the result has, in order."""
+        whole, part = fragment_type(self.source).layout, self.result.type.layout
+        size = part.blocks[2] * part.blocks[3]
+        start = self.first.value.data // (4 * whole.pack) * size
+        count, row = part.blocks[1] * size, whole.blocks[1] * size
+        return [
+            row * down + start + number for down in range(part.blocks[0]) for number in range(count)
+        ]
+
+
+@operation_definition
 class FragmentYieldOp(IRDLOperation):
-    """The element that one run of a `simt.fragment_map`'s region makes."""
+    """The end of a region that is run for an element, with the element that it makes, if any."""
 
     name = "simt.fragment_yield"
 
-    value = operand_def()
+    value = opt_operand_def()
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$value attr-dict `:` type($value)"
+    assembly_format = "($value^ `:` type($value))? attr-dict"
 
-    def __init__(self, value: SSAValue) -> None:
+    def __init__(self, value: SSAValue | None = None) -> None:
         super().__init__(operands=[value])
 
 
@@ -149,6 +202,7 @@ def yielded(block: Block) -> SSAValue:
     """The value of a region that computes an element."""
     end = block.last_op
     assert isinstance(end, FragmentYieldOp)
+    assert end.value is not None
     return end.value
 
 
@@ -197,3 +251,104 @@ class FragmentMapOp(IRDLOperation):
             raise VerifyException("the origin is a row and a column")
         if yielded(self.body.block).type != self.result.type.element_type:
             raise VerifyException("the region does not yield the result's elements")
+
+
+@operation_definition
+class FragmentReduceOp(IRDLOperation):
+    """One value for each row, of the elements of it that this thread holds.
+
+    The region combines two of them. Four sums take every fourth element in turn; the first two meet, then the others,
+    then both.
+    """
+
+    name = "simt.fragment_reduce"
+
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
+    body = region_def("single_block")
+
+    traits = traits_def(Pure())
+    assembly_format = "$source `:` type($source) `->` type($result) $body attr-dict"
+
+    def __init__(self, source: SSAValue, result_type: FragmentType, body: Block) -> None:
+        super().__init__(operands=[source], result_types=[result_type], regions=[Region(body)])
+
+    def verify_(self) -> None:
+        kind, source = self.result.type.element_type, fragment_type(self.source)
+        if [argument.type for argument in self.body.block.args] != [kind, kind]:
+            raise VerifyException("the region does not take two elements")
+        if yielded(self.body.block).type != kind or source.element_type != kind:
+            raise VerifyException("the region does not yield the result's elements")
+        if self.result.type.role.data != "row" or self.result.type.dims != source.dims[:1]:
+            raise VerifyException("the result is not one value for each row")
+
+
+@operation_definition
+class FragmentStoreOp(IRDLOperation):
+    """Stores a fragment into a tensor of two dimensions, from a row and a column on.
+
+    The region stores one element at a row and a column of the fragment, and leaves out those outside of the tensor. A
+    machine may store several at once, and exchange elements between the threads that hold a row. `origin` is the row
+    and column of the thread's first element. `whole`: no element lies outside.
+    """
+
+    name = "simt.fragment_store"
+
+    whole = opt_prop_def(UnitAttr)
+    fragment = operand_def(FragmentType)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    origin = var_operand_def(i32)
+    body = region_def("single_block")
+
+    traits = traits_def(MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "(`whole` $whole^)? $fragment `,` $tensor `[` $indices `]` `from` `(` $origin `)` `:` "
+        "type($fragment) `,` type($tensor) `[` type($indices) `]` $body attr-dict"
+    )
+
+    def __init__(
+        self,
+        fragment: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        origin: Sequence[SSAValue],
+        body: Block,
+        *,
+        whole: bool,
+    ) -> None:
+        super().__init__(
+            operands=[fragment, tensor, indices, origin],
+            properties={"whole": UnitAttr()} if whole else {},
+            regions=[Region(body)],
+        )
+
+    def verify_(self) -> None:
+        expected = [fragment_type(self.fragment).element_type, i32, i32]
+        if [argument.type for argument in self.body.block.args] != expected:
+            raise VerifyException("the region takes an element, its row and its column")
+        if len(self.indices) != 2 or len(self.origin) != 2:
+            raise VerifyException("an index has a row and a column")
+
+
+@operation_definition
+class FragmentEachOp(IRDLOperation):
+    """Runs the region for each element of a fragment, with its row and column."""
+
+    name = "simt.fragment_each"
+
+    fragment = operand_def(FragmentType)
+    origin = var_operand_def(i32)
+    body = region_def("single_block")
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$fragment `from` `(` $origin `)` `:` type($fragment) $body attr-dict"
+
+    def __init__(self, fragment: SSAValue, origin: Sequence[SSAValue], body: Block) -> None:
+        super().__init__(operands=[fragment, origin], regions=[Region(body)])
+
+    def verify_(self) -> None:
+        expected = [fragment_type(self.fragment).element_type, i32, i32]
+        if [argument.type for argument in self.body.block.args] != expected:
+            raise VerifyException("the region takes an element, its row and its column")

@@ -200,6 +200,8 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
         found = methods.call(frame, value, "__getitem__", index)
         if found is not methods.NONE:
             return found
+    if isinstance(value, Fragment):
+        return fragment.columns(frame.mark(node), value, index)
     if isinstance(value, Tensor):
         if not views.is_part(value, index):
             refuse_elements(frame, value)

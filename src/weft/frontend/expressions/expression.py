@@ -24,7 +24,7 @@ from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
-from weft.language.values import Scalar, Tensor, describe, is_staged
+from weft.language.values import Fragment, Scalar, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +96,9 @@ class Expressions:
             raise TypeMismatchError(
                 "TYPE_NOT_A_NUMBER",
                 f"{describe(value)} is neither true nor false",
-                hint="test an element, or a dimension such as a.shape[0]",
+                hint="test one of f.values"
+                if isinstance(value, Fragment)
+                else "test an element, or a dimension such as a.shape[0]",
                 location=self.frame.locate(node),
             )
         for name in ("__bool__", "__len__") if type(value) not in PLAIN else ():

@@ -8,7 +8,7 @@ elements a thread holds.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
@@ -20,12 +20,13 @@ from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
+    FragmentPartOp,
     FragmentType,
     FragmentValuesOp,
     FragmentYieldOp,
 )
 from weft.dialects.simt.kernel import ExitOp
-from weft.errors import NameResolutionError, TypeMismatchError
+from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import convert, operand
@@ -114,7 +115,7 @@ def map(
     Example:
         ``acc = acc.map(lambda x, row, column: weft.select(column <= row, x, -1.0), coordinates=True)``
     """
-    _expect_fragment(fragment, "map")
+    expect_fragment(fragment, "map")
     given = (fragment, *others)
     return mapped(builder, fragment.type, fragment.dtype, function, given, coordinates=coordinates)
 
@@ -169,7 +170,7 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     Example:
         ``half = acc.to(weft.bf16)``
     """
-    _expect_fragment(fragment, "to")
+    expect_fragment(fragment, "to")
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "FRAGMENT_TYPE",
@@ -185,6 +186,75 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     return mapped(builder, fragment.type, fragment.dtype, converted, (fragment,))
 
 
+@operation(name="Fragment.as_a")
+def as_a(builder: Builder, fragment: Fragment) -> Fragment:
+    """A product's result as the left operand of another one, without moving an element.
+
+    Args:
+        fragment: of 16-bit elements; its columns are the operand's K, a multiple of 16.
+
+    Raises:
+        TypeMismatchError: for elements of another size, whose operands are laid out in another way.
+
+    Example:
+        ``left = weft.mma.zeros((16, 16)).to(weft.bf16).as_a()``
+    """
+    expect_fragment(fragment, "as_a")
+    kind = fragment.type
+    if kind.role.data != "c" or fragment.dtype.bits != 16 or kind.dims[1] % 16:
+        why = "operands of 8-bit elements are laid out in another way than results"
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"as_a takes a product's result of 16-bit elements and a multiple of 16 columns, received "
+            f"{describe(fragment)}{f'; {why}' if fragment.dtype.bits == 8 else ''}",
+            hint="write f.to(weft.bf16).as_a()"
+            if fragment.dtype.bits != 8
+            else "store it to a tile in shared memory, and load that",
+        )
+    result = FragmentType.get(kind.dims, kind.element_type, kind.unit.data, "a")
+    return Fragment(builder.emit(FragmentPartOp(fragment.ssa, result)).result, fragment.dtype)
+
+
+def columns(builder: Builder, fragment: Fragment, index: object) -> Fragment:
+    """``f[:, a:b]``: some columns, whole blocks of those that threads share.
+
+    Raises:
+        TypeMismatchError: for another index, or bounds that are not constant.
+        ValueRangeError: for bounds inside of a block or outside of the fragment.
+    """
+    kind = fragment.type
+    parts = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else ()
+    hint = "write f[:, 0:64], with constants"
+    if len(parts) != 2 or parts[0] != slice(None) or not isinstance(parts[1], slice):
+        raise TypeMismatchError(
+            "FRAGMENT_PART", f"only columns of {describe(fragment)} can be taken", hint=hint
+        )
+    if kind.role.data not in ("c", "a"):
+        raise TypeMismatchError("FRAGMENT_LAYOUT", f"{describe(fragment)} has no columns to take")
+    bounds = cast("Any", parts[1])
+    if bounds.step is not None or any(
+        type(bound) not in (int, type(None)) for bound in (bounds.start, bounds.stop)
+    ):
+        raise TypeMismatchError(
+            "FRAGMENT_PART",
+            f"columns of {describe(fragment)} are taken by constants, without a step",
+            hint=hint,
+        )
+    rows_, width = kind.dims
+    first, last = bounds.start or 0, width if bounds.stop is None else bounds.stop
+    block = 8 if kind.role.data == "c" else 8 * kind.layout.pack
+    if not 0 <= first < last <= width or first % block or last % block:
+        raise ValueRangeError(
+            "FRAGMENT_PART",
+            f"columns {first} to {last} of {describe(fragment)}; they are multiples of {block} up to {width}",
+        )
+    result = FragmentType.get(
+        (rows_, last - first), kind.element_type, kind.unit.data, kind.role.data
+    )
+    made = builder.emit(FragmentPartOp(fragment.ssa, result, first))
+    return Fragment(made.result, fragment.dtype)
+
+
 def mapped(
     builder: Builder,
     shape: FragmentType,
@@ -193,6 +263,7 @@ def mapped(
     given: Sequence[object],
     *,
     coordinates: bool = False,
+    meets: bool = False,
 ) -> Fragment:
     """A fragment of a function of elements.
 
@@ -203,6 +274,7 @@ def mapped(
         function: takes the block that receives its operations, and the elements.
         given: its arguments, fragments or numbers.
         coordinates: whether it takes row and column, too.
+        meets: whether threads meet in it.
     """
     for other in given:
         if isinstance(other, Fragment):
@@ -220,7 +292,8 @@ def mapped(
         value = function(block, *elements)
         result = _element(builder, value, dtype)
         builder.emit(FragmentYieldOp(result.ssa))
-    _check_effects(block)
+    if not meets:
+        _check_effects(block)
     _check_packing(shape, result.dtype)
     kind = shape.of(ir_type(result.dtype))
     made = FragmentMapOp([one.ssa for one in inputs], start, kind, block)
@@ -241,7 +314,7 @@ def _element(builder: Builder, value: object, dtype: DType) -> Scalar:
 def _along(builder: Builder, fragment: Fragment, function: object, role: str) -> Fragment:
     """One value for each row or column."""
     name = "rows" if role == "row" else "cols"
-    _expect_fragment(fragment, name)
+    expect_fragment(fragment, name)
     kind = fragment.type
     if kind.role.data not in ("c", "a") or (role == "column" and kind.layout.pack != 2):
         raise TypeMismatchError(
@@ -274,7 +347,8 @@ def origin(builder: Builder, shape: FragmentType) -> list[SSAValue]:
     return [group.ssa, along.ssa]
 
 
-def _expect_fragment(value: object, name: str) -> None:
+def expect_fragment(value: object, name: str) -> None:
+    """Refuses any other value as a method's first argument."""
     if not isinstance(value, Fragment):
         raise TypeMismatchError(
             "FRAGMENT_EXPECTED", f"{name} is of a fragment, received {describe(value)}"
@@ -296,7 +370,7 @@ def _check_layout(other: Fragment, shape: FragmentType) -> None:
             return
     raise TypeMismatchError(
         "FRAGMENT_LAYOUT",
-        f"{describe(other)} does not lie as a {shape.unit.data} {layout.role} fragment of shape {shape.dims} does",
+        f"{describe(other)} does not lie as {'an' if shape.unit.data == 'mma' else 'a'} {shape.unit.data} {layout.role} fragment of shape {shape.dims} does",
         hint="map takes fragments of one shape and layout, and values of their rows and columns",
     )
 

@@ -17,6 +17,7 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled, mapped, origin
 from weft.language.memory.access import load
+from weft.language.memory.tiles import contiguous_dimension
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types
@@ -166,7 +167,14 @@ def _check_operand(value: object, name: str, role: str, source: str) -> None:
 def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
     found = _checked_tile(tile, role, name)
     kind = FragmentType.get(found.type.dims, ir_type(found.dtype), "mma", role)
-    is_transposed = contiguous_dimension(found) == (0 if role == "a" else 1)
+    along = contiguous_dimension(found.ssa)
+    if along is None:
+        raise TypeMismatchError(
+            "MMA_TILE",
+            f"{name}: neither rows nor columns of {describe(found)} are known to lie together in memory",
+            hint="load the tile before the branch or loop that chooses one",
+        )
+    is_transposed = along == (0 if role == "a" else 1)
     size = found.dtype.itemsize
     if is_transposed and size == 1:
         stored = "M x K" if role == "a" else "N x K, and give its .T"
@@ -187,11 +195,6 @@ def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
         builder.emit(FragmentYieldOp(load(builder, found, (row, column)).ssa))
     made = LoadMatrixOp(found.ssa, origin(builder, kind), kind, block, transposed=is_transposed)
     return Fragment(builder.emit(made).result, found.dtype)
-
-
-def contiguous_dimension(tile: Tensor) -> int:
-    """Along which of its two dimensions a tile's neighbors lie in memory."""
-    return 1
 
 
 def _checked_tile(tile: object, role: str, name: str) -> Tensor:

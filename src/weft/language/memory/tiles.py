@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import ViewOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
@@ -83,6 +83,22 @@ def tile_facts(tensor: Tensor) -> TileFacts | None:
     return TileFacts(
         rows, columns, kind.panel_columns, stride, swizzle.row_bytes.data, is_transposed
     )
+
+
+def contiguous_dimension(tensor: SSAValue) -> int | None:
+    """The dimension along which a tensor's neighbors lie together in memory; None if that is known only at run time."""
+    kind = tensor.type
+    assert isinstance(kind, TensorType)
+    if kind.panels is not None and kind.panels.is_transposed.data:
+        return kind.rank - 2
+    if kind.layout.data != "strided":
+        return kind.rank - 1
+    owner = tensor.owner
+    if not isinstance(owner, ViewOp):
+        return None
+    along = contiguous_dimension(owner.source)
+    kept = owner.dimensions
+    return kept.index((along, 1)) if along is not None and (along, 1) in kept else None
 
 
 @operation(name="Tensor.tile")

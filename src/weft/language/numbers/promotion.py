@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import TypeMismatchError
 from weft.language.numbers.constants import default_dtype, significand_bits
-from weft.language.values import Scalar, describe
+from weft.language.values import Fragment, Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
@@ -96,7 +96,11 @@ def dtype_of(operand: Typed) -> DType | None:
 
 def not_a_number(value: object) -> TypeMismatchError:
     """The error for an operand that is neither a scalar nor a Python number."""
-    hint = "read an element: tensor[index]" if describe(value).startswith("Tensor") else ""
+    hint = ""
+    if isinstance(value, Tensor):
+        hint = "read an element: tensor[index]"
+    elif isinstance(value, Fragment):
+        hint = "compute with its elements: f.map(lambda x: 2 * x)"
     return TypeMismatchError(
         "TYPE_NOT_A_NUMBER", f"expected a number, received {describe(value)}", hint=hint
     )

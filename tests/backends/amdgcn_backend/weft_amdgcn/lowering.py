@@ -28,8 +28,12 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.fragment import (
+    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
+    FragmentPartOp,
+    FragmentReduceOp,
+    FragmentStoreOp,
     FragmentValuesOp,
     FragmentYieldOp,
 )
@@ -208,6 +212,10 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **launch_rows(launch_attributes),
 }
 FRAGMENTS: Final = (
+    FragmentEachOp,
+    FragmentPartOp,
+    FragmentReduceOp,
+    FragmentStoreOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentValuesOp,

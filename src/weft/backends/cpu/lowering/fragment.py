@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.types import fragment_chunks, memory_type
-from weft.codegen.operations.control_flow import print_nothing
-from weft.codegen.operations.fragments import as_value, in_memory, print_element
+from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.simt.fragment import (
+    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
+    FragmentPartOp,
+    FragmentStoreOp,
     FragmentType,
-    FragmentValuesOp,
-    FragmentYieldOp,
+    fragment_type,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from xdsl.ir import Operation, SSAValue
 
@@ -81,23 +82,69 @@ def _print_fill(printer: FunctionPrinter, op: FragmentFillOp) -> None:
     value = in_memory(printer, printer.values[op.value], kind.element_type)
     parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(fragment_chunks(kind)))
     for _, vector in fragment_chunks(kind):
-        count = vector[1 : vector.index(" ")]
         one = printer.let(f"insertelement {vector} poison, {text} {value}, i32 0")
-        zeros = f"<{count} x i32> zeroinitializer"
+        zeros = f"<{_count(vector)} x i32> zeroinitializer"
         parts.append(printer.let(f"shufflevector {vector} {one}, {vector} poison, {zeros}"))
     printer.fragments[op.result] = parts
 
 
-def _print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
-    kind: Any = op.fragment.type
+def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """A thread's elements."""
+    kind: Any = fragment.type
     chunks = fragment_chunks(kind)
-    texts = printer.fragments[op.fragment][-len(chunks) :]
-    number = 0
+    found: list[str] = []
+    texts = printer.fragments[fragment][-len(chunks) :]
     for (_, vector), chunk in zip(chunks, texts, strict=True):
-        for place in range(int(vector[1 : vector.index(" ")])):
+        for place in range(_count(vector)):
             one = printer.let(f"extractelement {vector} {chunk}, i32 {place}")
-            printer.values[op.elements[number]] = as_value(printer, one, kind.element_type)
-            number += 1
+            found.append(as_value(printer, one, kind.element_type))
+    return found
+
+
+def define_elements(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as these elements; no product of it is in flight."""
+    kind: Any = result.type
+    chunks, element = fragment_chunks(kind), memory_type(kind.element_type)
+    parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
+    for first, vector in chunks:
+        chunk = "poison"
+        for place in range(_count(vector)):
+            one = in_memory(printer, texts[first + place], kind.element_type)
+            chunk = printer.let(f"insertelement {vector} {chunk}, {element} {one}, i32 {place}")
+        parts.append(chunk)
+    printer.fragments[result] = parts
+
+
+def _count(vector: str) -> int:
+    """The length of a vector of this type."""
+    return int(vector[1 : vector.index(" ")])
+
+
+def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
+    if len(op.elements) == fragment_type(op.source).layout.elements:
+        printer.fragments[op.result] = printer.fragments[op.source]
+        return
+    texts = elements(printer, op.source)
+    define_elements(printer, op.result, [texts[number] for number in op.elements])
+
+
+def _print_each(printer: FunctionPrinter, op: FragmentEachOp | FragmentStoreOp) -> None:
+    kind: Any = op.fragment.type
+    memory = stored_elements(printer, op.fragment)
+
+    def run(number: str) -> None:
+        places = Places(printer, kind, number)
+        place, element = element_pointer(printer, memory, kind, number), kind.element_type
+        one = printer.let(f"load {memory_type(element)}, ptr {place}")
+        arguments = [as_value(printer, one, element)]
+        distances = places.row(), places.column()
+        for start, distance in zip(op.origin, distances, strict=True):
+            arguments.append(printer.let(f"add i32 {printer.values[start]}, {distance}"))
+        printer.values.update(zip(op.body.block.args, arguments, strict=True))
+        printer.print_block(op.body.block)
+
+    for_each(printer, kind.layout.elements, run)
+    release(printer, (memory,))
 
 
 def _print_map(printer: FunctionPrinter, op: FragmentMapOp | LoadMatrixOp) -> None:
@@ -191,9 +238,11 @@ class Places:
 
 
 FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    **fragment_rows(elements, define_elements),
     FragmentFillOp: _print_fill,
-    FragmentValuesOp: _print_values,
+    FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,
+    FragmentStoreOp: _print_each,
+    FragmentEachOp: _print_each,
     LoadMatrixOp: _print_map,
-    FragmentYieldOp: print_nothing,
 }

@@ -19,14 +19,12 @@ from xdsl.dialects.builtin import (
 )
 
 from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
-from weft.codegen.operations.control_flow import print_nothing
-from weft.codegen.operations.fragments import as_value, in_memory, print_element
+from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
+    FragmentPartOp,
     FragmentType,
-    FragmentValuesOp,
-    FragmentYieldOp,
     yielded,
 )
 
@@ -118,9 +116,12 @@ def _print_fill(printer: FunctionPrinter, op: FragmentFillOp) -> None:
     define_registers(printer, op.result, [register] * fragment_registers(kind)[1])
 
 
-def _print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
-    texts = elements(printer, op.fragment)
-    printer.values.update(zip(op.elements, texts, strict=True))
+def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
+    """Whole registers: a block has at least 32 bits of a thread's elements."""
+    kind: Any = op.source.type
+    found = registers(printer, op.source)
+    step = max(1, 4 // _element(kind)[1])
+    define_registers(printer, op.result, [found[number // step] for number in op.elements[::step]])
 
 
 def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
@@ -197,8 +198,8 @@ def _pairs(printer: FunctionPrinter, kind: Attribute, floats: Sequence[str]) -> 
 
 
 FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    **fragment_rows(elements, define_elements),
     FragmentFillOp: _print_fill,
-    FragmentValuesOp: _print_values,
+    FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,
-    FragmentYieldOp: print_nothing,
 }

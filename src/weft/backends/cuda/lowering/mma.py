@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.backends.cuda.lowering.convergent import require
 from weft.backends.cuda.lowering.fragment import define_registers, registers
+from weft.backends.cuda.lowering.lane_rows import LaneRows
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 
@@ -166,14 +167,13 @@ def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
         for block in range(across)
         for half in range(halves)
     ]
-    rows_at = 0 if (layout.role == "a") != (op.transposed is not None) else 1
-    lanes = _Lanes(printer, op, size, rows_at)
+    stored_rows = 0 if (layout.role == "a") != (op.transposed is not None) else 1
+    rows = LaneRows(printer, op.tensor, stored_rows)
     text = fragment_registers(kind)[0]
     found: list[str] = []
     while len(found) < len(origins):
-        left = len(origins) - len(found)
-        count = 4 if left >= 4 else 2 if left >= 2 else 1
-        words = lanes.load(origins[len(found) : len(found) + count])
+        rest = origins[len(found) :]
+        words = _load(printer, rows, rest[: rows.group(rest)], op)
         found += [
             printer.let(f"bitcast i32 {word} to {text}") if text == "float" else word
             for word in words
@@ -181,80 +181,20 @@ def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
     define_registers(printer, op.result, found)
 
 
-class _Lanes:
-    """Addresses of rows of 16 bytes, one for each lane, and the loads from them."""
-
-    def __init__(self, printer: FunctionPrinter, op: LoadMatrixOp, size: int, rows_at: int) -> None:
-        self.printer, self.size, self.rows_at = printer, size, rows_at
-        self.suffix = ".trans" if op.transposed is not None else ""
-        self.tensor = printer.tensor(op.tensor)
-        self.strides = [self.tensor.stride(printer, dimension) for dimension in range(2)]
-        callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
-        lane = printer.let(f"call i32 {callee}()", "lane")
-        self.row = printer.let(f"and i32 {lane}, 7")
-        self.matrix = printer.let(f"lshr i32 {lane}, 3")
-        self.bases: dict[tuple[tuple[int, int], ...], str] = {}
-
-    def load(self, origins: Sequence[tuple[int, int]]) -> list[str]:
-        """A register of each matrix, which begin at these places."""
-        printer, (row, column) = self.printer, origins[0]
-        steps = tuple(
-            (origins[bit][0] - row, origins[bit][1] - column)
-            for bit in (1, 2)
-            if bit < len(origins)
-        )
-        base = self.bases.get(steps)
-        if base is None:
-            base = self.bases[steps] = self._base(steps)
-        offset = self._offset(str(row), str(column))
-        pointer = printer.let(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}", "rows")
-        count = len(origins)
-        callee = printer.module.intrinsic(
-            f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{self.suffix}.b16", ".p3"
-        )
-        result = f"{{ {', '.join(['i32'] * count)} }}" if count > 1 else "i32"
-        whole = printer.let(f"call {result} {callee}(ptr addrspace(3) {pointer}) convergent")
-        if count == 1:
-            return [whole]
-        return [printer.let(f"extractvalue {result} {whole}, {place}") for place in range(count)]
-
-    def _base(self, steps: Sequence[tuple[int, int]]) -> str:
-        """The lane's address of a group of matrices that begins at the tile's first element."""
-        printer = self.printer
-        places = ["0", "0"]
-        places[self.rows_at] = self.row
-        for bit, step in enumerate(steps):
-            which = printer.let(f"lshr i32 {self.matrix}, {bit}") if bit else self.matrix
-            which = printer.let(f"and i32 {which}, 1")
-            for dimension, distance in enumerate(step):
-                if distance:
-                    moved = printer.let(f"mul i32 {which}, {distance}")
-                    before = places[dimension]
-                    places[dimension] = (
-                        moved if before == "0" else printer.let(f"add i32 {before}, {moved}")
-                    )
-        offset = self._offset(*places)
-        return printer.let(
-            f"getelementptr i8, ptr addrspace(3) {self.tensor.pointer}, i32 {offset}", "lane_rows"
-        )
-
-    def _offset(self, row: str, column: str) -> str:
-        """Bytes from the tile's first element."""
-        parts: list[str] = []
-        for place, stride in zip((row, column), self.strides, strict=True):
-            step = stride
-            if stride.startswith("%"):
-                step = self.printer.let(f"trunc i64 {stride} to i32")
-            if place == "0":
-                continue
-            if place.startswith("%") or step.startswith("%"):
-                bytes_ = self.printer.let(f"mul i32 {place}, {step}")
-                parts.append(self.printer.let(f"mul i32 {bytes_}, {self.size}"))
-            else:
-                parts.append(str(int(place) * int(step) * self.size))
-        if not parts:
-            return "0"
-        return parts[0] if len(parts) == 1 else self.printer.let(f"add i32 {parts[0]}, {parts[1]}")
+def _load(
+    printer: FunctionPrinter, rows: LaneRows, places: Sequence[tuple[int, int]], op: LoadMatrixOp
+) -> list[str]:
+    """A register of each matrix."""
+    count = len(places)
+    suffix = ".trans" if op.transposed is not None else ""
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{suffix}.b16"
+    callee = printer.module.intrinsic(name, ".p3")
+    result = f"{{ {', '.join(['i32'] * count)} }}" if count > 1 else "i32"
+    pointer = rows.address(places)
+    whole = printer.let(f"call {result} {callee}(ptr addrspace(3) {pointer}) convergent")
+    if count == 1:
+        return [whole]
+    return [printer.let(f"extractvalue {result} {whole}, {place}") for place in range(count)]
 
 
 MMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

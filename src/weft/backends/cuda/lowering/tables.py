@@ -13,6 +13,7 @@ from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.dependencies import DEPENDENCIES
 from weft.backends.cuda.lowering.fragment import FRAGMENTS
+from weft.backends.cuda.lowering.fragment_store import FRAGMENT_STORES
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
@@ -44,6 +45,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEPENDENCIES,
     **WARPGROUP,
     **FRAGMENTS,
+    **FRAGMENT_STORES,
     **MMA,
     **LOOPS,
     **TIMING,

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments into memory on NVIDIA's GPUs.
+
+In: simt.fragment_store, simt.fragment_each. Out: `stmatrix` into tiles of 16-bit elements; stores of 16 bytes into
+tensors, for which the four threads that hold a row exchange elements; else each element by itself. Stores outside of a
+tensor are predicated, so that the code stays one basic block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.backends.cuda.lowering.convergent import call_convergent
+from weft.backends.cuda.lowering.fragment import elements, registers
+from weft.backends.cuda.lowering.lane_rows import LaneRows
+from weft.codegen.llvm.offsets import plus, times, widened
+from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
+from weft.dialects.simt.fragment import FragmentEachOp, FragmentStoreOp
+from weft.types.launch_limits import WARP_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+_FIRST_WITH_STMATRIX: Final = 90
+_VECTOR_BYTES: Final = 16
+_LETTERS: Final = {"float": "f", "double": "d", "i16": "h", "i32": "r", "i64": "l"}
+
+
+def _print_each(printer: FunctionPrinter, op: FragmentEachOp | FragmentStoreOp) -> None:
+    kind: Any = op.fragment.type
+    start = [printer.values[value] for value in op.origin]
+    known: dict[tuple[int, int], str] = {}
+    for number, element in enumerate(elements(printer, op.fragment)):
+        arguments = [element]
+        for dimension, distance in enumerate(kind.layout.place(number)[:2]):
+            if (dimension, distance) not in known:
+                known[dimension, distance] = plus(printer, start[dimension], str(distance), "i32")
+            arguments.append(known[dimension, distance])
+        printer.values.update(zip(op.body.block.args, arguments, strict=True))
+        printer.print_block(op.body.block)
+
+
+def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
+    kind: Any = op.fragment.type
+    tensor = printer.tensor(op.tensor)
+    size = size_in_bytes(memory_type(kind.element_type))
+    space, panels = tensor.type.space.data, tensor.type.panels
+    if kind.layout.pack != 2 or tensor.type.layout.data == "strided":
+        _print_each(printer, op)
+    elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
+        is_turned = panels is not None and bool(panels.is_transposed.data)
+        capability = printer.module.target.compute_capability
+        if size == 2 and capability >= _FIRST_WITH_STMATRIX:
+            _print_stmatrix(printer, op, stored_rows=int(is_turned))
+        elif is_turned:
+            _print_each(printer, op)
+        else:
+            _print_pairs(printer, op)
+    elif space == "global" and size >= 2:
+        _Rows(printer, op, size).print()
+    else:
+        _print_each(printer, op)
+
+
+def _has_aligned_rows(printer: FunctionPrinter, op: FragmentStoreOp) -> bool:
+    """Whether rows of a tile begin at multiples of 16 bytes."""
+    tensor = printer.tensor(op.tensor)
+    if tensor.type.panels is not None:
+        return True
+    stride = tensor.stride(printer, 0)
+    size = size_in_bytes(memory_type(tensor.type.element_type))
+    aligned = tensor.type.alignment_bytes.data % _VECTOR_BYTES == 0
+    return aligned and not stride.startswith("%") and int(stride) * size % _VECTOR_BYTES == 0
+
+
+def _places(kind: Any) -> list[tuple[int, int]]:
+    """Where the blocks of 8 rows and 8 columns begin, in the order of a thread's pairs."""
+    down, across, _, _ = kind.layout.blocks
+    return [
+        (16 * tile + 8 * half, 8 * block)
+        for tile in range(down)
+        for block in range(across)
+        for half in range(2)
+    ]
+
+
+def _print_stmatrix(printer: FunctionPrinter, op: FragmentStoreOp, stored_rows: int) -> None:
+    kind: Any = op.fragment.type
+    callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+    group = printer.let(f"lshr i32 {printer.let(f'call i32 {callee}()')}, 2")
+    # Of a warpgroup's fragment the warps before have rows, too.
+    before = "0"
+    if kind.layout.warps > 1:
+        before = printer.let(f"sub i32 {printer.values[op.origin[0]]}, {group}")
+    rows = LaneRows(printer, op.tensor, stored_rows, before)
+    words, places = registers(printer, op.fragment), _places(kind)
+    suffix = ".trans" if stored_rows else ""
+    while places:
+        count = rows.group(places)
+        pointer = rows.address(places[:count])
+        arguments = [f"ptr addrspace(3) {pointer}", *(f"i32 {word}" for word in words[:count])]
+        name = f"stmatrix.sync.aligned.m8n8.x{count}{suffix}.b16"
+        call_convergent(printer, "void", name, *arguments, suffix=".p3")
+        words, places = words[count:], places[count:]
+
+
+def _print_pairs(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
+    """Two neighbors at once, wherever a swizzle puts them."""
+    kind: Any = op.fragment.type
+    row, column = (printer.values[value] for value in op.origin)
+    rows = LaneRows(printer, op.tensor, 0, own=(row, column))
+    element = memory_type(kind.element_type)
+    size = size_in_bytes(element)
+    texts = elements(printer, op.fragment)
+    vector = f"<2 x {element}>"
+    for number, place in enumerate(_places(kind)):
+        pair = printer.let(f"insertelement {vector} poison, {element} {texts[2 * number]}, i32 0")
+        pair = printer.let(
+            f"insertelement {vector} {pair}, {element} {texts[2 * number + 1]}, i32 1"
+        )
+        pointer = rows.address([place])
+        printer.line(f"store {vector} {pair}, ptr addrspace(3) {pointer}, align {2 * size}")
+
+
+class _Rows:
+    """A store into a tensor whose rows lie together in memory."""
+
+    def __init__(self, printer: FunctionPrinter, op: FragmentStoreOp, size: int) -> None:
+        self.printer, self.op, self.size = printer, op, size
+        self.kind: Any = op.fragment.type
+        self.tensor = printer.tensor(op.tensor)
+        self.element = memory_type(self.kind.element_type)
+        self.stride = self.tensor.stride(printer, 0)
+        wide = self.tensor.type.dim_bits.data
+        self.dims = [widened(printer, self.tensor.dim(number), wide, 64) for number in range(2)]
+        self.start = [
+            widened(printer, printer.values[index], index.type.width.data, 64)  # pyright: ignore
+            for index in op.indices
+        ]
+        own = [widened(printer, printer.values[value], 32, 64) for value in op.origin]
+        self.row, self.column = (
+            plus(printer, one, other, "nsw i64") for one, other in zip(self.start, own, strict=True)
+        )
+        callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+        lane = printer.let(f"call i32 {callee}()", "lane")
+        self.odd, self.upper = (
+            printer.let(f"icmp ne i32 {printer.let(f'and i32 {lane}, {bit}')}, 0") for bit in (1, 2)
+        )
+        self.rank = printer.let(f"zext i32 {printer.let(f'and i32 {lane}, 3')} to i64")
+
+    def print(self) -> None:
+        printer = self.printer
+        aligned = self._aligned()
+        if aligned == "true":
+            self._print_vectors()
+            return
+        wide, narrow, end = (printer.new_label(stem) for stem in ("vectors", "elements", "stored"))
+        printer.branch_if(aligned, wide, narrow)
+        printer.start(wide)
+        self._print_vectors()
+        printer.branch(end)
+        printer.start(narrow)
+        self._print_elements()
+        printer.branch(end)
+        printer.start(end)
+
+    def _aligned(self) -> str:
+        """Whether chunks of 16 bytes are aligned, and each wholly inside of the tensor or outside; the same for all."""
+        printer, kind = self.printer, self.tensor.type
+        found = "0"
+        if kind.alignment_bytes.data % _VECTOR_BYTES:
+            pointer = f"ptr addrspace(1) {self.tensor.pointer}"
+            found = printer.let(f"ptrtoint {pointer} to i64")
+        for text in (self.stride, self.start[1], self.dims[1]):
+            if not text.startswith("%"):
+                if int(text) * self.size % _VECTOR_BYTES:
+                    return "false"
+                continue
+            bytes_ = times(printer, text, str(self.size), "i64")
+            found = bytes_ if found == "0" else printer.let(f"or i64 {found}, {bytes_}")
+        if found == "0":
+            return "true"
+        rest = printer.let(f"and i64 {found}, {_VECTOR_BYTES - 1}")
+        return printer.let(f"icmp eq i64 {rest}, 0", "aligned")
+
+    def _row(self, distance: int) -> tuple[str, str]:
+        """The address of a row's first element, and whether the tensor has it."""
+        printer = self.printer
+        row = plus(printer, self.row, str(distance), "nsw i64")
+        offset = times(printer, row, self.stride, "nsw i64")
+        base = f"getelementptr {self.element}, ptr addrspace(1) {self.tensor.pointer}, i64 {offset}"
+        inside = "true"
+        if self.op.whole is None:
+            inside = printer.let(f"icmp ult i64 {row}, {self.dims[0]}")
+        return printer.let(base, "row"), inside
+
+    def _store(self, base: str, inside: str, column: str, texts: Sequence[str], kind: str) -> None:
+        """Stores registers at a column of a row, if the tensor has it."""
+        printer = self.printer
+        pointer = printer.let(
+            f"getelementptr {self.element}, ptr addrspace(1) {base}, i64 {column}", "at"
+        )
+        if self.op.whole is None:
+            has = printer.let(f"icmp ult i64 {column}, {self.dims[1]}")
+            inside = printer.let(f"and i1 {inside}, {has}")
+        bits = 8 * size_in_bytes(kind)
+        many = f".v{len(texts)}" if len(texts) > 1 else ""
+        values = ", ".join(f"${number + 2}" for number in range(len(texts)))
+        listed = f"{{{values}}}" if many else values
+        constraints = ",".join(["b", "l", *[_LETTERS[kind]] * len(texts), "~{memory}"])
+        arguments = ", ".join(
+            [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *(f"{kind} {text}" for text in texts)]
+        )
+        printer.line(
+            f'call void asm sideeffect "@$0 st.global{many}.b{bits} [$1], {listed};", '
+            f'"{constraints}"({arguments}) nounwind'
+        )
+
+    def _print_elements(self) -> None:
+        texts = elements(self.printer, self.op.fragment)
+        layout, kind = self.kind.layout, self.element
+        rows: dict[int, tuple[str, str]] = {}
+        for number, text in enumerate(texts):
+            place = layout.place(number)
+            if place.row not in rows:
+                rows[place.row] = self._row(place.row)
+            column = plus(self.printer, self.column, str(place.column), "nsw i64")
+            self._store(*rows[place.row], column, [text], kind)
+
+    def _print_vectors(self) -> None:
+        """Blocks of 8 columns, as many together as give each thread 16 bytes of one of them."""
+        words = registers(self.printer, self.op.fragment)
+        kind = fragment_registers(self.kind)[0]
+        down, across, _, _ = self.kind.layout.blocks
+        own = 2 if self.size >= 4 else 1  # registers of a thread in a block's row
+        together = {2: 4, 4: 2, 8: 1}[self.size]
+        for tile in range(down):
+            for half in range(2):
+                base, inside = self._row(16 * tile + 8 * half)
+                blocks = [
+                    words[((tile * across + block) * 2 + half) * own :][:own]
+                    for block in range(across)
+                ]
+                whole = across // together * together
+                for first in range(0, whole, together):
+                    found, column = self._exchanged(blocks[first : first + together], kind)
+                    place = plus(self.printer, column, str(8 * first), "nsw i64")
+                    self._store(base, inside, place, found, kind)
+                for block in range(whole, across):
+                    place = plus(self.printer, self.column, str(8 * block), "nsw i64")
+                    self._store(base, inside, place, blocks[block], kind)
+
+    def _exchanged(self, blocks: list[list[str]], kind: str) -> tuple[list[str], str]:
+        """16 bytes of one of the blocks, and their column of the first block."""
+        if len(blocks) == 1:
+            return blocks[0], self.column
+        start, rank = self.start[1], self.rank
+        if len(blocks) == 2:
+            # Lanes 0 and 2 take the first block, 1 and 3 the second; each from its neighbor, too.
+            (own, other) = blocks
+            sent = [
+                self._select(self.odd, one, two, kind) for one, two in zip(own, other, strict=True)
+            ]
+            got = [self._shuffle(one, 1, kind) for one in sent]
+            first = [
+                self._select(self.odd, one, two, kind) for one, two in zip(got, own, strict=True)
+            ]
+            last = [
+                self._select(self.odd, one, two, kind) for one, two in zip(other, got, strict=True)
+            ]
+            odd = self.printer.let(f"and i64 {rank}, 1")
+            upper = self.printer.let(f"lshr i64 {rank}, 1")
+            column = self.printer.let(f"shl i64 {odd}, 3")
+            column = plus(self.printer, column, self.printer.let(f"shl i64 {upper}, 2"), "i64")
+            return [*first, *last], plus(self.printer, column, start, "nsw i64")
+        # Each lane takes the block of its number: first the words of its neighbor, then those of the other pair.
+        (one,), (two,), (three,), (four,) = blocks
+        low = self._shuffle(self._select(self.odd, one, two, kind), 1, kind)
+        high = self._shuffle(self._select(self.odd, three, four, kind), 1, kind)
+        lower = [self._select(self.odd, low, one, kind), self._select(self.odd, two, low, kind)]
+        upper_ = [
+            self._select(self.odd, high, three, kind),
+            self._select(self.odd, four, high, kind),
+        ]
+        got = [
+            self._shuffle(self._select(self.upper, a, b, kind), 2, kind)
+            for a, b in zip(lower, upper_, strict=True)
+        ]
+        first = [self._select(self.upper, a, b, kind) for a, b in zip(got, lower, strict=True)]
+        last = [self._select(self.upper, a, b, kind) for a, b in zip(upper_, got, strict=True)]
+        column = self.printer.let(f"shl i64 {rank}, 3")
+        return [*first, *last], plus(self.printer, column, start, "nsw i64")
+
+    def _select(self, condition: str, if_true: str, if_false: str, kind: str) -> str:
+        return self.printer.let(f"select i1 {condition}, {kind} {if_true}, {kind} {if_false}")
+
+    def _shuffle(self, text: str, lanes: int, kind: str) -> str:
+        printer = self.printer
+        word = printer.let(f"bitcast float {text} to i32") if kind == "float" else text
+        arguments = "i32 -1", f"i32 {word}", f"i32 {lanes}", f"i32 {WARP_SIZE - 1}"
+        found = call_convergent(printer, "i32", "shfl.sync.bfly.i32", *arguments)
+        return printer.let(f"bitcast i32 {found} to float") if kind == "float" else found
+
+
+FRAGMENT_STORES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    FragmentStoreOp: _print_store,
+    FragmentEachOp: _print_each,
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One value for each row of a fragment: `f.row_max()`, `f.row_sum()`, `f.sum_threads()`.
+
+In: a fragment. Out: a fragment of role `row`; first of what each thread holds, then of the four that share a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Block
+
+from weft.dialects.simt.fragment import FragmentReduceOp, FragmentType, FragmentYieldOp
+from weft.errors import TypeMismatchError
+from weft.language.matrix.fragment import expect_fragment, mapped, to
+from weft.language.numbers.operators import binary
+from weft.language.numbers.promotion import wide_dtype
+from weft.language.numbers.rounding import emit_extreme
+from weft.language.operation import operation
+from weft.language.threads.warp import shfl_xor
+from weft.language.values import Fragment, Scalar, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.dialects.builder import Builder
+
+
+@operation(name="Fragment.row_max")
+def row_max(builder: Builder, fragment: Fragment) -> Fragment:
+    """A fragment with the largest element of each row; a number wins over NaN.
+
+    All threads that hold the fragment call it together, and have the same values of a row afterwards.
+
+    Args:
+        fragment: of numbers.
+
+    Raises:
+        TypeMismatchError: for a fragment of a layout without rows.
+
+    Example:
+        ``largest = acc.row_max()``
+    """
+
+    def larger(one: Scalar, other: Scalar) -> Any:
+        return emit_extreme(builder, "max", one, other)
+
+    return _of_threads(builder, _reduced(builder, fragment, larger, "row_max"), larger)
+
+
+@operation(name="Fragment.row_sum")
+def row_sum(builder: Builder, fragment: Fragment, partial: bool = False) -> Fragment:
+    """A fragment with the sum of each row, narrow elements in their wide type.
+
+    Args:
+        fragment: of numbers.
+        partial: whether each thread only adds the elements that it holds; `sum_threads` adds these sums, once for many.
+
+    Raises:
+        TypeMismatchError: as `row_max`.
+
+    Example:
+        ``total = acc.row_sum(partial=True).sum_threads()``
+    """
+    expect_fragment(fragment, "row_sum")
+    wide = wide_dtype(fragment.dtype)
+    if wide is not fragment.dtype:
+        fragment = to.emit(builder, fragment, wide)
+    found = _reduced(
+        builder, fragment, lambda one, other: binary(builder, "+", one, other), "row_sum"
+    )
+    return found if partial else sum_threads.emit(builder, found)
+
+
+@operation(name="Fragment.sum_threads")
+def sum_threads(builder: Builder, fragment: Fragment) -> Fragment:
+    """The sums of each row that the four threads with parts of it hold, in all of them.
+
+    Args:
+        fragment: with one value for each row, such as ``f.row_sum(partial=True)``.
+
+    Raises:
+        TypeMismatchError: for another fragment.
+
+    Example:
+        ``total = acc.row_sum(partial=True).sum_threads()``
+    """
+    expect_fragment(fragment, "sum_threads")
+    if fragment.type.role.data != "row":
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"sum_threads adds values of rows, received {describe(fragment)}",
+            hint="write f.row_sum(partial=True).sum_threads()",
+        )
+    return _of_threads(builder, fragment, lambda one, other: binary(builder, "+", one, other))
+
+
+def _reduced(
+    builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any], name: str
+) -> Fragment:
+    """What each thread's elements of a row make."""
+    expect_fragment(fragment, name)
+    kind = fragment.type
+    if kind.role.data not in ("c", "a"):
+        raise TypeMismatchError("FRAGMENT_LAYOUT", f"{name}: {describe(fragment)} has no rows")
+    result = FragmentType.get(kind.dims[:1], kind.element_type, kind.unit.data, "row")
+    block = Block(arg_types=[kind.element_type] * 2)
+    with builder.at(block):
+        one, other = (Scalar(argument, fragment.dtype) for argument in block.args)
+        builder.emit(FragmentYieldOp(both(one, other).ssa))
+    made = builder.emit(FragmentReduceOp(fragment.ssa, result, block))
+    return Fragment(made.result, fragment.dtype)
+
+
+def _of_threads(
+    builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any]
+) -> Fragment:
+    """What the values of the four threads with parts of a row make, in all of them."""
+
+    def combined(_: Block, value: Scalar) -> Scalar:
+        for lanes in (1, 2):
+            value = both(value, shfl_xor.emit(builder, value, lanes))
+        return value
+
+    given = (fragment,)
+    return mapped(builder, fragment.type, fragment.dtype, combined, given, meets=True)
