@@ -368,9 +368,10 @@ def _check_layout(other: Fragment, shape: FragmentType) -> None:
             return
         if role == "column" and kind.dims == shape.dims[1:] and layout.pack == 2:
             return
+    unit = "an mma" if shape.unit.data == "mma" else "a wgmma"
     raise TypeMismatchError(
         "FRAGMENT_LAYOUT",
-        f"{describe(other)} does not lie as {'an' if shape.unit.data == 'mma' else 'a'} {shape.unit.data} {layout.role} fragment of shape {shape.dims} does",
+        f"{describe(other)} does not lie as {unit} {layout.role} fragment of shape {shape.dims} does",
         hint="map takes fragments of one shape and layout, and values of their rows and columns",
     )
 
