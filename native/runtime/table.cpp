@@ -8,6 +8,7 @@
 #include "cpu/scheduler.h"
 #include "driver/devices/device_guard.h"
 #include "driver/launch/launch.h"
+#include "driver/launch/make_tensor_map.h"
 #include "python/readers/stream.h"
 #include "runtime/array.h"
 #include "runtime/failure.h"

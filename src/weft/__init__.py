@@ -40,6 +40,7 @@ _PUBLIC = {
         "UseExecutor",
         "VerifyIR",
     ),
+    "weft.arguments.tensor_map": ("TensorMap",),
     "weft.arguments.tensor_spec": ("Tensor", "fake_tensor"),
     "weft.arguments.constant": ("Constexpr",),
     "weft.arguments.pointer": ("Pointer",),

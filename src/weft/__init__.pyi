@@ -70,6 +70,7 @@ from weft.errors import UnavailableError as UnavailableError
 from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError
 from weft.errors import ValueRangeError as ValueRangeError
 from weft.errors import WeftError as WeftError
+from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import select as select
 from weft.language.control import static as static
@@ -148,6 +149,7 @@ from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 
 from weft.language.matrix import mma as mma  # isort: skip
+from weft.language.asynchronous import tma as tma  # isort: skip
 from weft.language.numbers import math as math  # isort: skip
 
 _Value = TypeVar("_Value")
@@ -161,5 +163,8 @@ class Tensor(Any):
 
 # A tile in the registers of several threads.
 class Fragment(Any): ...
+
+# A tensor map that `weft.tensor_map` made.
+class TensorMap(Any): ...
 
 __version__: str

@@ -36,7 +36,10 @@ TENSORS = {
     **dict.fromkeys("flags visited parity".split(), "uint32"),
     "pixels": "uint8",
     "records": "uint64",
+    **dict.fromkeys(("source", "target"), "float32"),
 }
+# …those of which a kernel has the tensor map, with a box of 32 elements…
+MAPS = {"source", "target"}
 # …and lines that stand before the fragment.
 _INDEX = "weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x"
 LINES = {
@@ -150,15 +153,13 @@ class Fragment:
         body = textwrap.indent("\n".join([*lines, self.code]), "    ")
         listed = ", ".join(self.names)
         is_host = ".launch(" in self.code
-        kernel = (
-            "def kernel(a, n=1):\n    a[weft.thread_idx.x] += n"
-            if is_host
-            else f"def kernel({listed}):\n{body}"
-        )
+        use = "weft.tma.prefetch(a)" if "tensor_map(" in self.code else "a[weft.thread_idx.x] += n"
+        kernel = f"def kernel(a, n=1):\n    {use}" if is_host else f"def kernel({listed}):\n{body}"
+        passed = ", ".join(f"weft.tensor_map({n}, box=32)" if n in MAPS else n for n in self.names)
         launch = (
             body
             if is_host
-            else f"    kernel({listed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
+            else f"    kernel({passed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
             f"cooperative={'sync_grid' in self.code})"
         )
         if "warpgroup" in self.code:

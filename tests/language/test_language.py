@@ -70,7 +70,7 @@ def test_an_unknown_name_is_not_an_operation():
 
 
 def test_a_namespace_holds_names():
-    assert NAMESPACES == ("Fragment", "math", "mma")
+    assert NAMESPACES == ("Fragment", "math", "mma", "tma")
     assert language_name("math").exp == language_name("math.exp")
 
 

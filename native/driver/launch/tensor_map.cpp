@@ -14,20 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr Py_ssize_t kMostRank = 5;
-
-// A descriptor's parameters, comparable by bytes. Dimensions are in the driver's order:
-// the fastest first.
-struct Description {
-  uint64_t address;
-  uint64_t dims[kMostRank];
-  uint64_t byte_strides[kMostRank];  // of dimensions 1 and up; the fastest one's is its element
-  uint32_t box[kMostRank];           // tiled
-  uint32_t element_strides[kMostRank];
-  int32_t lower[kMostRank], upper[kMostRank];  // im2col: rank - 2 of each
-  uint32_t channels_per_pixel, pixels_per_column;
-  int32_t is_im2col, data_type, rank, interleave, swizzle, l2_promotion, fill, padding;
-};
+using Description = MapDescription;
 
 struct MapObject {
   PyObject_HEAD cuda::CUtensorMap* map;  // owned, 128-byte aligned
@@ -59,26 +46,7 @@ bool read_tuple(PyObject* tuple, const char* name, Py_ssize_t count, T* values) 
 }
 
 bool encode(MapObject* self, const Description& wanted, DriverError* error) {
-  if (wanted.address == 0)
-    return error->value("the address is 0, expected that of a tensor in device memory");
-  if (!ensure_driver(error)) return false;
-  cuda::CUtensorMap encoded;
-  auto* address = reinterpret_cast<void*>(wanted.address);
-  const auto rank = static_cast<uint32_t>(wanted.rank);
-  const cuda::CUresult result =
-      wanted.is_im2col != 0
-          ? driver().cuTensorMapEncodeIm2col(
-                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.lower,
-                wanted.upper, wanted.channels_per_pixel, wanted.pixels_per_column, wanted.element_strides,
-                wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill)
-          : driver().cuTensorMapEncodeTiled(
-                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.box,
-                wanted.element_strides, wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill);
-  if (result != cuda::CUDA_SUCCESS) {
-    return error->cuda(result, wanted.is_im2col != 0 ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled",
-                       "filling a TMA descriptor", "the driver accepts no descriptor with these numbers");
-  }
-  *self->map = encoded;
+  if (!encode_map(wanted, self->map, error)) return false;
   self->described = wanted;
   self->is_encoded = true;
   return true;
@@ -93,7 +61,7 @@ PyObject* encode_if_changed(MapObject* self, const Description& wanted) {
 }
 
 bool check_rank(Py_ssize_t rank) {
-  if (rank >= 1 && rank <= kMostRank) return true;
+  if (rank >= 1 && rank <= kMostMapRank) return true;
   refuse(PyExc_ValueError, "a TMA descriptor has rank 1 to 5, received %zd", rank);
   return false;
 }
@@ -211,6 +179,30 @@ PyType_Spec kSpec = {"weft._native.TensorMap", sizeof(MapObject), 0, Py_TPFLAGS_
                      kSlots};
 
 }  // namespace
+
+bool encode_map(const MapDescription& wanted, cuda::CUtensorMap* map, DriverError* error) {
+  if (wanted.address == 0)
+    return error->value("the address is 0, expected that of a tensor in device memory");
+  if (!ensure_driver(error)) return false;
+  cuda::CUtensorMap encoded;
+  auto* address = reinterpret_cast<void*>(wanted.address);
+  const auto rank = static_cast<uint32_t>(wanted.rank);
+  const cuda::CUresult result =
+      wanted.is_im2col != 0
+          ? driver().cuTensorMapEncodeIm2col(
+                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.lower,
+                wanted.upper, wanted.channels_per_pixel, wanted.pixels_per_column, wanted.element_strides,
+                wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill)
+          : driver().cuTensorMapEncodeTiled(
+                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.box,
+                wanted.element_strides, wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill);
+  if (result != cuda::CUDA_SUCCESS) {
+    return error->cuda(result, wanted.is_im2col != 0 ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled",
+                       "filling a TMA descriptor", "the driver accepts no descriptor with these numbers");
+  }
+  *map = encoded;
+  return true;
+}
 
 bool is_tensor_map(PyObject* object) { return PyObject_TypeCheck(object, g_type); }
 

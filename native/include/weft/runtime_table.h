@@ -12,12 +12,13 @@
 #include <stdint.h>
 #include <tvm/ffi/c_api.h>
 #include <weft/cpu_cooperative.h>
+#include <weft/tensor_map.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 10
+#define WEFT_RUNTIME_TABLE_VERSION 11
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -161,101 +162,106 @@ typedef struct weft_failure_site {
   int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
 
-#define WEFT_RUNTIME_TABLE(ROW)                                                                             \
-  /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                       \
-  ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                     \
-      "i32 (ptr, i64, i64)")                                                                                \
-  /* The same for a whole argument: reports its kind, dtype, rank or device. */                             \
-  ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")      \
-  /* The stream that the FFI environment holds for a device. */                                             \
-  ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")                   \
-  /* Loads the image's kernels once for the frame's device and makes its context current if it is not. */   \
-  ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                        \
-  /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */   \
-  ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                     \
-  ROW(launch_device, int32_t,                                                                               \
-      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),              \
-      "i32 (ptr, i32, ptr, ptr)")                                                                           \
-  ROW(launch_cpu, int32_t,                                                                                  \
-      (weft_call_frame * frame, weft_cpu_kernel kernel, const weft_launch* launch, const void* parameters,  \
-       int64_t parameter_bytes, int64_t scratch_bytes),                                                     \
-      "i32 (ptr, ptr, ptr, ptr, i64, i64)")                                                                 \
-  /* A failed assert in a CPU kernel: records the error in `launch` and returns 1. */                       \
-  ROW(kernel_fail, int32_t,                                                                                 \
-      (weft_cpu_launch * launch, const weft_failure_site* site, int64_t block, int64_t thread),             \
-      "i32 (ptr, ptr, i64, i64)")                                                                           \
-  /* Moves `count` owned values into a new ffi.Array, stored in `result`. */                                \
-  ROW(make_array, int32_t, (const TVMFFIAny* values, int64_t count, TVMFFIAny* result),                     \
-      "i32 (ptr, i64, ptr)")                                                                                \
-  /* Adds a reference to an argument that is returned (it arrived as an object, not as a DLTensor*). */     \
-  ROW(return_argument, int32_t,                                                                             \
-      (const weft_failure_site* site, const TVMFFIAny* argument, TVMFFIAny* result), "i32 (ptr, ptr, ptr)") \
-  /* 0 where the tensor has no elements; otherwise as `fail`. */                                            \
-  ROW(fail_unless_empty, int32_t,                                                                           \
-      (const weft_failure_site* site, const DLTensor* tensor, int64_t received, int64_t wanted),            \
-      "i32 (ptr, ptr, i64, i64)")                                                                           \
-  /* A u64 argument that is not a small non-negative integer: stores a BigInt's value, or fails. */         \
-  ROW(decode_u64, int32_t,                                                                                  \
-      (const weft_failure_site* kind, const weft_failure_site* range, const TVMFFIAny* argument,            \
-       uint64_t* value),                                                                                    \
-      "i32 (ptr, ptr, ptr, ptr)")                                                                           \
-  /* Bits of a double in a narrower float type (DLDataType as 32 bits), to nearest even; -1: it failed */   \
-  /* because a finite value is beyond the type's range. Where the type has no infinity: its largest value.  \
-   */                                                                                                       \
-  ROW(narrow_float, int64_t, (const weft_failure_site* site, int32_t dtype, double value),                  \
-      "i64 (ptr, i32, double)")                                                                             \
-  /* The double that equals a value of a narrower float type. */                                            \
-  ROW(widen_float, double, (int32_t dtype, int64_t bits), "double (i32, i64)")                              \
-  /* Stores an unsigned integer as an int, or as a BigInt from 2^63. */                                     \
-  ROW(make_u64, int32_t, (uint64_t value, TVMFFIAny* result), "i32 (i64, ptr)")                             \
-  /* Drops the references of `count` owned values. */                                                       \
-  ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")                    \
-  /* Called periodically by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */   \
-  ROW(kernel_poll, int32_t, (weft_cpu_launch * launch), "i32 (ptr)")                                        \
-  /* The number of the thread that runs a CPU kernel; 0 is the one that launched it. */                     \
-  ROW(worker_number, int32_t, (void), "i32 ()")                                                             \
-  /* Nanoseconds of the machine's monotonic clock. */                                                       \
-  ROW(read_clock, int64_t, (void), "i64 ()")                                                                \
-  /* Scratch for a launch of a kernel whose threads wait for each other. */                                 \
-  ROW(cooperative_scratch_bytes, int64_t,                                                                   \
-      (const weft_cooperative_kernel* kernel, const weft_launch* launch), "i64 (ptr, ptr)")                 \
-  /* Blocks [first, last) of such a kernel; nonzero: an error is set. */                                    \
-  ROW(run_cooperative, int32_t,                                                                             \
-      (const weft_cooperative_kernel* kernel, const void* parameters, weft_cpu_launch* launch,              \
-       int64_t first, int64_t last, void* scratch),                                                         \
-      "i32 (ptr, ptr, ptr, i64, i64, ptr)")                                                                 \
-  /* The sizes of a shape, given as ffi.Shape, ffi.Array or ffi.List of `count` ints; or fails. */          \
-  ROW(decode_shape, int32_t,                                                                                \
-      (const weft_failure_site* kind, const weft_failure_site* size, const weft_failure_site* item,         \
-       const TVMFFIAny* argument, int64_t count, int64_t* sizes),                                           \
-      "i32 (ptr, ptr, ptr, ptr, i64, ptr)")                                                                 \
-  /* As launch_device, with scratch memory for the grid: its addresses are stored where the parameters      \
-   * point,                                                                                                 \
-   */                                                                                                       \
-  /* and it is freed after the kernel, whatever happens. */                                                 \
-  ROW(launch_device_scratch, int32_t,                                                                       \
-      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,               \
-       const weft_scratch* scratch, int64_t scratch_count),                                                 \
-      "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                 \
-  /* Memory that this launch of a kernel with a profiler records into; NULL and 0 without a capture. */     \
-  /* `words`: on entry the number needed, 0 if only the run can tell; on return the number provided. */     \
-  ROW(launch_memory, int32_t,                                                                               \
-      (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,      \
-       int64_t* words),                                                                                     \
-      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                 \
-  /* Uninitialized memory for an array, in the order of `stream`; the call has it until release_scratch. */ \
-  /* Its address, a multiple of 256, goes to `memory`; NULL without elements. `place` begins messages. */   \
-  ROW(take_scratch, int32_t,                                                                                \
-      (weft_call_frame * frame, void* stream, const char* place, int64_t element_bytes,                     \
-       const int64_t* sizes, int64_t rank, void** memory),                                                  \
-      "i32 (ptr, ptr, ptr, i64, ptr, i64, ptr)")                                                            \
-  /* Gives back what was taken since the frame's scratch was `before`, whatever happened; returns `code`,   \
-   */                                                                                                       \
-  /* or -1 if that fails. */                                                                                \
-  ROW(release_scratch, int32_t, (weft_call_frame * frame, void* before, int32_t code),                      \
-      "i32 (ptr, ptr, i32)")                                                                                \
-  /* How many multiprocessors the frame's device has; on the CPU as many as cpu_multiprocessors says. */    \
-  ROW(multiprocessors, int32_t, (const weft_call_frame* frame), "i32 (ptr)")
+#define WEFT_RUNTIME_TABLE(ROW)                                                                              \
+  /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                        \
+  ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                      \
+      "i32 (ptr, i64, i64)")                                                                                 \
+  /* The same for a whole argument: reports its kind, dtype, rank or device. */                              \
+  ROW(fail_any, int32_t, (const weft_failure_site* site, const TVMFFIAny* received), "i32 (ptr, ptr)")       \
+  /* The stream that the FFI environment holds for a device. */                                              \
+  ROW(environment_stream, void*, (int32_t device_type, int32_t device), "ptr (i32, i32)")                    \
+  /* Loads the image's kernels once for the frame's device and makes its context current if it is not. */    \
+  ROW(device_enter, int32_t, (weft_call_frame * frame), "i32 (ptr)")                                         \
+  /* Restores what device_enter changed, whatever happened since; returns `code`, or -1 if that fails. */    \
+  ROW(device_leave, int32_t, (weft_call_frame * frame, int32_t code), "i32 (ptr, i32)")                      \
+  ROW(launch_device, int32_t,                                                                                \
+      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters),               \
+      "i32 (ptr, i32, ptr, ptr)")                                                                            \
+  ROW(launch_cpu, int32_t,                                                                                   \
+      (weft_call_frame * frame, weft_cpu_kernel kernel, const weft_launch* launch, const void* parameters,   \
+       int64_t parameter_bytes, int64_t scratch_bytes),                                                      \
+      "i32 (ptr, ptr, ptr, ptr, i64, i64)")                                                                  \
+  /* A failed assert in a CPU kernel: records the error in `launch` and returns 1. */                        \
+  ROW(kernel_fail, int32_t,                                                                                  \
+      (weft_cpu_launch * launch, const weft_failure_site* site, int64_t block, int64_t thread),              \
+      "i32 (ptr, ptr, i64, i64)")                                                                            \
+  /* Moves `count` owned values into a new ffi.Array, stored in `result`. */                                 \
+  ROW(make_array, int32_t, (const TVMFFIAny* values, int64_t count, TVMFFIAny* result),                      \
+      "i32 (ptr, i64, ptr)")                                                                                 \
+  /* Adds a reference to an argument that is returned (it arrived as an object, not as a DLTensor*). */      \
+  ROW(return_argument, int32_t,                                                                              \
+      (const weft_failure_site* site, const TVMFFIAny* argument, TVMFFIAny* result), "i32 (ptr, ptr, ptr)")  \
+  /* 0 where the tensor has no elements; otherwise as `fail`. */                                             \
+  ROW(fail_unless_empty, int32_t,                                                                            \
+      (const weft_failure_site* site, const DLTensor* tensor, int64_t received, int64_t wanted),             \
+      "i32 (ptr, ptr, i64, i64)")                                                                            \
+  /* A u64 argument that is not a small non-negative integer: stores a BigInt's value, or fails. */          \
+  ROW(decode_u64, int32_t,                                                                                   \
+      (const weft_failure_site* kind, const weft_failure_site* range, const TVMFFIAny* argument,             \
+       uint64_t* value),                                                                                     \
+      "i32 (ptr, ptr, ptr, ptr)")                                                                            \
+  /* Bits of a double in a narrower float type (DLDataType as 32 bits), to nearest even; -1: it failed */    \
+  /* because a finite value is beyond the type's range. Where the type has no infinity: its largest value.   \
+   */                                                                                                        \
+  ROW(narrow_float, int64_t, (const weft_failure_site* site, int32_t dtype, double value),                   \
+      "i64 (ptr, i32, double)")                                                                              \
+  /* The double that equals a value of a narrower float type. */                                             \
+  ROW(widen_float, double, (int32_t dtype, int64_t bits), "double (i32, i64)")                               \
+  /* Stores an unsigned integer as an int, or as a BigInt from 2^63. */                                      \
+  ROW(make_u64, int32_t, (uint64_t value, TVMFFIAny* result), "i32 (i64, ptr)")                              \
+  /* Drops the references of `count` owned values. */                                                        \
+  ROW(release_values, void, (const TVMFFIAny* values, int64_t count), "void (ptr, i64)")                     \
+  /* Called periodically by a CPU kernel's loops that may never end; nonzero: leave the kernel with 1. */    \
+  ROW(kernel_poll, int32_t, (weft_cpu_launch * launch), "i32 (ptr)")                                         \
+  /* The number of the thread that runs a CPU kernel; 0 is the one that launched it. */                      \
+  ROW(worker_number, int32_t, (void), "i32 ()")                                                              \
+  /* Nanoseconds of the machine's monotonic clock. */                                                        \
+  ROW(read_clock, int64_t, (void), "i64 ()")                                                                 \
+  /* Scratch for a launch of a kernel whose threads wait for each other. */                                  \
+  ROW(cooperative_scratch_bytes, int64_t,                                                                    \
+      (const weft_cooperative_kernel* kernel, const weft_launch* launch), "i64 (ptr, ptr)")                  \
+  /* Blocks [first, last) of such a kernel; nonzero: an error is set. */                                     \
+  ROW(run_cooperative, int32_t,                                                                              \
+      (const weft_cooperative_kernel* kernel, const void* parameters, weft_cpu_launch* launch,               \
+       int64_t first, int64_t last, void* scratch),                                                          \
+      "i32 (ptr, ptr, ptr, i64, i64, ptr)")                                                                  \
+  /* The sizes of a shape, given as ffi.Shape, ffi.Array or ffi.List of `count` ints; or fails. */           \
+  ROW(decode_shape, int32_t,                                                                                 \
+      (const weft_failure_site* kind, const weft_failure_site* size, const weft_failure_site* item,          \
+       const TVMFFIAny* argument, int64_t count, int64_t* sizes),                                            \
+      "i32 (ptr, ptr, ptr, ptr, i64, ptr)")                                                                  \
+  /* As launch_device, with scratch memory for the grid: its addresses are stored where the parameters       \
+   * point,                                                                                                  \
+   */                                                                                                        \
+  /* and it is freed after the kernel, whatever happens. */                                                  \
+  ROW(launch_device_scratch, int32_t,                                                                        \
+      (weft_call_frame * frame, int32_t kernel, const weft_launch* launch, void** parameters,                \
+       const weft_scratch* scratch, int64_t scratch_count),                                                  \
+      "i32 (ptr, i32, ptr, ptr, ptr, i64)")                                                                  \
+  /* Memory that this launch of a kernel with a profiler records into; NULL and 0 without a capture. */      \
+  /* `words`: on entry the number needed, 0 if only the run can tell; on return the number provided. */      \
+  ROW(launch_memory, int32_t,                                                                                \
+      (weft_call_frame * frame, void* stream, const char* function, const char* kernel, void** memory,       \
+       int64_t* words),                                                                                      \
+      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                  \
+  /* Uninitialized memory for an array, in the order of `stream`; the call has it until release_scratch. */  \
+  /* Its address, a multiple of 256, goes to `memory`; NULL without elements. `place` begins messages. */    \
+  ROW(take_scratch, int32_t,                                                                                 \
+      (weft_call_frame * frame, void* stream, const char* place, int64_t element_bytes,                      \
+       const int64_t* sizes, int64_t rank, void** memory),                                                   \
+      "i32 (ptr, ptr, ptr, i64, ptr, i64, ptr)")                                                             \
+  /* Gives back what was taken since the frame's scratch was `before`, whatever happened; returns `code`,    \
+   */                                                                                                        \
+  /* or -1 if that fails. */                                                                                 \
+  ROW(release_scratch, int32_t, (weft_call_frame * frame, void* before, int32_t code),                       \
+      "i32 (ptr, ptr, i32)")                                                                                 \
+  /* How many multiprocessors the frame's device has; on the CPU as many as cpu_multiprocessors says. */     \
+  ROW(multiprocessors, int32_t, (const weft_call_frame* frame), "i32 (ptr)")                                 \
+  /* The map of a tensor: of its address, and `rank` sizes and strides, in elements, slowest first. */       \
+  ROW(make_tensor_map, int32_t,                                                                              \
+      (weft_call_frame * frame, const weft_tensor_map_site* site, const void* address, const int64_t* sizes, \
+       const int64_t* strides, void* map),                                                                   \
+      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, BlockArgument, OpResult
 
 from weft.dialects.builder import constant_integer
+from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.dialects.simt.views import AdvanceOp, ViewOp
 
@@ -26,6 +27,7 @@ _UNROLL: Final = "unroll"
 
 CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
 """Operations that pass a tensor on, and do not look into it."""
+_VIEWS = (ViewOp, AdvanceOp, MakeTensorMapOp)
 
 
 def alternatives(value: SSAValue) -> Sequence[SSAValue]:
@@ -82,14 +84,14 @@ def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
 
     Args:
         tensor: of the IR.
-        through_views: whether a view leads on to its source.
+        through_views: whether a view or a tensor map leads on to its source.
     """
     found: set[SSAValue] = set()
     seen, waiting = {tensor}, [tensor]
     while waiting:
         value = waiting.pop()
         sources = alternatives(value)
-        if not sources and through_views and isinstance(value.owner, ViewOp | AdvanceOp):
+        if not sources and through_views and isinstance(value.owner, _VIEWS):
             sources = (value.owner.source,)
         if not sources:
             found.add(value)

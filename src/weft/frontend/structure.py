@@ -12,14 +12,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.records import is_dataclass, make
-from weft.language.values import Fragment, Scalar, Staged, Stream, Tensor
+from weft.language.values import Fragment, Scalar, Staged, Stream, Tensor, TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from xdsl.ir import SSAValue
 
-_STAGED: Final = (Scalar, Tensor, Fragment, Stream)
+_STAGED: Final = (Scalar, Tensor, TensorMap, Fragment, Stream)
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), *_STAGED))
 """Classes of values that hold no others and have built-in operators."""
 # Classes by which Python passes items on; their contents are found through references.

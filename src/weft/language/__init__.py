@@ -84,6 +84,8 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_xor": "memory.atomics",
     "atomic_exchange": "memory.atomics",
     "atomic_cas": "memory.atomics",
+    "tensor_map": "asynchronous.tensor_map",
+    "tma.prefetch": "asynchronous.tma",
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",
@@ -155,7 +157,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("Fragment", "math", "mma")
+NAMESPACES: Final = ("Fragment", "math", "mma", "tma")
 """Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 

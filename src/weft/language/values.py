@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged values: values of a traced function known only at run time.
 
-In: an SSA value of the IR and its type in weft. Out: `Scalar`, `Tensor`, `Fragment`, `Stream`. All other Python
-objects are compile-time values.
+In: an SSA value of the IR and its type in weft. Out: `Scalar`, `Tensor`, `TensorMap`, `Fragment`, `Stream`. All
+other Python objects are compile-time values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 
 from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
+from weft.arguments.tensor_map import TensorMap as TensorMapAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
+from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
 from weft.errors import TypeMismatchError, brief
@@ -180,6 +182,33 @@ class Stream(Staged):
         return "Stream()"
 
 
+class TensorMap(Staged):
+    """A tensor in global memory as the copy engine sees it: its elements, and the boxes that are copied at once.
+
+    Attributes:
+        ssa: the value in the IR; its type is a `TensorMapType`.
+        dtype: type of the elements, with their sign.
+        name: its parameter or variable, for messages and printed IR.
+    """
+
+    __slots__ = ("dtype", "name", "ssa")
+
+    def __init__(self, ssa: SSAValue, dtype: DType, name: str = "map") -> None:
+        self.ssa = ssa
+        self.dtype = dtype
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"TensorMap({self.name}: {describe(self)})"
+
+    @property
+    def type(self) -> TensorMapType:
+        """The type in the IR: elements, box and swizzle."""
+        found = self.ssa.type
+        assert isinstance(found, TensorMapType)
+        return found
+
+
 class StagedNamespace:
     """A compile-time object whose attributes are staged values, such as ``thread_idx``.
 
@@ -245,6 +274,8 @@ def is_instance(value: object, kind: Any) -> bool:
         return isinstance(standing_for, kind) or kind is Scalar
     if isinstance(value, Stream):
         value = StreamAnnotation.__new__(StreamAnnotation)
+    elif isinstance(value, TensorMap):
+        value = TensorMapAnnotation()
     elif isinstance(value, Tensor):
         stands_for = PointerAnnotation if value.type.is_pointer else TensorAnnotation
         value = stands_for.__new__(stands_for)
@@ -267,6 +298,9 @@ def describe(value: object) -> str:
     if isinstance(value, Fragment):
         kind = value.type
         return f"Fragment[{value.dtype}, {kind.dims}, {kind.unit.data} {kind.role.data}]"
+    if isinstance(value, TensorMap):
+        swizzle = f", swizzle {value.type.swizzle}" if value.type.swizzle else ""
+        return f"TensorMap[{value.dtype}, box {value.type.box}{swizzle}]"
     if isinstance(value, Stream):
         return "a stream"
     if isinstance(value, bool | int | float):

@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.flow import origins, walk
+from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import AllocaOp, ScratchOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
@@ -30,10 +31,13 @@ WRITTEN_ARGUMENTS: Final = "weft.written_arguments"
 """Attribute of the host's `func.func`: the numbers of the arguments that kernels may write through, i32."""
 
 
+_MEMORY: Final = (TensorType, TensorMapType)
+
+
 def find_written_arguments(module: ModuleOp) -> None:
     """Records on the host function which arguments its launches may write.
 
-    A writing operation counts for all its tensors, and a tensor that is not an argument for all arguments, so that the
+    A writing operation counts for all its tensors, unless it says which it has `written`, and a tensor that is not an argument for all arguments, so that the
     result errs on the side of writing.
     """
     operations = list(module.body.block.ops)
@@ -65,12 +69,12 @@ def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozen
     arguments = function.body.block.args
     index_of: dict[SSAValue, int] = {argument: argument.index for argument in arguments}
     found: set[int] = set()
-    memory = [o for one in tensors if isinstance(one.type, TensorType) for o in origins(one)]
+    memory = [o for one in tensors if isinstance(one.type, _MEMORY) for o in origins(one)]
     for tensor in memory:
         if not _is_own(tensor):
             index = index_of.get(tensor)
             if index is None:
-                return frozenset(a.index for a in arguments if isinstance(a.type, TensorType))
+                return frozenset(a.index for a in arguments if isinstance(a.type, _MEMORY))
             found.add(index)
     return frozenset(found)
 
@@ -78,7 +82,7 @@ def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozen
 def _stored_to(kernel: KernelOp) -> Iterator[SSAValue]:
     for operation in walk(kernel):
         if operation is not kernel and operation.has_trait(MemoryWriteEffect):
-            yield from operation.operands
+            yield from getattr(operation, "written", operation.operands)
 
 
 def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> Iterator[SSAValue]:

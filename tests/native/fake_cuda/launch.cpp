@@ -145,19 +145,38 @@ int64_t scratch_of(const CpuKernel& kernel, const weft_cpu_launch& launch) {
   return kernel.scratch_bytes(kernel.table, &asked);
 }
 
+// The CPU's form of a map that this fake encoded (memory.cpp): its dimensions are the other way round.
+std::string map_for_cpu(const std::string& encoded) {
+  CUtensorMap map;
+  memcpy(&map, encoded.data(), sizeof(map));
+  weft_cpu_tensor_map found{};
+  found.rank = static_cast<int32_t>(map.opaque[1] & 0xffffffff);
+  found.data_type = static_cast<int32_t>(map.opaque[1] >> 32);
+  constexpr int32_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  found.element_bytes = kBytes[found.data_type];
+  found.address = reinterpret_cast<char*>(map.opaque[2]);
+  found.fill = static_cast<int32_t>(map.opaque[13] >> 24 & 1);
+  for (int index = 0; index < found.rank; ++index) {
+    const int dimension = found.rank - 1 - index;
+    found.sizes[dimension] = static_cast<int64_t>(map.opaque[3 + index]);
+    found.pitches[dimension] = index == 0 ? found.element_bytes : static_cast<int64_t>(map.opaque[7 + index]);
+  }
+  return {reinterpret_cast<const char*>(&found), sizeof(found)};
+}
+
 }  // namespace
 
 CUresult run_kernel(const Node& node) {
   auto found = state().cpu_kernels.find(node.function->info->name);
   if (found == state().cpu_kernels.end()) return 0;
   const CpuKernel& kernel = found->second;
-  size_t bytes = 0;
-  const std::vector<Parameter>& layout = node.function->info->parameters;
-  for (const Parameter& parameter : layout)
-    bytes = std::max(bytes, size_t{parameter.offset} + parameter.bytes);
-  std::vector<unsigned char> packed(bytes + 16);
-  for (size_t index = 0; index < layout.size(); ++index) {
-    memcpy(packed.data() + layout[index].offset, node.parameters[index].data(), layout[index].bytes);
+  // As weft lays them out for the CPU. On a GPU tensor maps are aligned as the constant bank's own addresses.
+  std::string packed;
+  for (const std::string& parameter : node.parameters) {
+    const bool is_map = parameter.size() == WEFT_TENSOR_MAP_BYTES;
+    const size_t alignment = is_map ? 64 : std::max(parameter.size(), size_t{1});
+    packed.resize((packed.size() + alignment - 1) / alignment * alignment);
+    packed += is_map ? map_for_cpu(parameter) : parameter;
   }
   const CUlaunchConfig& config = node.config;
   weft_cpu_launch launch{};

@@ -70,6 +70,10 @@ _COOPERATION: Final = (
     "elect.sync setmaxnreg.dec.sync.aligned.u32 setmaxnreg.inc.sync.aligned.u32 "
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
+_TMA: Final = (
+    "prefetch.tensormap",
+    *(f"cp.async.bulk.tensor.prefetch.tile.{rank}d" for rank in range(1, 6)),
+)
 # match needs sm_70, redux sm_80 and elect sm_90; their printers check the architecture first.
 _MATRIX: Final = (
     # These need sm_89, and the others sm_75.
@@ -92,7 +96,12 @@ INTRINSICS: Final = frozenset(
         *(f"llvm.{name}" for name in ("ptrmask", *_REGISTERS)),
         *(
             f"llvm.nvvm.{name}"
-            for name in (*_COOPERATION.split(), *" ".join(_MATRIX).split(), "rsqrt.approx.f")
+            for name in (
+                *_COOPERATION.split(),
+                *" ".join(_MATRIX).split(),
+                *_TMA,
+                "rsqrt.approx.f",
+            )
         ),
     )
 )

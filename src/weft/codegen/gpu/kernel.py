@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import local_stem
-from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
+from weft.codegen.operations.kernel_parameters import (
+    MAP,
+    MAP_ALIGNMENT,
+    MAP_BYTES,
+    kernel_parameters,
+    take_parameters,
+)
 from weft.dialects.simt.barrier import FenceOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import DIM, POINTER, STRIDE, KernelOp, ReturnOp
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 
 # The host checks a dim before it launches. Knowing it, LLVM multiplies indices as 32 x 32 to 64 bits.
 _NOT_NEGATIVE: Final = {f"i{bits}": f"range(i{bits} 0, {-(1 << (bits - 1))})" for bits in (32, 64)}
+
+# Copies read the launch's own parameter, which nothing changes.
+_MAP: Final = f'ptr byval([{MAP_BYTES} x i8]) align {MAP_ALIGNMENT} "nvvm.grid_constant"'
 
 
 def print_kernel(
@@ -86,6 +95,8 @@ def _print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> list[str]:
             kind = printer.module.target.pointer("global")
         elif parameter.part == DIM:
             kind = f"{kind} {_NOT_NEGATIVE[kind]}"
+        elif parameter.part == MAP:
+            kind = _MAP
         listed.append(f"{kind} {name}")
         names.append(name)
     take_parameters(printer, kernel, names)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 
+from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.types import StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
 
@@ -41,6 +42,7 @@ _TEXTS: Final[dict[type[Attribute], str]] = {
     Float64Type: "double",
     IndexType: "i64",
     StreamType: "ptr",
+    TensorMapType: "ptr",
 }
 
 # Users' names of the float types, also used in names of conversion functions.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.codegen.llvm.module_printer import ModulePrinter
+    from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
     from weft.dialects.simt.types import TensorType
 
 
@@ -47,7 +48,7 @@ def print_scratch(printer: FunctionPrinter, op: ScratchOp) -> None:
     sizes = [widened(printer, dim, kind.dim_bits.data, 64) for dim in dims]
     element_bytes = array_bytes((), kind.element_type)
     stream = stream_text(printer, op.stream)
-    pointer = print_take(printer, stream, _place(op), element_bytes, sizes)
+    pointer = print_take(printer, stream, place_text(op), element_bytes, sizes)
     printer.tensors[op.result] = TensorValue(kind, pointer, dims)
 
 
@@ -98,7 +99,7 @@ def _described(op: ScratchOp) -> ScratchInfo:
     return ScratchInfo(op.text.data, shape, size, where.file, where.line)
 
 
-def _place(op: ScratchOp) -> str:
+def place_text(op: ScratchOp | MakeTensorMapOp) -> str:
     """What messages begin with: ``sum_all (sums.py:12), weft.scratch(n, weft.f32)``."""
     where = source_location(op.location)
     return op.text.data if where is None else f"{where.function} ({where}), {op.text.data}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's parameters in order: scalars, and the passed parts of tensors: pointer, dims, strides.
+"""A kernel's parameters in order: scalars, tensor maps, and the passed parts of tensors: pointer, dims, strides.
 
 In: a simt.kernel. Out: one list, shared by the kernel's printer, the launch's printer and the kernel's description.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
+from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.kernel import DIM, POINTER, STRIDE
 from weft.dialects.simt.types import TensorType
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from weft.dialects.simt.kernel import KernelOp
 
 SCALAR: Final = "scalar"
+MAP: Final = "map"
+MAP_BYTES: Final = 128
+MAP_ALIGNMENT: Final = 64
+_MAP_TYPE: Final = "<16 x i64>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,9 @@ class KernelParameter:
 
     Attributes:
         argument: index of the kernel's argument.
-        part: POINTER, DIM, STRIDE or SCALAR.
+        part: POINTER, DIM, STRIDE, SCALAR or MAP.
         dimension: of a DIM or STRIDE.
-        llvm_type: in the parameter buffer: a bool is `i8`, a pointer `ptr`.
+        llvm_type: in the parameter buffer: a bool is `i8`, a pointer `ptr`, a map a vector of its bytes.
         offset_bytes: in the parameter buffer.
     """
 
@@ -43,11 +48,11 @@ class KernelParameter:
 
     @property
     def size_bytes(self) -> int:
-        return size_in_bytes(self.llvm_type)
+        return MAP_BYTES if self.part == MAP else size_in_bytes(self.llvm_type)
 
 
 def kernel_parameters(kernel: KernelOp) -> tuple[KernelParameter, ...]:
-    """The parameters of a kernel, with natural alignment in their buffer.
+    """The parameters of a kernel, with natural alignment in their buffer; a map's is MAP_ALIGNMENT.
 
     Example:
         for `add_one(a: tensor<?xf32>, b: tensor<?xf32>)` that reads `a.shape[0]`: a's pointer, a's dim 0,
@@ -60,9 +65,12 @@ def kernel_parameters(kernel: KernelOp) -> tuple[KernelParameter, ...]:
         is_tensor = isinstance(kind, TensorType)
         texts = {POINTER: "ptr", DIM: f"i{kind.dim_bits.data}"} if is_tensor else {}
         for part, dimension in kernel.parts(argument) if is_tensor else ((SCALAR, 0),):
-            text = texts.get(part, "i64") if is_tensor else memory_type(kind)
-            size = size_in_bytes(text)
-            offset = (offset + size - 1) // size * size
+            if isinstance(kind, TensorMapType):
+                part, text, size, alignment = MAP, _MAP_TYPE, MAP_BYTES, MAP_ALIGNMENT
+            else:
+                text = texts.get(part, "i64") if is_tensor else memory_type(kind)
+                size = alignment = size_in_bytes(text)
+            offset = (offset + alignment - 1) // alignment * alignment
             parameters.append(KernelParameter(argument.index, part, dimension, text, offset))
             offset += size
     return tuple(parameters)
@@ -86,6 +94,8 @@ def take_parameters(printer: FunctionPrinter, kernel: KernelOp, names: Iterable[
                 for part in (DIM, STRIDE)
             )
             printer.tensors[argument] = TensorValue(argument.type, pointer, dims, strides)
+        elif isinstance(argument.type, TensorMapType):
+            printer.values[argument] = found[index, MAP, 0]
         else:
             name = found[index, SCALAR, 0]
             is_bool = llvm_type(argument.type) == "i1"

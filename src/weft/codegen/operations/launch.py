@@ -17,6 +17,8 @@ from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.offsets import widened
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import (
+    MAP,
+    MAP_ALIGNMENT,
     SCALAR,
     KernelParameter,
     kernel_parameters,
@@ -107,7 +109,8 @@ def print_parameter_buffer(
     """
     parameters = kernel_parameters(kernel)
     size = max(parameter_bytes(parameters), 1)
-    buffer = printer.alloca(f"[{size} x i8]", 8, "parameters")
+    alignment = MAP_ALIGNMENT if any(one.part == MAP for one in parameters) else 8
+    buffer = printer.alloca(f"[{size} x i8]", alignment, "parameters")
     own: dict[SSAValue, str | TensorValue] = dict(
         zip(kernel.scratch_arguments, scratch, strict=True)
     )
@@ -118,7 +121,8 @@ def print_parameter_buffer(
     for parameter in parameters:
         operand = arguments[parameter.argument]
         text = operand if isinstance(operand, str) else _argument_text(printer, parameter, operand)
-        _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes)
+        at_map = f", align {MAP_ALIGNMENT}" if parameter.part == MAP else ""
+        _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes, at_map)
     return buffer, parameters
 
 
@@ -126,6 +130,11 @@ def _argument_text(
     printer: FunctionPrinter, parameter: KernelParameter, operand: SSAValue | TensorValue
 ) -> str:
     """The value of one parameter of a launch."""
+    if parameter.part == MAP:
+        assert not isinstance(operand, TensorValue)
+        return printer.let(
+            f"load {parameter.llvm_type}, ptr {printer.values[operand]}, align {MAP_ALIGNMENT}"
+        )
     if parameter.part == SCALAR:
         assert not isinstance(operand, TensorValue)
         text = printer.values[operand]
@@ -199,6 +208,8 @@ def print_return_on_failure(printer: FunctionPrinter, code: str) -> None:
     printer.start(next_label)
 
 
-def _store(printer: FunctionPrinter, kind: str, text: str, base: str, offset: int) -> None:
+def _store(
+    printer: FunctionPrinter, kind: str, text: str, base: str, offset: int, aligned: str = ""
+) -> None:
     pointer = base if offset == 0 else printer.let(f"getelementptr i8, ptr {base}, i64 {offset}")
-    printer.line(f"store {kind} {text}, ptr {pointer}")
+    printer.line(f"store {kind} {text}, ptr {pointer}{aligned}")

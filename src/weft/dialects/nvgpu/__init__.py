@@ -14,6 +14,8 @@ from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependen
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.nvgpu.registers import SetmaxnregOp
+from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp, TensorMapType
+from weft.dialects.nvgpu.tma import TmaPrefetchOp
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 
 NVGPU: Final = Dialect(
@@ -23,11 +25,13 @@ NVGPU: Final = Dialect(
         InlinePtxOp,
         LaunchDependentsOp,
         LoadMatrixOp,
+        MakeTensorMapOp,
         MmaOp,
         SetmaxnregOp,
+        TmaPrefetchOp,
         WaitForDependenciesOp,
         WarpgroupBarrierOp,
         WarpgroupIdOp,
     ],
-    [],
+    [TensorMapType],
 )

@@ -18,7 +18,7 @@ from weft.dialects.builder import source_location
 from weft.dialects.flow import origins, walk
 from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import ScratchOp
-from weft.dialects.simt.types import StreamType, TensorType
+from weft.dialects.simt.types import StreamType
 from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.context import FrontendCallable, OverRounds
@@ -263,8 +263,7 @@ def check_scratch(host: Block) -> None:
     for launch in walk(host):
         if not isinstance(launch, LaunchExOp):
             continue
-        tensors = [one for one in launch.args if isinstance(one.type, TensorType)]
-        arrays = [origin.owner for one in tensors for origin in origins(one)]
+        arrays = [origin.owner for one in launch.args for origin in origins(one)]
         streams = [array.stream for array in arrays if isinstance(array, ScratchOp)]
         if any((launch.stream or calls) is not (stream or calls) for stream in streams):
             raise TypeMismatchError(

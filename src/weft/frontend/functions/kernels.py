@@ -43,7 +43,7 @@ from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant
 from weft.language.numbers.promises import promised
 from weft.language.threads.each import check_rounds
-from weft.language.values import Scalar, Stream, Tensor, describe
+from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _NEEDS_CONSTANT: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class _Argument:
-    """One leaf of a parameter: a passed tensor or scalar, or a built-in value.
+    """One leaf of a parameter: a passed tensor, tensor map or scalar, or a built-in value.
 
     Attributes:
         name: the parameter, with the leaf's path inside a container.
@@ -83,7 +83,7 @@ class _Argument:
     @property
     def is_passed(self) -> bool:
         """Whether it is an argument of the kernel."""
-        return isinstance(self.value, Scalar | Tensor)
+        return isinstance(self.value, Scalar | Tensor | TensorMap)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -91,6 +91,8 @@ class _Argument:
         value = self.value
         if isinstance(value, Tensor):
             return ("tensor", value.type, value.dtype)
+        if isinstance(value, TensorMap):
+            return ("tensor map", value.type, value.dtype)
         if isinstance(value, Scalar):
             return ("scalar", value.dtype)
         if isinstance(value, TypedConstant):
@@ -292,8 +294,8 @@ def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
         return value
     argument = next(arguments)
     name_value(argument, leaf.name.replace(".", "_"))
-    if isinstance(value, Tensor):
-        return Tensor(argument, value.dtype, leaf.name)
+    if isinstance(value, Tensor | TensorMap):
+        return type(value)(argument, value.dtype, leaf.name)
     return Scalar(argument, value.dtype)
 
 
@@ -309,7 +311,7 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
             )
         if isinstance(leaf, StaticValue):
             leaf = leaf.value
-        if not isinstance(leaf, Scalar | Tensor):
+        if not isinstance(leaf, Scalar | Tensor | TensorMap):
             try:
                 hash(leaf)
             except TypeError:

@@ -15,6 +15,7 @@ from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
 from weft.arguments.records import is_record, record_of
 from weft.arguments.scalar import numpy_scalar_dtype
+from weft.arguments.tensor_map import TensorMap as TensorMapAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
 from weft.arguments.tensor_spec import TensorSpec
 from weft.arguments.tensor_spec import tensor_text as spec_text
@@ -24,7 +25,7 @@ from weft.language.control import StaticValue
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, materialize, operand
 from weft.language.numbers.promises import factor_of
-from weft.language.values import Scalar, Tensor, describe, tensor_text
+from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types.dims import Dim
 from weft.types.dtype import DType, i32, i64
 
@@ -68,6 +69,8 @@ def checked_argument(
             raise _misfit(where, "a tensor", value)
         if isinstance(annotation, TensorSpec):
             _check_tensor(where, annotation, value)
+    if annotation is TensorMapAnnotation and not isinstance(value, TensorMap):
+        raise _misfit(where, "a tensor map, which weft.tensor_map(a, box=...) makes", value)
     if isinstance(annotation, PointerSpec):
         is_pointer = isinstance(value, Tensor) and value.type.is_pointer
         if not is_pointer or value.dtype is not annotation.dtype:

@@ -18,7 +18,9 @@ from weft.backends.cpu.lowering.loops import LOOPS
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.backends.cpu.lowering.timing import TIMING
+from weft.backends.cpu.lowering.tma import TMA
 from weft.backends.cpu.lowering.unneeded import UNNEEDED
+from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 
@@ -39,10 +41,15 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **TIMING,
     **LOOPS,
     **UNNEEDED,
+    **TMA,
 }
 # The rows of COOPERATION take the printer of coroutines, which is the one that prints such kernels.
 KERNEL_ROWS: Final[dict[type[Operation], Any]] = {**_ANY_KERNEL, **COOPERATION}
-HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {**HOST_FUNCTION, **LAUNCH}
+HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
+    **HOST_FUNCTION,
+    **TENSOR_MAPS,
+    **LAUNCH,
+}
 
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
     InlinePtxOp: "PTX is for GPUs; the CPU has no inline_ptx",

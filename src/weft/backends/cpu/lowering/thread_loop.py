@@ -26,7 +26,7 @@ from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type
-from weft.codegen.operations.kernel_parameters import kernel_parameters, take_parameters
+from weft.codegen.operations.kernel_parameters import MAP, kernel_parameters, take_parameters
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
@@ -112,6 +112,9 @@ def print_parameters(printer: FunctionPrinter, kernel: KernelOp) -> None:
             address = printer.let(
                 f"getelementptr i8, ptr %parameters, i64 {parameter.offset_bytes}"
             )
+        if parameter.part == MAP:
+            names.append(address)
+            continue
         load = f"load {kind}, ptr {address}, align {parameter.size_bytes}"
         names.append(printer.let(load, "argument"))
     take_parameters(printer, kernel, names)

@@ -20,11 +20,13 @@ from weft.backends.cuda.lowering.loops import LOOPS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.registers import REGISTERS
 from weft.backends.cuda.lowering.timing import TIMING
+from weft.backends.cuda.lowering.tma import TMA
 from weft.backends.cuda.lowering.warp import WARP
 from weft.backends.cuda.lowering.warpgroup import WARPGROUP
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
 from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
+from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 
 if TYPE_CHECKING:
@@ -50,8 +52,10 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **LOOPS,
     **TIMING,
     **INLINE_PTX,
+    **TMA,
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
+    **TENSOR_MAPS,
     **launch_rows(launch_attributes),
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract between the runtime and generated code about tensor maps: 128 bytes that kernels take as a
+// parameter. On a GPU they are the driver's; on the CPU the numbers that a copy needs.
+#ifndef WEFT_TENSOR_MAP_H_
+#define WEFT_TENSOR_MAP_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WEFT_TENSOR_MAP_BYTES = 128, WEFT_TENSOR_MAP_RANK = 5 };
+
+// A `weft.tensor_map(...)` in a host function; constant data in the object.
+typedef struct weft_tensor_map_site {
+  const char* place;   // what messages begin with
+  const char* tensor;  // its name in messages
+  int32_t data_type;   // CUtensorMapDataType
+  int32_t element_bytes;
+  int32_t rank;
+  int32_t swizzle;       // CUtensorMapSwizzle
+  int32_t l2_promotion;  // CUtensorMapL2promotion
+  int32_t fill;          // CUtensorMapFloatOOBfill
+  int32_t box[WEFT_TENSOR_MAP_RANK];  // of one copy of the machine, slowest dimension first
+  int32_t padding;
+} weft_tensor_map_site;
+
+// A map on the CPU; dimensions are slowest first.
+typedef struct weft_cpu_tensor_map {
+  char* address;
+  int64_t sizes[WEFT_TENSOR_MAP_RANK];
+  int64_t pitches[WEFT_TENSOR_MAP_RANK];  // bytes between neighbors
+  int32_t rank;
+  int32_t data_type;  // CUtensorMapDataType
+  int32_t element_bytes;
+  int32_t fill;  // CUtensorMapFloatOOBfill
+  int64_t padding[3];
+} weft_cpu_tensor_map;
+
+#ifdef __cplusplus
+static_assert(sizeof(weft_cpu_tensor_map) == WEFT_TENSOR_MAP_BYTES);
+}  // extern "C"
+#endif
+
+#endif  // WEFT_TENSOR_MAP_H_

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor maps: `!nvgpu.tensor_map`, made in host functions by `nvgpu.make_tensor_map`, read by `nvgpu.tma_…`.
+
+In: a tensor in global memory, a box, a swizzle. Out: a value of 128 bytes, which kernels take as a parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.builder import text_attribute
+from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
+MOST_RANK: Final = 5
+MOST_BOX: Final = 256
+"""Most elements of one copy along each dimension."""
+SWIZZLES: Final = (0, 32, 64, 128)
+
+
+@irdl_attr_definition
+class TensorMapType(ParametrizedAttribute, TypeAttribute):
+    """`!nvgpu.tensor_map<bf16, [128, 64], swizzle 128>`: elements, box and the swizzle's bytes, 0 for none."""
+
+    name = "nvgpu.tensor_map"
+
+    element_type: Attribute
+    box_attr: ArrayAttr[IntAttr]
+    swizzle_attr: IntAttr
+
+    @staticmethod
+    def get(element_type: Attribute, box: Sequence[int], swizzle: int) -> TensorMapType:
+        """The type with these parameters."""
+        sizes = ArrayAttr([IntAttr(size) for size in box])
+        return TensorMapType(element_type, sizes, IntAttr(swizzle))
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Elements along each dimension, slowest first."""
+        return tuple(size.data for size in self.box_attr.data)
+
+    @property
+    def swizzle(self) -> int:
+        """Bytes of the swizzle, 0 for none."""
+        return self.swizzle_attr.data
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element in memory."""
+        assert isinstance(self.element_type, FixedBitwidthType)
+        return self.element_type.size
+
+    @property
+    def piece(self) -> tuple[int, ...]:
+        """The box of one copy of the machine: what lies together in the tile, at most MOST_BOX along each dimension.
+
+        A swizzled tile lies in panels as wide as the swizzle, each with all its rows.
+
+        Example:
+            a box of (128, 128) bf16 with a swizzle of 128 is copied in two pieces of (128, 64)
+        """
+        *outer, last = self.box
+        width = min(last, self.swizzle // self.itemsize) if self.swizzle else last
+        sizes = [*outer, width]
+        found: list[int] = []
+        is_whole = True  # whether all that is further inside lies in this piece
+        for dimension in reversed(range(len(sizes))):
+            size = sizes[dimension]
+            found.append(_largest_divisor(size) if is_whole else 1)
+            is_whole = is_whole and found[-1] == size
+            if self.swizzle and dimension == len(sizes) - 2:
+                is_whole = is_whole and width == last
+        return tuple(reversed(found))
+
+    @property
+    def pieces(self) -> int:
+        """How many copies of the machine one box takes."""
+        return math.prod(self.box) // math.prod(self.piece)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            box = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_negative=False)
+            )
+            parser.parse_punctuation(",")
+            parser.parse_keyword("swizzle")
+            swizzle = parser.parse_integer(allow_negative=False)
+        return [element, ArrayAttr([IntAttr(size) for size in box]), IntAttr(swizzle)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element_type)
+            printer.print_string(f", [{', '.join(map(str, self.box))}], swizzle {self.swizzle}")
+
+    def verify(self) -> None:
+        if not 1 <= len(self.box) <= MOST_RANK or min(self.box) < 1:
+            raise VerifyException(f"a box has 1 to {MOST_RANK} sizes of at least 1")
+        if self.swizzle not in SWIZZLES:
+            raise VerifyException(f"swizzle {self.swizzle} is not one of {SWIZZLES}")
+
+
+def _largest_divisor(size: int) -> int:
+    return next(n for n in range(min(size, MOST_BOX), 0, -1) if size % n == 0)
+
+
+@operation_definition
+class MakeTensorMapOp(IRDLOperation):
+    """A tensor's map, in a host function; leaves it with an error where the tensor's address or strides allow none.
+
+    `text` is the call in the source, `tensor` the tensor's name there; `element` the map's element type, with its sign
+    (a key of `driver.tensor_map.ELEMENTS`), `l2_promotion` and `fill` keys of the tables there.
+    """
+
+    name = "nvgpu.make_tensor_map"
+
+    source = operand_def(TensorType)
+    text = prop_def(StringAttr)
+    tensor = prop_def(StringAttr)
+    element = prop_def(StringAttr)
+    l2_promotion = prop_def(StringAttr)
+    fill = prop_def(StringAttr)
+    result = result_def(TensorMapType)
+
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = (
+        "$source $text $tensor $element $l2_promotion $fill attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        names: tuple[str, str],
+        modes: tuple[str, str, str],
+        map_type: TensorMapType,
+    ) -> None:
+        text, tensor = names
+        element, l2_promotion, fill = map(StringAttr, modes)
+        super().__init__(
+            operands=[source],
+            properties={
+                "text": text_attribute(text),
+                "tensor": text_attribute(tensor),
+                "element": element,
+                "l2_promotion": l2_promotion,
+                "fill": fill,
+            },
+            result_types=[map_type],
+        )
+
+    def verify_(self) -> None:
+        if not isinstance(self.source.type, TensorType) or self.source.type.space.data != "global":
+            raise VerifyException("a tensor map is of a tensor in global memory")
+        if self.source.type.rank != len(self.result.type.box):
+            raise VerifyException("the box has a size for each dimension of the tensor")
+        if self.source.type.element_type != self.result.type.element_type:
+            raise VerifyException("the map's elements are the tensor's")
