@@ -19,12 +19,13 @@ from weft.language import LANGUAGE, NAMESPACES, LanguageName, language_name, res
 from weft.language.builtins import BUILTINS
 from weft.language.operation import Operation
 from weft.language.threads.grid import Coordinate
+from weft.language.threads.warpgroup import ThreadGroup
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_a_name_stands_for_an_operation_with_documentation_and_an_example(name):
     found = resolve(name)
-    assert isinstance(found, Operation | Coordinate)
+    assert isinstance(found, Operation | Coordinate | ThreadGroup)
     assert found.name == name
     assert found.__doc__
     assert "Example:" in found.__doc__

@@ -37,8 +37,8 @@ _MEMORY: Final = (TensorType, TensorMapType)
 def find_written_arguments(module: ModuleOp) -> None:
     """Records on the host function which arguments its launches may write.
 
-    A writing operation counts for all its tensors, unless it says which it has `written`, and a tensor that is not an argument for all arguments, so that the
-    result errs on the side of writing.
+    A writing operation counts for all its tensors, unless it says which it has `written`, and a tensor that is not an
+    argument for all arguments, so that the result errs on the side of writing.
     """
     operations = list(module.body.block.ops)
     written = {

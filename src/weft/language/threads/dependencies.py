@@ -28,7 +28,7 @@ def wait_for_dependencies(builder: Builder) -> None:
         UnavailableError: on a GPU before sm_90.
 
     Example:
-        ``weft.wait_for_dependencies(); total = partial[weft.thread_idx.x]``
+        ``weft.wait_for_dependencies(); x = a[weft.thread_idx.x]``
     """
     builder.emit(WaitForDependenciesOp())
 
@@ -44,6 +44,6 @@ def launch_dependents(builder: Builder) -> None:
         UnavailableError: on a GPU before sm_90.
 
     Example:
-        ``partial[weft.thread_idx.x] = total; weft.launch_dependents()``
+        ``a[weft.thread_idx.x] = 1; weft.launch_dependents()``
     """
     builder.emit(LaunchDependentsOp())
