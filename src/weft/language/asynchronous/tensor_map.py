@@ -6,7 +6,7 @@ In: a tensor, a box, a swizzle. Out: a `TensorMap`, an argument of kernels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.dialects.nvgpu.tensor_map import MOST_RANK, SWIZZLES, MakeTensorMapOp, TensorMapType
 from weft.errors import TypeMismatchError, ValueRangeError
@@ -24,6 +24,7 @@ PITCH_BYTES: Final = 16
 MOST_PIECES: Final = 64
 _FILLS: Final = ("zero", "nan")
 _PROMOTIONS: Final = (None, 64, 128, 256)
+_Choice = TypeVar("_Choice")
 
 
 @operation(on_host=True, in_kernels=False)
@@ -92,7 +93,7 @@ def tensor_map(
     return TensorMap(builder.emit(made, f"{tensor.name}_map").result, dtype, f"{tensor.name}_map")
 
 
-def _choice(name: str, value: object, choices: tuple[object, ...]) -> object:
+def _choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return choice
