@@ -64,14 +64,16 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
     }
     map->sizes[dimension] = size;
     map->pitches[dimension] = pitch;
-    if (pitch != 0) extent = size <= 0 ? pitch : (size >= kMostPitch / pitch ? kMostPitch - kMultiple : pitch * size);
+    if (pitch != 0)
+      extent = size <= 0 ? pitch : (size >= kMostPitch / pitch ? kMostPitch - kMultiple : pitch * size);
   }
   const auto bits = reinterpret_cast<uint64_t>(address);
   if (!*is_empty && bits % kMultiple != 0) {
     char text[32];
     snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(bits));
-    return refuse(site, std::string(" is at ") + text +
-                            "; expected an address that is a multiple of 16 bytes, which the copy engine needs");
+    return refuse(site,
+                  std::string(" is at ") + text +
+                      "; expected an address that is a multiple of 16 bytes, which the copy engine needs");
   }
   return 0;
 }
@@ -101,7 +103,8 @@ struct Kept {
   cuda::CUtensorMap map;
 };
 using KeptMaps = std::array<Kept, 16>;
-thread_local std::unique_ptr<KeptMaps> t_kept;  // on the heap: a library has little room for thread-local memory
+thread_local std::unique_ptr<KeptMaps>
+    t_kept;  // on the heap: a library has little room for thread-local memory
 
 }  // namespace
 

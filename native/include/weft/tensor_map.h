@@ -20,9 +20,9 @@ typedef struct weft_tensor_map_site {
   int32_t data_type;   // CUtensorMapDataType
   int32_t element_bytes;
   int32_t rank;
-  int32_t swizzle;       // CUtensorMapSwizzle
-  int32_t l2_promotion;  // CUtensorMapL2promotion
-  int32_t fill;          // CUtensorMapFloatOOBfill
+  int32_t swizzle;                    // CUtensorMapSwizzle
+  int32_t l2_promotion;               // CUtensorMapL2promotion
+  int32_t fill;                       // CUtensorMapFloatOOBfill
   int32_t box[WEFT_TENSOR_MAP_RANK];  // of one copy of the machine, slowest dimension first
   int32_t padding;
 } weft_tensor_map_site;
