@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// A barrier in shared memory is looked at when every thread waits: copies that report to it come as late as
+// is legal.
+//
 // The threads of a warpgroup meet at one place, all 128 of them: as on a GPU, those that have returned are
 // missed.
 #include "cpu/meetings.h"
 
 #include <algorithm>
+
+#include "cpu/mbarrier.h"
 
 namespace weft {
 
@@ -13,7 +18,26 @@ int32_t Meetings::open(const char** error) {
   for (int32_t first = 0; first < threads_ && *error == nullptr; first += kWarpgroupSize) {
     opened += open_warpgroup(first, error);
   }
+  for (int32_t thread = 0; thread < threads_ && *error == nullptr; ++thread) {
+    if (slots_[thread].state != WEFT_THREAD_MBARRIER) continue;
+    opened += open_mbarrier(slots_[thread], error) ? 1 : 0;
+  }
   return opened;
+}
+
+bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
+  if (own.mask == WEFT_MBARRIER_MANY_ARRIVALS) {
+    *error = "a thread arrives at an mbarrier whose phase has all its arrivals, and waits for bytes";
+  }
+  if (own.mask == WEFT_MBARRIER_MANY_BYTES) {
+    *error = "a phase of an mbarrier expects less than 0 or more than 1048575 bytes";
+  }
+  if (*error != nullptr) return false;
+  const bool is_complete = mbarrier_test(reinterpret_cast<const uint64_t*>(own.value), own.lane);
+  if (own.mask == WEFT_MBARRIER_TRY) own.result = is_complete ? 1 : 0;
+  if (!is_complete && own.mask != WEFT_MBARRIER_TRY) return false;
+  own.state = WEFT_THREAD_READY;
+  return true;
 }
 
 int32_t Meetings::open_warpgroup(int32_t first, const char** error) {

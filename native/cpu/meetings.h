@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the threads of a block wait for besides its barriers and their own warp: the rest of their warpgroup.
+// What the threads of a block wait for besides its barriers and their own warp: the rest of their warpgroup,
+// and barriers in shared memory.
 #ifndef WEFT_CPU_MEETINGS_H_
 #define WEFT_CPU_MEETINGS_H_
 
@@ -25,6 +26,7 @@ class Meetings {
   int32_t open(const char** error);
 
  private:
+  bool open_mbarrier(weft_thread_slot& own, const char** error);
   int32_t open_warpgroup(int32_t first, const char** error);
   // What the warpgroup's threads do together at a site where all of them are; returns what is wrong, or NULL.
   const char* compute_warpgroup(int32_t first, const weft_cooperative_site& site);

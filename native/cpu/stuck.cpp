@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "cpu/mbarrier.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -61,6 +62,7 @@ const weft_thread_slot& slot_of(const StuckBlock& stuck, int32_t thread) {
 bool waits_alike(const weft_thread_slot& a, const weft_thread_slot& b) {
   if (a.state != b.state) return false;
   if (a.state == WEFT_THREAD_EXITED) return true;
+  if (a.state == WEFT_THREAD_MBARRIER && (a.value != b.value || a.lane != b.lane)) return false;
   return a.site == b.site && (a.state != WEFT_THREAD_COLLECTIVE || a.mask == b.mask);
 }
 
@@ -71,10 +73,21 @@ std::string hexadecimal(uint32_t mask) {
   return text;
 }
 
+// A thread in front of a barrier in shared memory, or one that misuses it.
+std::string mbarrier_state(const weft_thread_slot& slot, const weft_cooperative_site& site) {
+  const auto* word = reinterpret_cast<const uint64_t*>(slot.value);
+  std::string text = std::string("at ") + site.name;
+  text += "[" + std::to_string((slot.value - slot.result) / sizeof *word) + "]";
+  if (slot.mask != WEFT_MBARRIER_WAIT) return text + ".arrive";
+  return text + ".wait for the phase of parity " + std::to_string(slot.lane) + ", where " +
+         mbarrier_text(*word) + ",";
+}
+
 std::string state_of(const StuckBlock& stuck, const weft_thread_slot& slot) {
   if (slot.state == WEFT_THREAD_EXITED) return "exited";
   const weft_cooperative_site& site = stuck.kernel->sites[slot.site];
   std::string text = std::string("at ") + name_of(site.operation);
+  if (slot.state == WEFT_THREAD_MBARRIER) text = mbarrier_state(slot, site);
   if (site.place[0] != '\0') text += std::string(" at ") + site.place;
   if (slot.state == WEFT_THREAD_COLLECTIVE) text += " (mask " + hexadecimal(slot.mask) + ")";
   return text;

@@ -4,6 +4,7 @@
 #include <weft/runtime_table.h>
 
 #include "cpu/launch.h"
+#include "cpu/mbarrier.h"
 #include "cpu/pool.h"
 #include "cpu/scheduler.h"
 #include "driver/devices/device_guard.h"

@@ -70,6 +70,8 @@ from weft.errors import UnavailableError as UnavailableError
 from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError
 from weft.errors import ValueRangeError as ValueRangeError
 from weft.errors import WeftError as WeftError
+from weft.language.asynchronous.mbarrier import mbarrier as mbarrier
+from weft.language.asynchronous.pipeline import PipelineState as PipelineState
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import select as select
@@ -166,5 +168,8 @@ class Fragment(Any): ...
 
 # A tensor map that `weft.tensor_map` made.
 class TensorMap(Any): ...
+
+# One of the barriers of weft.mbarrier.
+class Mbarrier(Any): ...
 
 __version__: str

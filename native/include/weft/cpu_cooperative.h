@@ -25,6 +25,16 @@ enum weft_thread_state {
   WEFT_THREAD_EXITED = 4,
   WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
   WEFT_THREAD_WARPGROUP = 6,  // what the 128 threads of a warpgroup do together
+  WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` says what for
+};
+
+// What a thread in WEFT_THREAD_MBARRIER wants of the barrier whose word is at `value`, in the array at
+// `result`.
+enum weft_mbarrier_request {
+  WEFT_MBARRIER_WAIT = 0,           // to continue when the phase of parity `lane` is complete
+  WEFT_MBARRIER_TRY = 1,            // the same, but also otherwise: `result` becomes whether it is
+  WEFT_MBARRIER_MANY_ARRIVALS = 2,  // nothing: it arrived once too often
+  WEFT_MBARRIER_MANY_BYTES = 3,     // nothing: it expects more bytes than a GPU can
 };
 
 // What the threads of a site do together. Names are those of the simt dialect; the order is the ABI.
@@ -34,7 +44,7 @@ enum weft_thread_state {
   ROW(warp_barrier) ROW(shuffle_up) ROW(shuffle_down) ROW(shuffle_xor) ROW(shuffle_idx) ROW(vote_ballot) \
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
-  ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait)
+  ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait)
 // clang-format on
 
 enum weft_cooperative_operation {
@@ -54,6 +64,7 @@ typedef struct weft_cooperative_site {
   int32_t width;       // of shuffles: lanes of a group
   int32_t value_type;  // of reductions: 8, 16, 32, 64, or enum weft_value_type
   int32_t padding;
+  const char* name;  // of the barrier that is meant, or an empty text
 } weft_cooperative_site;
 
 // One thread: 32 bytes, then its arrays too large for a stack, then its frame.

@@ -261,7 +261,9 @@ typedef struct weft_failure_site {
   ROW(make_tensor_map, int32_t,                                                                              \
       (weft_call_frame * frame, const weft_tensor_map_site* site, const void* address, const int64_t* sizes, \
        const int64_t* strides, void* map),                                                                   \
-      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")
+      "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                  \
+  /* A thread of a CPU kernel arrives at a barrier in shared memory; nonzero: a weft_mbarrier_request. */    \
+  ROW(mbarrier_arrive, int32_t, (uint64_t* word, int32_t count, int32_t expect_bytes), "i32 (ptr, i32, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -67,6 +67,12 @@ LANGUAGE: Final[dict[str, str]] = {
     "warpgroup_id": "threads.warpgroup",
     "sync_warpgroup": "threads.warpgroup",
     "elect_one": "threads.warpgroup",
+    "mbarrier": "asynchronous.mbarrier",
+    "Mbarrier.arrive": "asynchronous.mbarrier",
+    "Mbarrier.release": "asynchronous.mbarrier",
+    "Mbarrier.wait": "asynchronous.mbarrier",
+    "Mbarrier.try_wait": "asynchronous.mbarrier",
+    "PipelineState": "asynchronous.pipeline",
     "globaltimer": "threads.timing",
     "clock64": "threads.timing",
     "clock32": "threads.timing",
@@ -157,7 +163,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("Fragment", "math", "mma", "tma")
+NAMESPACES: Final = ("Fragment", "Mbarrier", "math", "mma", "tma")
 """Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 

@@ -226,6 +226,34 @@ class StagedNamespace:
         raise AttributeError(name)
 
 
+class StagedIndex(StagedNamespace):
+    """A compile-time object that stands for an index inside brackets.
+
+    Attributes:
+        index: an i32.
+    """
+
+    __slots__ = ()
+
+    index: Scalar
+
+
+class StagedSequence(StagedNamespace):
+    """A compile-time object with items, kept in an array of shared memory.
+
+    Attributes:
+        array: which takes the name of the first variable it is assigned to.
+    """
+
+    __slots__ = ()
+
+    array: Tensor
+
+    def item(self, builder: Builder, index: object) -> object:
+        """``value[index]``."""
+        raise TypeError(f"{type(self).__name__} has no items")
+
+
 class StagedContext:
     """A compile-time object for `with` in compiled code, such as ``p.range(Event.LOAD)``."""
 

@@ -14,6 +14,13 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
+from weft.dialects.nvgpu.mbarrier import (
+    MbarrierArriveOp,
+    MbarrierInitOp,
+    MbarrierReleaseOp,
+    MbarrierTryWaitOp,
+    MbarrierWaitOp,
+)
 from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
@@ -40,6 +47,11 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
     MmaOp: lambda op: "mma.mma",
     WarpgroupBarrierOp: lambda op: "sync_warpgroup",
+    MbarrierInitOp: lambda op: "mbarrier",
+    MbarrierArriveOp: lambda op: "Mbarrier.arrive",
+    MbarrierReleaseOp: lambda op: "Mbarrier.release",
+    MbarrierWaitOp: lambda op: "Mbarrier.wait",
+    MbarrierTryWaitOp: lambda op: "Mbarrier.try_wait",
     scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
 }
 

@@ -68,13 +68,15 @@ _COOPERATION: Final = (
     "redux.sync.umin redux.sync.xor "
     "shfl.sync.bfly.i32 shfl.sync.down.i32 shfl.sync.idx.i32 shfl.sync.up.i32 "
     "elect.sync setmaxnreg.dec.sync.aligned.u32 setmaxnreg.inc.sync.aligned.u32 "
+    "fence.mbarrier_init.release.cluster mbarrier.init.shared mbarrier.arrive.scope.cta.space.cta "
+    "mbarrier.arrive.expect.tx.scope.cta.space.cta mbarrier.try.wait.parity.scope.cta.space.cta "
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
 _TMA: Final = (
     "prefetch.tensormap",
     *(f"cp.async.bulk.tensor.prefetch.tile.{rank}d" for rank in range(1, 6)),
 )
-# match needs sm_70, redux sm_80 and elect sm_90; their printers check the architecture first.
+# match needs sm_70, redux sm_80 and elect and mbarriers sm_90; their printers check the architecture first.
 _MATRIX: Final = (
     # These need sm_89, and the others sm_75.
     "ff.to.e4m3x2.rn ff.to.e5m2x2.rn e4m3x2.to.f16x2.rn e5m2x2.to.f16x2.rn",

@@ -12,6 +12,13 @@ from xdsl.ir import Dialect
 
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.mbarrier import (
+    MbarrierArriveOp,
+    MbarrierInitOp,
+    MbarrierReleaseOp,
+    MbarrierTryWaitOp,
+    MbarrierWaitOp,
+)
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp, TensorMapType
@@ -26,6 +33,11 @@ NVGPU: Final = Dialect(
         LaunchDependentsOp,
         LoadMatrixOp,
         MakeTensorMapOp,
+        MbarrierArriveOp,
+        MbarrierInitOp,
+        MbarrierReleaseOp,
+        MbarrierTryWaitOp,
+        MbarrierWaitOp,
         MmaOp,
         SetmaxnregOp,
         TmaPrefetchOp,

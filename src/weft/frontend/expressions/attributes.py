@@ -30,6 +30,7 @@ from weft.language.values import (
     Fragment,
     RunTimeRounds,
     StagedNamespace,
+    StagedSequence,
     Tensor,
     describe,
     is_staged,
@@ -195,6 +196,8 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
     index = visitor.index(node.slice, value)
     if isinstance(value, KernelFunction | BoundFunction):
         return _configured(frame, value, index)
+    if isinstance(value, StagedSequence):
+        return value.item(frame.mark(node), index)
     if type(value) not in PLAIN:
         frame.mark(node)
         found = methods.call(frame, value, "__getitem__", index)

@@ -7,7 +7,7 @@ In: a node and its frame. Out: a Python object if known at compile time, else a 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import LocalFunction
@@ -24,7 +24,7 @@ from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
-from weft.language.values import Fragment, Scalar, Tensor, describe, is_staged
+from weft.language.values import Fragment, Scalar, StagedIndex, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -170,6 +170,9 @@ class Expressions:
         value = self.evaluate(node)
         if isinstance(owner, Tensor):
             self.note_index(node)
+            if isinstance(value, tuple):
+                return tuple(map(_number, cast("tuple[Any, ...]", value)))
+            return _number(value)
         return value
 
     def note_index(self, node: ast.expr) -> None:
@@ -289,6 +292,11 @@ class Expressions:
         raise CompileError(
             "SYNTAX", "a starred expression is only allowed in a tuple, a list or a call"
         )
+
+
+def _number(part: Any) -> Any:
+    """What stands for an index, as a number."""
+    return part.index if isinstance(part, StagedIndex) else part
 
 
 # pyright: reportPrivateUsage=false

@@ -30,7 +30,7 @@ from weft.language.debug import emit_assert
 from weft.language.memory import access
 from weft.language.numbers.convert import materialize
 from weft.language.operation import Operation
-from weft.language.values import Scalar, StagedContext, Tensor, is_staged
+from weft.language.values import Scalar, StagedContext, StagedSequence, Tensor, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _Leave(ast.stmt):
 
 
 # The name of an array not assigned to a variable yet.
-_NAMES_OF_NEW_ARRAYS: Final = ("shared", "local", "dynamic_shared", "global_scratch")
+_NAMES_OF_NEW_ARRAYS: Final = ("shared", "local", "dynamic_shared", "global_scratch", "mbarrier")
 
 
 class Statements:
@@ -315,9 +315,12 @@ class Statements:
             frame.scope.assign(target.id, value, frame.locate(target))
             if isinstance(value, Scalar) and value.ssa.name_hint is None:
                 name_value(value.ssa, target.id)
-            if isinstance(value, Tensor) and value.name in _NAMES_OF_NEW_ARRAYS:
-                is_parameter = isinstance(value.ssa, BlockArgument)
-                value.name = value.name if is_parameter else target.id
+            array = value.array if isinstance(value, StagedSequence) else value
+            if isinstance(array, Tensor) and array.name in _NAMES_OF_NEW_ARRAYS:
+                is_parameter = isinstance(array.ssa, BlockArgument)
+                array.name = array.name if is_parameter else target.id
+                if array is not value:
+                    name_value(array.ssa, target.id)
             return
         try:
             if isinstance(target, ast.Tuple | ast.List):

@@ -16,6 +16,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     WARPGROUP,
     CoroutinePrinter,
 )
+from weft.backends.cpu.lowering.mbarrier import MBARRIERS
 from weft.backends.cpu.lowering.mma import MMA
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
@@ -91,6 +92,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     VoteOp: _print_vote,
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
+    **MBARRIERS,
     **MMA,
     WarpgroupBarrierOp: _print_warpgroup_barrier,
 }

@@ -14,7 +14,7 @@ from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, CoroutinePrinter
+from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
 from weft.backends.cpu.lowering.local import LocalMemory
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
@@ -87,7 +87,7 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     local = LocalMemory(kernel)
     sites = _print_thread(module, kernel, local, global_name(f"weft.thread.{name}"))
     body = ", ".join(sites)
-    site_type = "{ ptr, i32, i32, i32, i32 }"
+    site_type = SITE
     table = module.add_global(
         f"private unnamed_addr constant [{len(sites)} x {site_type}] [{body}], align 8", "sites"
     )

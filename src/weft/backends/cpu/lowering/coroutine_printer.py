@@ -30,11 +30,13 @@ GRID: Final = 3
 EXITED: Final = 4
 FAILED: Final = 5
 WARPGROUP: Final = 6
+MBARRIER: Final = 7
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
 # enum weft_value_type; integers are named by their width.
 _VALUE_TYPES: Final = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
 
+SITE: Final = "{ ptr, i32, i32, i32, i32, ptr }"  # weft_cooperative_site
 # Offsets in weft_thread_slot.
 _SITE, _MASK, _LANE, _VALUE, _RESULT = 4, 8, 12, 16, 24
 
@@ -58,6 +60,7 @@ class CoroutinePrinter(FunctionPrinter):
         location: Attribute,
         width: int = WARP_SIZE,
         value_type: Attribute = i32,
+        barrier: str = "",
     ) -> int:
         """Adds a site where the thread suspends; returns its index.
 
@@ -66,6 +69,7 @@ class CoroutinePrinter(FunctionPrinter):
             location: of the operation, for messages.
             width: of a shuffle.
             value_type: of a reduction's values.
+            barrier: the name of the one that is meant.
         """
         position = source_position(location)
         place = f"{position.filename.data}:{position.line.data}" if position else ""
@@ -73,8 +77,8 @@ class CoroutinePrinter(FunctionPrinter):
         kind = _VALUE_TYPES[name] if name else 8 * size_in_bytes(llvm_type(value_type))
         text = self.module.string(place)
         self.sites.append(
-            f"{{ ptr, i32, i32, i32, i32 }} {{ ptr {text}, i32 {_OPERATIONS[operation]}, "
-            f"i32 {width}, i32 {kind}, i32 0 }}"
+            f"{SITE} {{ ptr {text}, i32 {_OPERATIONS[operation]}, i32 {width}, i32 {kind}, i32 0, "
+            f"ptr {self.module.string(barrier)} }}"
         )
         return len(self.sites) - 1
 
@@ -90,13 +94,20 @@ class CoroutinePrinter(FunctionPrinter):
         self.start(resumed)
 
     def post(
-        self, value: SSAValue | None = None, mask: str = "", lane: str = "", pointer: str = ""
+        self,
+        value: SSAValue | None = None,
+        mask: str = "",
+        lane: str = "",
+        pointer: str = "",
+        array: str = "",
     ) -> None:
-        """Writes the values for the other lanes: a value's bits or an address, the mask, the lane."""
+        """Writes values for the scheduler: a value's bits or an address, the mask, the lane; its array's address."""
         if value is not None:
             self._store("i64", self._bits(value), _VALUE)
         if pointer:
             self._store("i64", self.let(f"ptrtoint ptr {pointer} to i64"), _VALUE)
+        if array:
+            self._store("i64", self.let(f"ptrtoint ptr {array} to i64"), _RESULT)
         if mask:
             self._store("i32", mask, _MASK)
         if lane:

@@ -17,6 +17,7 @@ from weft.backends.cuda.lowering.fragment_store import FRAGMENT_STORES
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
+from weft.backends.cuda.lowering.mbarrier import MBARRIERS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.registers import REGISTERS
 from weft.backends.cuda.lowering.timing import TIMING
@@ -42,6 +43,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **ATOMICS,
     **DEBUG,
     **BARRIERS,
+    **MBARRIERS,
     **WARP,
     **REGISTERS,
     **DEPENDENCIES,
