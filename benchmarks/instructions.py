@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions of one call, counted by callgrind: unlike times, they do not depend on what else the machine does.
 
-In: the main cases of call_overhead. Out: instructions per call without those of the loop, beside tvm_ffi, and calls of
-an allocator per call. Needs valgrind and its headers, and takes a minute.
+In: the main cases of call_overhead, and launches on a fake driver, whose own instructions are left out. Out:
+instructions per call without those of the loop, beside tvm_ffi, and calls of an allocator per call. Needs valgrind and
+its headers, and takes a minute.
 """
 
 from __future__ import annotations
@@ -67,10 +68,37 @@ def cases() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
     return found
 
 
+# What a launch on the usual path asks of the driver.
+DRIVER_CALLS = ("cuCtxGetCurrent", "cuLaunchKernelEx")
+
+
+def launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Case → the call, its names: what launch_stages takes the differences of, and prepared calls."""
+    import weft
+    from benchmarks.gpu_launch import COUNTS, HOSTS
+    from benchmarks.launch_stages import CHECKS, doing_nothing
+    from tests.native.fake_cuda.fake import start
+
+    fake = start()
+    fake.set_current(fake.retain_primary(0))
+    for count in COUNTS:
+        names = {f"a{index}": weft.empty(16, weft.f32, "cuda:0") for index in range(count)}
+        given = names.values()
+        functions = {
+            "does nothing": doing_nothing(count),
+            "checked": weft.compile(CHECKS[count], *given, options="--gpu-arch sm_90"),
+            "launched": weft.compile(HOSTS[count], *given, options="--gpu-arch sm_90"),
+        }
+        for name, function in functions.items():
+            yield f"{count} tensors, {name}", f"f({', '.join(names)})", {"f": function, **names}
+        yield f"{count} tensors, prepared", "f()", {"f": functions["launched"].prepare(*given)}
+
+
 def count_all(marks_path: str) -> None:
     """The child's side: runs every case between two marks."""
     marks = ctypes.CDLL(marks_path)
     runs: list[tuple[str, str, dict[str, Any]]] = [("loop", "pass", {})]
+    runs += ((f"launch|{name}", call, names) for name, call, names in launches())
     for name, (call, ours, theirs) in cases().items():
         runs += [(f"weft|{name}", call, ours), (f"tvm_ffi|{name}", call, theirs)]
     for name, call, names in runs:
@@ -101,7 +129,9 @@ def counted() -> dict[str, Part]:
     )
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--compress-strings=no"]
-        command += ["--compress-pos=no", f"--callgrind-out-file={folder}/out", sys.executable]
+        command += [f"--toggle-collect={name}" for name in DRIVER_CALLS]
+        command += ["--collect-atstart=yes", "--compress-pos=no"]
+        command += [f"--callgrind-out-file={folder}/out", sys.executable]
         command += ["-m", "benchmarks.instructions", "--child", str(marks)]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if result.returncode != 0:
@@ -120,6 +150,9 @@ def figures() -> Iterator[Figure]:
     loop = parts.pop("loop")
     for label, part in parts.items():
         who, _, name = label.partition("|")
+        if who == "launch":
+            value = (part.instructions - loop.instructions) / CALLS
+            yield Figure(f"instructions/launch of {name}", round(value), "instr")
         if who != "weft":
             continue
         theirs = parts[f"tvm_ffi|{name}"]

@@ -62,21 +62,23 @@ class _FailureEnds:
     """The shared ends of checks that fail in the same way.
 
     Attributes:
-        groups: label of an end → for each check that goes there its values, with types, and its own label.
+        groups: label of an end → for each check that goes there its values, with types, and the label of a block of its
+            own, which joins them: in the check's block the straight path would copy them, since wrappers are not
+            optimized.
     """
 
     def __init__(self, row: str) -> None:
         self._row = row
         self.groups: dict[str, list[tuple[list[tuple[str, str]], str]]] = {}
 
-    def label_for(self, values: list[tuple[str, str]], origin: str) -> str:
-        """The target of a check that fails with these values."""
+    def add(self, values: list[tuple[str, str]], origin: str) -> str:
+        """The target of a check that fails with these values: its `origin`."""
         label = next(reversed(self.groups), "")
         if not label or len(self.groups[label]) == _MOST_FAILURES:
             label = f"{self._row}_{len(self.groups)}" if label else self._row
             self.groups[label] = []
         self.groups[label].append((values, origin))
-        return label
+        return origin
 
 
 class WrapperPrinter(FunctionPrinter):
@@ -160,12 +162,12 @@ class WrapperPrinter(FunctionPrinter):
     def require(self, condition: str, site: str, received: str, wanted: str = "0") -> None:
         """Continues if the condition holds, else fails with two numbers (i64)."""
         values = [("ptr", site), ("i64", received), ("i64", wanted)]
-        self._go_on_if(condition, self._ends["fail"].label_for(values, self.label))
+        self._go_on_if(condition, self._ends["fail"].add(values, self.new_label("bad")))
 
     def require_of(self, condition: str, site: str, argument: str) -> None:
         """Continues if the condition holds, else fails with the whole argument."""
         values = [("ptr", site), ("ptr", argument)]
-        self._go_on_if(condition, self._ends["fail_any"].label_for(values, self.label))
+        self._go_on_if(condition, self._ends["fail_any"].add(values, self.new_label("bad")))
 
     def require_success(self, code: str) -> None:
         """Continues if a return code is 0, else returns -1 with the error set."""
@@ -222,6 +224,9 @@ class WrapperPrinter(FunctionPrinter):
         """
         for row, ends in self._ends.items():
             for label, failures in ends.groups.items():
+                for _, origin in failures:
+                    self.start(origin)
+                    self.branch(label)
                 self.start(label)
                 arguments: list[str] = []
                 for place, (kind, _) in enumerate(failures[0][0]):

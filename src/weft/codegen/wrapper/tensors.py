@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import path_stem
-from weft.codegen.wrapper.printer import UNLIKELY, TensorArgument, WrapperPrinter
+from weft.codegen.wrapper.printer import LIKELY, UNLIKELY, TensorArgument, WrapperPrinter
 from weft.codegen.wrapper.strides import strides_of
 from weft.ffi.abi import (
     ANY_VALUE,
@@ -47,14 +47,20 @@ def print_decode_tensor(printer: WrapperPrinter, op: DecodeTensorOp) -> None:
     argument = printer.argument(op)
     kind = printer.field(argument, 0, "i32", "kind")
     value = printer.field(argument, ANY_VALUE, "ptr", "value")
-    is_object = printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR}")
-    is_pointer = printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR_VIEW}")
-    is_there = printer.let(f"icmp ne ptr {value}, null")
-    is_tensor = printer.let(f"and i1 {printer.any_of(is_object, is_pointer)}, {is_there}")
     site = printer.site("argument_kind", op.place, "a tensor")
-    printer.require_of(is_tensor, site, argument)
-    offset = printer.let(f"select i1 {is_object}, i64 {OBJECT_HEADER_BYTES}, i64 0")
-    view = printer.let(f"getelementptr i8, ptr {value}, i64 {offset}", path_stem(op.argument.data))
+    printer.require_of(printer.let(f"icmp ne ptr {value}, null"), site, argument)
+    other, decoded = printer.new_label("other"), printer.new_label("decoded")
+    pointer_origin = printer.label
+    is_pointer = printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR_VIEW}")
+    printer.branch_if(is_pointer, decoded, other, LIKELY)
+    printer.start(other)
+    printer.require_of(printer.let(f"icmp eq i32 {kind}, {TypeIndex.TENSOR}"), site, argument)
+    inside = printer.address(value, OBJECT_HEADER_BYTES)
+    object_origin = printer.label
+    printer.branch(decoded)
+    printer.start(decoded)
+    views = [(value, pointer_origin), (inside, object_origin)]
+    view = printer.phi("ptr", views, path_stem(op.argument.data))
     printer.arguments[op.result] = TensorArgument(view, argument, op.place)
 
 
