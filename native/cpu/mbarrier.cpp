@@ -65,7 +65,7 @@ std::string mbarrier_text(uint64_t word) {
   std::string text =
       std::to_string(phase.missing) + " of " + std::to_string(phase.arrivals) + " arrivals are missing";
   if (phase.bytes > 0) text += " and " + std::to_string(phase.bytes) + " bytes";
-  if (phase.bytes < 0) text += " and " + std::to_string(-phase.bytes) + " bytes came that nobody expected";
+  if (phase.bytes < 0) text += " and " + std::to_string(-phase.bytes) + " bytes came that no thread expected";
   return text;
 }
 

@@ -33,7 +33,12 @@ bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
     *error = "a phase of an mbarrier expects less than 0 or more than 1048575 bytes";
   }
   if (*error != nullptr) return false;
-  const bool is_complete = mbarrier_test(reinterpret_cast<const uint64_t*>(own.value), own.lane);
+  auto* word = reinterpret_cast<uint64_t*>(own.value);
+  if (!mbarrier_test(word, own.lane) && copies_->complete_loads(word) != 0) {
+    *error = "copies bring more bytes than an mbarrier counts";
+    return false;
+  }
+  const bool is_complete = mbarrier_test(word, own.lane);
   if (own.mask == WEFT_MBARRIER_TRY) own.result = is_complete ? 1 : 0;
   if (!is_complete && own.mask != WEFT_MBARRIER_TRY) return false;
   own.state = WEFT_THREAD_READY;

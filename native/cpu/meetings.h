@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cpu/copies.h"
 #include "cpu/slots.h"
 
 namespace weft {
@@ -18,8 +19,9 @@ inline constexpr int32_t kWarpgroupSize = 128;
 // One block's. It owns nothing.
 class Meetings {
  public:
-  Meetings(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads)
-      : kernel_(kernel), slots_(slots), threads_(threads) {}
+  // `copies`: of the block; they come when a thread waits for them.
+  Meetings(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads, Copies* copies)
+      : kernel_(kernel), slots_(slots), threads_(threads), copies_(copies) {}
 
   // Continues the threads whose meeting is complete; returns how many. To be called when every thread has run
   // until it waits. If one will wait forever, `error` becomes what is wrong.
@@ -34,6 +36,7 @@ class Meetings {
   const weft_cooperative_kernel& kernel_;
   Slots slots_;
   int32_t threads_;
+  Copies* copies_;
 };
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 // The scheduler of a block's coroutines, or of a whole grid's if the kernel has grid barriers.
 //
 // Scratch of one block: the shared memory, then per thread a slot, its large arrays and a frame. Nothing in
-// it owns anything, so an abandoned block needs no cleanup.
+// it owns anything; a block itself owns its copies.
 #include "cpu/scheduler.h"
 
 #include <algorithm>
@@ -57,14 +57,16 @@ class Block {
         stride_(stride),
         threads_(launch->block[0] * launch->block[1] * launch->block[2]),
         slots_(memory + aligned(launch->shared_memory_bytes)),
-        meetings_(kernel, Slots(slots_, stride), threads_) {
+        meetings_(kernel, Slots(slots_, stride), threads_, &copies_) {
     block_.shared = memory;
+    block_.copies = &copies_;
     block_.budget = kBudget;
   }
 
   // Runs every thread from its start to its first wait.
   void start(const void* parameters, int64_t linear) {
     const int32_t* grid = launch_->grid;
+    copies_.clear();
     block_.linear = linear;
     block_.index[0] = static_cast<int32_t>(linear % grid[0]);
     block_.index[1] = static_cast<int32_t>(linear / grid[0] % grid[1]);
@@ -91,6 +93,9 @@ class Block {
     for (;;) {
       if (must_stop()) return Pass::kFailed;
       const Pass pass = kernel_.uses_collectives != 0 ? warps_pass() : threads_pass();
+      if (pass == Pass::kExited && copies_.has_stores()) {
+        return stuck("a block ended with a tma.store under way; its thread waits with weft.tma.wait()");
+      }
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_) return Pass::kWaits;
       if (seen_.exited + seen_.at_barrier != threads_) {
@@ -323,6 +328,7 @@ class Block {
   int64_t stride_;
   int32_t threads_;
   char* slots_;
+  Copies copies_;
   Meetings meetings_;
   weft_cpu_block block_{};
   Seen seen_;
@@ -344,6 +350,15 @@ int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters
   return 0;
 }
 
+// Destroys blocks that live in scratch memory.
+struct BlocksEnd {
+  Block* blocks;
+  int64_t count;
+  ~BlocksEnd() {
+    std::for_each(blocks, blocks + count, [](Block& block) { block.~Block(); });
+  }
+};
+
 // All blocks of the grid in turns, each until it waits at a grid barrier.
 int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* parameters,
                           weft_cpu_launch* launch, int64_t blocks, char* scratch, int64_t stride) {
@@ -351,9 +366,12 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   // Blocks are small and hold only addresses, so they live in the scratch as well, after the blocks' memory.
   auto* all = reinterpret_cast<Block*>(scratch + blocks * bytes);
+  const BlocksEnd end{all, blocks};
   int32_t budget = kBudget;
   for (int64_t linear = 0; linear < blocks; ++linear) {
     new (&all[linear]) Block(kernel, launch, stride, scratch + linear * bytes);
+  }
+  for (int64_t linear = 0; linear < blocks; ++linear) {
     all[linear].set_budget(budget);
     all[linear].start(parameters, linear);
     budget = all[linear].budget();

@@ -3,6 +3,7 @@
 // The process's one runtime table: the function of each row.
 #include <weft/runtime_table.h>
 
+#include "cpu/copies.h"
 #include "cpu/launch.h"
 #include "cpu/mbarrier.h"
 #include "cpu/pool.h"

@@ -73,6 +73,7 @@ from weft.errors import WeftError as WeftError
 from weft.language.asynchronous.mbarrier import mbarrier as mbarrier
 from weft.language.asynchronous.pipeline import PipelineState as PipelineState
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
+from weft.language.asynchronous.tma import fence_proxy as fence_proxy
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import select as select
 from weft.language.control import static as static

@@ -1,78 +1,174 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of boxes by the copy engine, on the CPU: values against NumPy, and what calls refuse."""
+"""Copies of boxes: every swizzle, dtype and edge against NumPy; what is missing shows on the CPU too."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import pytest
 
 import weft
+from weft.errors import TypeMismatchError, UnavailableError
+
+DTYPES = {weft.u8: np.uint8, weft.f16: np.float16, weft.f32: np.float32, weft.i64: np.int64}
+ROWS = 16
 
 
-@weft.kernel
-def fetch_kernel(a: weft.TensorMap, out: weft.Tensor):
-    weft.tma.prefetch(a)
-    weft.tma.prefetch(a, (weft.block_idx.x, -1))
-    out[weft.thread_idx.x] = 1
+def aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    raw = np.zeros(np.prod(shape) * np.dtype(dtype).itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    whole = raw[start : start + raw.size - 64]
+    return whole.view(dtype).reshape(shape)
 
 
-@weft.jit
-def fetch(a: weft.Tensor, out: weft.Tensor):
-    fetch_kernel(weft.tensor_map(a, box=(128, 64), swizzle=128), out).launch(grid=2, block=32)
+@functools.cache
+def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
+    """Copies `source` to `target` box by box, through a swizzled tile."""
+    columns = panels * swizzle // dtype.itemsize
+    box = (1,) * (rank - 2) + (ROWS, columns)
 
+    @weft.kernel
+    def kernel(source: weft.TensorMap, target: weft.TensorMap, shift: weft.i32):
+        tile = weft.shared((ROWS, columns), dtype, swizzle=swizzle)
+        full = weft.mbarrier(1, arrivals=1)
+        rest = (weft.block_idx.z,) * (rank - 2)
+        row, column = weft.block_idx.y * ROWS, weft.block_idx.x * columns
+        if weft.thread_idx.x == 0:
+            weft.tma.prefetch(source)
+            full[0].arrive(expect_bytes=tile.nbytes)
+            weft.tma.load(source, (*rest, row + shift, column + shift), tile, full[0])
+        full[0].wait(0)
+        if weft.thread_idx.x == 0:
+            weft.tma.store(target, (*rest, row, column), tile)
+            weft.tma.wait()
 
-def fetched(a: np.ndarray) -> None:
-    out = np.zeros(32, np.int32)
-    fetch(a, out)
-    assert (out == 1).all()
-
-
-def test_a_map_is_of_every_shape_with_pitches_of_16_bytes():
-    for rows in (0, 1, 7, 300):
-        fetched(np.zeros((rows, 64), np.float16))
-        fetched(np.zeros((rows, 256), np.float16)[:, :64])
-        fetched(np.zeros((2 * rows, 64), np.float16)[::2])
-
-
-def test_read_only_memory_may_be_mapped():
-    a = np.zeros((4, 64), np.float16)
-    a.flags.writeable = False
-    fetched(a)
-
-
-def test_the_stride_of_a_single_row_does_not_matter():
-    fetched(np.zeros((2, 67), np.float16)[:1, :64])
-    fetched(np.zeros((2, 67), np.float16)[:1, :1])
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (
-            lambda: np.zeros((4, 67), np.float16)[:, :64],
-            "a.strides[0] is 67 elements, 134 bytes; expected a multiple of 16 bytes",
-        ),
-        (
-            lambda: np.zeros((4, 64), np.float16)[::-1],
-            "a.strides[0] is -64 elements, -128 bytes; expected 0 or more",
-        ),
-        (lambda: np.zeros((4, 65), np.float16)[:, 1:9], "a.strides[0] is 65 elements, 130 bytes"),
-        (lambda: np.zeros((4, 80), np.float16)[:, 1:9], "a is at 0x"),
-    ],
-    ids=["pitch", "negative", "both", "address"],
-)
-def test_what_the_engine_cannot_copy_is_refused_by_name(make, sentence: str):
-    with pytest.raises(ValueError, match="tensor_map") as caught:
-        fetch(make(), np.zeros(32, np.int32))
-    assert sentence in str(caught.value)
-
-
-def test_a_map_of_scratch_is_used_in_its_streams_order():
     @weft.jit
-    def host(out: weft.Tensor):
-        made = weft.scratch((8, 64), weft.f16)
-        fetch_kernel(weft.tensor_map(made, box=(8, 64)), out).launch(grid=1, block=32)
+    def host(source, target, shift: weft.i32 = 0):
+        grid = (
+            weft.ceil_div(target.shape[rank - 1], columns),
+            weft.ceil_div(target.shape[rank - 2], ROWS),
+            target.shape[0] if rank > 2 else 1,
+        )
+        kernel(
+            weft.tensor_map(source, box=box, swizzle=swizzle, fill=fill),
+            weft.tensor_map(target, box=box, swizzle=swizzle),
+            shift,
+        ).launch(grid=grid, block=32)
 
-    out = np.zeros(32, np.int32)
-    host(out)
-    assert (out == 1).all()
+    return host
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("panels", [1, 2])
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_boxes_beyond_the_edges_copy_what_is_inside(dtype, swizzle, panels, rank):
+    shape = (2,) * (rank - 2) + (37, 16 * 11 // dtype.itemsize)
+    source, target = aligned(shape, DTYPES[dtype]), aligned(shape, DTYPES[dtype])
+    source.flat = np.arange(source.size) % 251
+    copier(dtype, swizzle, panels, rank)(source, target)
+    np.testing.assert_array_equal(target, source)
+
+
+@pytest.mark.parametrize("fill", ["zero", "nan"])
+@pytest.mark.parametrize("shift", [-3, 5])
+def test_what_is_outside_is_filled(shift, fill):
+    source, target = aligned((32, 64), np.float32), aligned((32, 64), np.float32)
+    source.flat = np.arange(source.size)
+    copier(weft.f32, 128, 1, 2, fill)(source, target, shift)
+    expected = np.full((32, 64), np.nan if fill == "nan" else 0, np.float32)
+    inside = np.s_[max(-shift, 0) : 32 - max(shift, 0), max(-shift, 0) : 64 - max(shift, 0)]
+    expected[inside] = source[max(shift, 0) :, max(shift, 0) :][
+        : 32 - abs(shift), : 64 - abs(shift)
+    ]
+    np.testing.assert_array_equal(target, expected)
+
+
+def broken(change: str, value: float = 7.0):
+    """A copy of one tile, whole of one value, in which something is wrong."""
+
+    @weft.kernel
+    def kernel(source: weft.TensorMap, target: weft.TensorMap, out: weft.Tensor):
+        tile = weft.shared((8, 64), weft.f16, swizzle=128)
+        full = weft.mbarrier(1, arrivals=1)
+        if weft.thread_idx.x == 0:
+            if change == "few bytes":
+                full[0].arrive(expect_bytes=512)
+            elif change == "many bytes":
+                full[0].arrive(expect_bytes=2048)
+            else:
+                full[0].arrive(expect_bytes=tile.nbytes)
+            weft.tma.load(source, (0, 0), tile, full[0])
+        if change != "no wait":
+            full[0].wait(0)
+        out[weft.thread_idx.x] = tile[0, weft.thread_idx.x]
+        weft.fence_proxy()
+        weft.sync_threads()
+        if weft.thread_idx.x == 0:
+            weft.tma.store(target, (0, 0), tile)
+            if change != "no wait for the store":
+                weft.tma.wait()
+
+    @weft.jit
+    def host(source, target, out):
+        kernel(
+            weft.tensor_map(source, box=(8, 64), swizzle=128),
+            weft.tensor_map(target, box=(8, 64), swizzle=128),
+            out,
+        ).launch(grid=1, block=32)
+
+    source, target = aligned((8, 64), np.float16), aligned((8, 64), np.float16)
+    source[:] = value
+    host(source, target, out := np.zeros(32, np.float16))
+    return out
+
+
+def test_a_whole_copy_is_right():
+    assert set(broken("").tolist()) == {7.0}
+
+
+def test_a_missing_wait_shows():
+    assert 9.0 not in broken("no wait", 9.0).tolist()
+
+
+@pytest.mark.parametrize("change", ["few bytes", "many bytes"])
+def test_a_wrong_number_of_bytes_never_completes(change):
+    with pytest.raises(RuntimeError, match=r"bytes came|and 1024 bytes"):
+        broken(change)
+
+
+def test_a_block_that_ends_with_a_store_under_way_is_an_error():
+    with pytest.raises(RuntimeError, match="ended with a tma"):
+        broken("no wait for the store")
+
+
+FAKE = weft.fake_tensor(weft.f16, (weft.sym("m"), weft.sym("n", divisibility=8)))
+
+
+def test_copies_are_instructions_of_one_thread():
+    found = weft.compile(copier(weft.f16, 128, 2, 2), FAKE, FAKE, options="--gpu-arch sm_90a")
+    assert found.remarks == ()
+    assert found.sass.count("UTMALDG.2D") == found.sass.count("UTMASTG.2D") == 2
+    assert found.ptx.count("cp.async.bulk.tensor.2d.shared::cluster.global") == 2
+
+
+def test_an_architecture_without_them_is_named():
+    with pytest.raises(UnavailableError, match="sm_90"):
+        weft.compile(copier(weft.f16, 128, 1, 2), FAKE, FAKE, options="--gpu-arch sm_80")
+
+
+def test_a_tile_of_another_swizzle_is_refused():
+    @weft.kernel
+    def kernel(source: weft.TensorMap):
+        tile = weft.shared((8, 64), weft.f16, swizzle=64)
+        full = weft.mbarrier(1, arrivals=1)
+        weft.tma.load(source, (0, 0), tile, full[0])
+
+    @weft.jit
+    def host(source):
+        kernel(weft.tensor_map(source, box=(8, 64), swizzle=128)).launch(grid=1, block=32)
+
+    with pytest.raises(TypeMismatchError, match="is not a box of source") as caught:
+        weft.compile(host, FAKE)
+    assert caught.value.code == "TMA_TILE"

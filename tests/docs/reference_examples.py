@@ -38,12 +38,14 @@ TENSORS = {
     "records": "uint64",
     **dict.fromkeys(("source", "target"), "float32"),
 }
-# …those of which a kernel has the tensor map, with a box of 32 elements…
+# …those of which a kernel has the tensor map, as matrices, with a box of 8 rows…
 MAPS = {"source", "target"}
 # …and lines that stand before the fragment.
 _INDEX = "weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x"
 LINES = {
     "TILE": "TILE = 32",
+    "full": "full = weft.mbarrier(1, arrivals=32)",
+    "part": "part = weft.shared((8, 32), weft.f32, swizzle=128)",
     "acc": "acc = weft.mma.zeros((16, 8), weft.f32)",
     "bias": "bias = 0.0",
     "tiles": "tiles = [weft.shared((16, 16), weft.bf16) for _ in range(2)]",
@@ -155,7 +157,10 @@ class Fragment:
         is_host = ".launch(" in self.code
         use = "weft.tma.prefetch(a)" if "tensor_map(" in self.code else "a[weft.thread_idx.x] += n"
         kernel = f"def kernel(a, n=1):\n    {use}" if is_host else f"def kernel({listed}):\n{body}"
-        passed = ", ".join(f"weft.tensor_map({n}, box=32)" if n in MAPS else n for n in self.names)
+        passed = ", ".join(
+            f"weft.tensor_map({n}, box=(8, 32), swizzle=128)" if n in MAPS else n
+            for n in self.names
+        )
         launch = (
             body
             if is_host
@@ -173,13 +178,18 @@ class Fragment:
 
     def arguments(self) -> list[np.ndarray]:
         """Zeros for every tensor, aligned to 64 bytes."""
-        return [_zeros(np.dtype(TENSORS[name])) for name in self.names]
+        arrays = ((name, _zeros(np.dtype(TENSORS[name]))) for name in self.names)
+        return [array.reshape(-1, 32) if name in MAPS else array for name, array in arrays]
 
     def compiled(self, options: str) -> object:
         """The host function for tensors of 1024 elements that are aligned to 16 bytes."""
         dtypes = {"float32": weft.f32, "int32": weft.i32, "uint32": weft.u32, "uint8": weft.u8}
         fakes = [
-            weft.fake_tensor(dtypes.get(TENSORS[name], weft.u64), (LENGTH,), alignment_bytes=16)
+            weft.fake_tensor(
+                dtypes.get(TENSORS[name], weft.u64),
+                (LENGTH // 32, 32) if name in MAPS else (LENGTH,),
+                alignment_bytes=16,
+            )
             for name in self.names
         ]
         return weft.compile(self.host, *fakes, options=options)

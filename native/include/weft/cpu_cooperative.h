@@ -83,6 +83,7 @@ typedef struct weft_cpu_block {
   int32_t budget;  // operations until the kernel asks whether to stop; kernels count it down and renew it
   int64_t linear;  // index in the grid, x fastest
   void* shared;    // launch->shared_memory_bytes, 1024-byte aligned, not cleared
+  void* copies;    // weft::Copies of the block
 } weft_cpu_block;
 
 // A kernel; constant data.

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 11
+#define WEFT_RUNTIME_TABLE_VERSION 13
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -263,7 +263,19 @@ typedef struct weft_failure_site {
        const int64_t* strides, void* map),                                                                   \
       "i32 (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                  \
   /* A thread of a CPU kernel arrives at a barrier in shared memory; nonzero: a weft_mbarrier_request. */    \
-  ROW(mbarrier_arrive, int32_t, (uint64_t* word, int32_t count, int32_t expect_bytes), "i32 (ptr, i32, i32)")
+  ROW(mbarrier_arrive, int32_t, (uint64_t* word, int32_t count, int32_t expect_bytes),                       \
+      "i32 (ptr, i32, i32)")                                                                                 \
+  /* Queue a copy of the running block, of a box at `indices`, slowest first; the load reports to `word`. */ \
+  ROW(tma_load, void,                                                                                        \
+      (const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,      \
+       void* shared, void* word),                                                                            \
+      "void (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                 \
+  ROW(tma_store, void,                                                                                       \
+      (const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,      \
+       void* shared, int32_t thread),                                                                        \
+      "void (ptr, ptr, ptr, ptr, ptr, i32)")                                                                 \
+  /* Completes all but the newest stores of a thread. */                                                     \
+  ROW(tma_wait, void, (const weft_cpu_block* block, int32_t thread, int32_t pending), "void (ptr, i32, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -39,6 +39,16 @@ typedef struct weft_cpu_tensor_map {
   int64_t padding[3];
 } weft_cpu_tensor_map;
 
+// How a box lies in shared memory; constant data in the object. Dimensions are slowest first.
+typedef struct weft_tma_tile {
+  int32_t box[WEFT_TENSOR_MAP_RANK];
+  int32_t mask;  // of the swizzle, 0 for none
+  int64_t
+      strides[WEFT_TENSOR_MAP_RANK];  // elements between neighbors; of the last dimension 1, within a panel
+  int64_t panel_columns;
+  int64_t panel_stride;  // elements from one panel to the next
+} weft_tma_tile;
+
 #ifdef __cplusplus
 static_assert(sizeof(weft_cpu_tensor_map) == WEFT_TENSOR_MAP_BYTES);
 }  // extern "C"

@@ -53,13 +53,17 @@ def call_row(printer: FunctionPrinter, table: str, row: str, *arguments: str) ->
         row: the function, such as ``"launch_cpu"``.
         arguments: with their types.
     Returns:
-        The name of the result.
+        The name of the result; an empty string for void.
     """
     offset, function_type = ROWS[row]
     slot = printer.let(f"getelementptr i8, ptr {table}, i64 {offset}")
     function = printer.let(f"load ptr, ptr {slot}, align 8", row)
     result = function_type.partition(" ")[0]
-    return printer.let(f"call {result} {function}({', '.join(arguments)})", "rc")
+    call = f"call {result} {function}({', '.join(arguments)})"
+    if result == "void":
+        printer.line(call)
+        return ""
+    return printer.let(call, "rc")
 
 
 def table_of_frame(printer: FunctionPrinter, frame: str = "%frame") -> str:

@@ -22,6 +22,7 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierWaitOp,
 )
 from weft.dialects.nvgpu.mma import MmaOp
+from weft.dialects.nvgpu.tma import TmaLoadOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
@@ -52,6 +53,9 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     MbarrierReleaseOp: lambda op: "Mbarrier.release",
     MbarrierWaitOp: lambda op: "Mbarrier.wait",
     MbarrierTryWaitOp: lambda op: "Mbarrier.try_wait",
+    TmaLoadOp: lambda op: "tma.load",
+    TmaStoreOp: lambda op: "tma.store",
+    TmaWaitOp: lambda op: "tma.wait",
     scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
 }
 

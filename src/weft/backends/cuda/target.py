@@ -73,8 +73,14 @@ _COOPERATION: Final = (
     "vote.all.sync vote.any.sync vote.ballot.sync"
 )
 _TMA: Final = (
+    "fence.proxy.async.shared_cta",
     "prefetch.tensormap",
-    *(f"cp.async.bulk.tensor.prefetch.tile.{rank}d" for rank in range(1, 6)),
+    *(f"cp.async.bulk.{name}" for name in ("commit.group", "wait.group", "wait.group.read")),
+    *(
+        f"cp.async.bulk.tensor.{form}.tile.{rank}d"
+        for form in ("prefetch", "g2s", "s2g")
+        for rank in range(1, 6)
+    ),
 )
 # match needs sm_70, redux sm_80 and elect and mbarriers sm_90; their printers check the architecture first.
 _MATRIX: Final = (

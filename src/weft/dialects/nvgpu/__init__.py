@@ -22,13 +22,20 @@ from weft.dialects.nvgpu.mbarrier import (
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp, TensorMapType
-from weft.dialects.nvgpu.tma import TmaPrefetchOp
+from weft.dialects.nvgpu.tma import (
+    FenceProxyOp,
+    TmaLoadOp,
+    TmaPrefetchOp,
+    TmaStoreOp,
+    TmaWaitOp,
+)
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 
 NVGPU: Final = Dialect(
     "nvgpu",
     [
         ElectOneOp,
+        FenceProxyOp,
         InlinePtxOp,
         LaunchDependentsOp,
         LoadMatrixOp,
@@ -40,7 +47,10 @@ NVGPU: Final = Dialect(
         MbarrierWaitOp,
         MmaOp,
         SetmaxnregOp,
+        TmaLoadOp,
         TmaPrefetchOp,
+        TmaStoreOp,
+        TmaWaitOp,
         WaitForDependenciesOp,
         WarpgroupBarrierOp,
         WarpgroupIdOp,

@@ -174,7 +174,7 @@ def mbarrier(builder: Builder, count: object = 1, *, arrivals: object = 1) -> Mb
 
     Args:
         count: how many, a constant.
-        arrivals: of a phase, a constant. A copy that reports to the barrier is no arrival: the thread that starts it
+        arrivals: of a phase, a constant. A copy that reports to the barrier does not arrive: the thread that starts it
         arrives
             with the bytes that it expects.
 

@@ -6,14 +6,24 @@ In: a tensor map, the index of a box, a tile in shared memory. Out: copies that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.nvgpu.tma import TmaPrefetchOp
-from weft.errors import TypeMismatchError
+from weft.dialects.nvgpu.tma import (
+    FenceProxyOp,
+    TmaLoadOp,
+    TmaPrefetchOp,
+    TmaStoreOp,
+    TmaWaitOp,
+)
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.asynchronous.mbarrier import Mbarrier
+from weft.language.memory.tiles import tile_facts
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
-from weft.language.values import Scalar, TensorMap, describe
+from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types import dtype as types
+
+_MOST_PENDING: Final = 255
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -41,6 +51,154 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
     found = _map(tensor_map, "prefetch")
     indices = [] if index is None else _indices(builder, "prefetch", found, index)
     builder.emit(TmaPrefetchOp(found.ssa, indices))
+
+
+@operation(name="tma.load")
+def load(
+    builder: Builder, tensor_map: object, index: object, tile: object, barrier: object
+) -> None:
+    """Begins to copy a box of a tensor into a tile of shared memory; its bytes come to a barrier.
+
+    One thread calls it, such as that of `elect_one`, after it has arrived at the barrier with ``expect_bytes=`` of all
+    tiles that come in this phase; who waits for the phase sees the tile. The box's bytes count in full; what is outside
+    of the tensor becomes zeros, or NaN if the map says so. On the CPU the copy runs when a thread waits for the
+    barrier and no other can run, so that a missing wait shows.
+
+    Args:
+        tensor_map: a parameter of the kernel.
+        index: of the box's first element, in elements: an integer, or a tuple with one per dimension. It may be
+            negative, or beyond the end.
+        tile: a matrix in shared memory with the map's element type, swizzle, and the shape of its box, in which
+            dimensions of 1 are left out.
+        barrier: of `mbarrier`: ``full[state]``.
+
+    Raises:
+        TypeMismatchError: for anything else, with both types.
+        ValueRangeError: for a tile that does not begin where its swizzle repeats.
+        UnavailableError: before sm_90.
+
+    Example:
+        ``full[0].arrive(expect_bytes=part.nbytes); weft.tma.load(source, (0, 0), part, full[0])``
+    """
+    found, indices = _place(builder, "load", tensor_map, index)
+    target = _tile("load", found, tile)
+    if not isinstance(barrier, Mbarrier):
+        raise TypeMismatchError(
+            "TMA_BARRIER",
+            f"tma.load: the barrier is {describe(barrier)}; expected one of weft.mbarrier, such as full[0]",
+        )
+    words = barrier.words.ssa
+    builder.emit(TmaLoadOp(found.ssa, indices, target.ssa, words, barrier.index.ssa))
+
+
+@operation(name="tma.store")
+def store(builder: Builder, tensor_map: object, index: object, tile: object) -> None:
+    """Begins to copy a tile of shared memory into a box of a tensor; what is outside of the tensor is not written.
+
+    One thread calls it, after `fence_proxy` by those that wrote the tile and a barrier. Each store is a group of its
+    own, which `tma.wait` of the same thread waits for: before the tile is overwritten, and before the thread ends. On
+    the CPU the copy runs when the thread waits, and a block that ends with one under way is an error.
+
+    Args:
+        tensor_map, index, tile: as for `tma.load`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.load`.
+
+    Example:
+        ``weft.tma.store(target, (0, 0), part); weft.tma.wait()``
+    """
+    found, indices = _place(builder, "store", tensor_map, index)
+    builder.emit(TmaStoreOp(found.ssa, indices, _tile("store", found, tile).ssa))
+
+
+@operation(name="tma.wait")
+def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None:
+    """Waits until all but the `pending` newest of this thread's stores are complete.
+
+    Args:
+        pending: how many may still run; a constant from 0 up.
+        read: whether it is enough that the tiles have been read, so that they can be overwritten; a constant.
+
+    Raises:
+        TypeMismatchError: for what is not such a constant.
+        UnavailableError: before sm_90.
+
+    Example:
+        ``weft.tma.wait(pending=1, read=True)``
+    """
+    if (
+        not isinstance(pending, int)
+        or isinstance(pending, bool)
+        or not 0 <= pending <= _MOST_PENDING
+    ):
+        raise TypeMismatchError(
+            "TMA_WAIT",
+            f"tma.wait: pending is {describe(pending)}; expected a constant, 0 to {_MOST_PENDING}",
+        )
+    if not isinstance(read, bool):
+        raise TypeMismatchError(
+            "TMA_WAIT", f"tma.wait: read is {describe(read)}; expected True or False"
+        )
+    builder.emit(TmaWaitOp(pending, read=read))
+
+
+@operation(name="fence_proxy")
+def fence_proxy(builder: Builder) -> None:
+    """Lets copies and products see what this thread wrote to shared memory before.
+
+    Copies and tensor cores read shared memory by another way than loads do. Each thread that wrote calls it, then they
+    meet at a barrier, then one thread begins the copy. A missing fence gives wrong results now and then on a GPU; on
+    the CPU there is one way to memory, so it finds none.
+
+    Raises:
+        UnavailableError: before sm_90.
+
+    Example:
+        ``tile[0] = 1.0; weft.fence_proxy(); weft.sync_threads()``
+    """
+    builder.emit(FenceProxyOp())
+
+
+def _place(
+    builder: Builder, name: str, tensor_map: object, index: object
+) -> tuple[TensorMap, list[SSAValue]]:
+    found = _map(tensor_map, name)
+    return found, _indices(builder, name, found, index)
+
+
+def _tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
+    """The tile, checked against the map."""
+    if not isinstance(tile, Tensor):
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: the tile is {describe(tile)}; expected a matrix in shared memory",
+        )
+    kind, swizzle = tensor_map.type, tile.type.panels
+    box = tuple(size for size in kind.box if size != 1)
+    dims = tuple(size for size in tile.type.dims if size != 1)
+    width = swizzle.row_bytes.data if swizzle else None
+    if dims != box or tile.dtype != tensor_map.dtype or width != (kind.swizzle or None):
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: {tensor_text(tile, tile.name)} with swizzle={width} is not a box of {tensor_map.name}, "
+            f"{kind.box} of {tensor_map.dtype} with swizzle={kind.swizzle or None}",
+            hint="make box=, swizzle= and the array's shape, dtype and swizzle= the same",
+        )
+    if swizzle is None or tile_facts(tile) is None or swizzle.is_transposed.data:
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: {tensor_text(tile, tile.name)} is not a swizzled matrix as it lies",
+            hint="make the array with swizzle=32, 64 or 128, and the map with the same",
+        )
+    if tile.type.alignment_bytes.data % swizzle.alignment_bytes:
+        raise ValueRangeError(
+            "TMA_TILE",
+            f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; its "
+            f"swizzle repeats every {swizzle.alignment_bytes}",
+            hint="copy into a tile of whole panels, with a multiple of 8 rows",
+        )
+    return tile
 
 
 def _map(value: object, name: str) -> TensorMap:

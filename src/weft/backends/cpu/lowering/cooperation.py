@@ -18,6 +18,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
 )
 from weft.backends.cpu.lowering.mbarrier import MBARRIERS
 from weft.backends.cpu.lowering.mma import MMA
+from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -94,5 +95,6 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     WarpReduceOp: _print_reduce,
     **MBARRIERS,
     **MMA,
+    **TMA_COPIES,
     WarpgroupBarrierOp: _print_warpgroup_barrier,
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a GPU must be told and a CPU need not: operations that print nothing.
 
-In: registers of warpgroups, dependent launches. Out: no code; kernels run one after the other here.
+In: fences between ways to memory, registers of warpgroups, dependent launches. Out: no code; kernels run one after the
+other here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.registers import SetmaxnregOp
+from weft.dialects.nvgpu.tma import FenceProxyOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,5 +26,5 @@ def _print_nothing(printer: FunctionPrinter, op: Operation) -> None:
 
 
 UNNEEDED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = dict.fromkeys(
-    (LaunchDependentsOp, SetmaxnregOp, WaitForDependenciesOp), _print_nothing
+    (FenceProxyOp, LaunchDependentsOp, SetmaxnregOp, WaitForDependenciesOp), _print_nothing
 )

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs queued copies. What is outside of the tensor is read as the map's filling, and not written.
+#include "cpu/copies.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/mbarrier.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kChunk = 16;  // bytes that a swizzle moves together
+
+// The greatest bit patterns without a sign are NaNs in each format of a GPU.
+void fill(char* place, int64_t bytes, const weft_cpu_tensor_map& map) {
+  if (map.fill == 0) {
+    std::memset(place, 0, static_cast<size_t>(bytes));
+    return;
+  }
+  for (int64_t element = 0; element < bytes; element += map.element_bytes) {
+    std::memset(place + element, 0xFF, static_cast<size_t>(map.element_bytes));
+    place[element + map.element_bytes - 1] = 0x7F;
+  }
+}
+
+char* swizzled(char* linear, int64_t mask) {
+  const auto address = reinterpret_cast<uint64_t>(linear);
+  return reinterpret_cast<char*>(address ^ (address >> 3 & static_cast<uint64_t>(mask)));
+}
+
+}  // namespace
+
+void Copies::add_load(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
+                      char* shared, uint64_t* word) {
+  Copy copy{map, tile, {}, shared, word, -1};
+  std::copy(indices, indices + map.rank, copy.indices);
+  pending_.push_back(copy);
+}
+
+void Copies::add_store(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
+                       char* shared, int32_t thread) {
+  Copy copy{map, tile, {}, shared, nullptr, thread};
+  std::copy(indices, indices + map.rank, copy.indices);
+  pending_.push_back(copy);
+}
+
+int32_t Copies::complete_loads(uint64_t* word) {
+  int32_t wrong = 0;
+  std::vector<Copy> others;
+  for (const Copy& copy : pending_) {
+    if (copy.word != word || wrong != 0) {
+      others.push_back(copy);
+      continue;
+    }
+    run(copy);
+    int64_t bytes = copy.map.element_bytes;
+    for (int32_t axis = 0; axis < copy.map.rank; ++axis) bytes *= copy.tile->box[axis];
+    wrong = mbarrier_complete_bytes(word, bytes);
+  }
+  pending_.swap(others);
+  return wrong;
+}
+
+void Copies::complete_stores(int32_t thread, int32_t newest) {
+  const auto is_own = [&](const Copy& copy) { return copy.word == nullptr && copy.thread == thread; };
+  int64_t left = std::count_if(pending_.begin(), pending_.end(), is_own) - newest;
+  std::vector<Copy> others;
+  for (const Copy& copy : pending_) {
+    if (is_own(copy) && left-- > 0) {
+      run(copy);
+    } else {
+      others.push_back(copy);
+    }
+  }
+  pending_.swap(others);
+}
+
+bool Copies::has_stores() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const Copy& copy) { return copy.word == nullptr; });
+}
+
+// Row after row of the box, 16 bytes at a time: so much lies together in a swizzled tile.
+void Copies::run(const Copy& copy) {
+  const weft_cpu_tensor_map& map = copy.map;
+  const weft_tma_tile& tile = *copy.tile;
+  const int32_t last = map.rank - 1;
+  const int64_t size = map.element_bytes;
+  const int64_t panel_bytes = tile.panel_columns * size;
+  int64_t rows = 1;
+  for (int32_t axis = 0; axis < last; ++axis) rows *= tile.box[axis];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t rest = row;
+    int64_t offset = 0;
+    char* global = map.address;
+    bool is_inside = true;
+    for (int32_t axis = last - 1; axis >= 0; --axis) {
+      const int64_t place = rest % tile.box[axis];
+      rest /= tile.box[axis];
+      const int64_t index = copy.indices[axis] + place;
+      is_inside &= index >= 0 && index < map.sizes[axis];
+      offset += place * tile.strides[axis];
+      global += index * map.pitches[axis];
+    }
+    for (int64_t column = 0; column < tile.box[last] * size; column += kChunk) {
+      const int64_t linear =
+          offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
+      char* shared = swizzled(copy.shared + linear, tile.mask);
+      const int64_t first = copy.indices[last] + column / size;
+      // Elements of the chunk that are inside, from `skipped` on.
+      const int64_t count = kChunk / size;
+      const int64_t skipped = is_inside ? std::clamp<int64_t>(-first, 0, count) : count;
+      const int64_t end = is_inside ? std::clamp<int64_t>(map.sizes[last] - first, skipped, count) : count;
+      char* place = global + (first + skipped) * size;
+      const auto bytes = static_cast<size_t>((end - skipped) * size);
+      if (copy.word == nullptr) {
+        if (bytes != 0) std::memcpy(place, shared + skipped * size, bytes);
+        continue;
+      }
+      fill(shared, kChunk, map);
+      if (bytes != 0) std::memcpy(shared + skipped * size, place, bytes);
+    }
+  }
+}
+
+void tma_load(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,
+              void* shared, void* word) {
+  static_cast<Copies*>(block->copies)
+      ->add_load(*static_cast<const weft_cpu_tensor_map*>(map), tile, indices, static_cast<char*>(shared),
+                 static_cast<uint64_t*>(word));
+}
+
+void tma_store(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
+               const int32_t* indices, void* shared, int32_t thread) {
+  static_cast<Copies*>(block->copies)
+      ->add_store(*static_cast<const weft_cpu_tensor_map*>(map), tile, indices, static_cast<char*>(shared),
+                  thread);
+}
+
+void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending) {
+  static_cast<Copies*>(block->copies)->complete_stores(thread, pending);
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of boxes as text: they print, parse again in both forms, refuse what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.utils.exceptions import VerifyException
+
+from tests.dialects.test_simt_text import generic, parsed
+
+MAP = "!nvgpu.tensor_map<f16, [1, 64, 128], swizzle 128>"
+TILE = "!simt.tensor<f16, [64, 128], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>"
+WORDS = "!simt.tensor<i64, [2], contiguous, shared, dims 32, offsets 32, align 8>"
+TEXT = f"""builtin.module {{
+  simt.kernel @k(%m: {MAP} {{weft.name = "m"}}, %i: i32 {{weft.name = "i"}}) {{
+    %tile = simt.shared : {TILE}
+    %full = simt.shared : {WORDS}
+    nvgpu.tma_load %m[%i, %i, %i : i32, i32, i32] to %tile for %full[%i] : {MAP}, {TILE}, {WORDS}
+    nvgpu.fence_proxy
+    nvgpu.tma_store %m[%i, %i, %i : i32, i32, i32] from %tile : {MAP}, {TILE}
+    nvgpu.tma_wait 1 read
+    nvgpu.tma_wait 0
+    simt.return
+  }}
+}}"""
+
+
+def test_the_text_parses_and_prints_as_it_stands():
+    assert str(parsed(TEXT)) == TEXT
+    assert str(parsed(generic(parsed(TEXT)))) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[1, 64, 128], swizzle 128", "[1, 64, 64], swizzle 128", "is not the tile"),
+        ("[1, 64, 128], swizzle 128", "[1, 64, 128], swizzle 64", "is not that of the tile"),
+        ("map<f16", "map<f32", "is not the tile"),
+        ("[%i, %i, %i : i32, i32, i32] to", "[%i, %i : i32, i32] to", "2 indices for"),
+    ],
+)
+def test_what_does_not_fit_is_refused(old, new, message):
+    with pytest.raises(VerifyException, match=message):
+        parsed(TEXT.replace(old, new)).verify()
