@@ -8,6 +8,7 @@
 #include "cpu/meetings.h"
 
 #include <algorithm>
+#include <new>
 
 #include "cpu/mbarrier.h"
 
@@ -77,8 +78,16 @@ int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
   return kWarpgroupSize;
 }
 
-const char* Meetings::compute_warpgroup(int32_t, const weft_cooperative_site&) {
-  return nullptr;  // sync_warpgroup
+const char* Meetings::compute_warpgroup(int32_t first, const weft_cooperative_site& site) {
+  if (site.operation == WEFT_COOPERATIVE_warpgroup_barrier) return nullptr;
+  try {
+    if (products_.empty()) products_.resize(static_cast<size_t>(threads_ / kWarpgroupSize));
+    WarpgroupProducts& own = products_[static_cast<size_t>(first / kWarpgroupSize)];
+    const Slots warpgroup = slots_.from(first);
+    return site.operation == WEFT_COOPERATIVE_wgmma_mma ? own.start(warpgroup) : own.wait(warpgroup);
+  } catch (const std::bad_alloc&) {
+    return "there is no memory for a product";
+  }
 }
 
 }  // namespace weft

@@ -8,20 +8,23 @@
 #include <weft/cpu_cooperative.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "cpu/copies.h"
 #include "cpu/slots.h"
+#include "cpu/wgmma.h"
 
 namespace weft {
 
-inline constexpr int32_t kWarpgroupSize = 128;
-
-// One block's. It owns nothing.
+// One block's.
 class Meetings {
  public:
   // `copies`: of the block; they come when a thread waits for them.
   Meetings(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads, Copies* copies)
       : kernel_(kernel), slots_(slots), threads_(threads), copies_(copies) {}
+
+  // To be called when a block starts.
+  void start() { products_.clear(); }
 
   // Continues the threads whose meeting is complete; returns how many. To be called when every thread has run
   // until it waits. If one will wait forever, `error` becomes what is wrong.
@@ -37,6 +40,7 @@ class Meetings {
   Slots slots_;
   int32_t threads_;
   Copies* copies_;
+  std::vector<WarpgroupProducts> products_;  // of each warpgroup, if one of them multiplies
 };
 
 }  // namespace weft

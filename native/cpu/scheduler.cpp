@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -67,6 +68,7 @@ class Block {
   void start(const void* parameters, int64_t linear) {
     const int32_t* grid = launch_->grid;
     copies_.clear();
+    meetings_.start();
     block_.linear = linear;
     block_.index[0] = static_cast<int32_t>(linear % grid[0]);
     block_.index[1] = static_cast<int32_t>(linear / grid[0] % grid[1]);
@@ -364,7 +366,7 @@ int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* par
                           weft_cpu_launch* launch, int64_t blocks, char* scratch, int64_t stride) {
   const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
-  // Blocks are small and hold only addresses, so they live in the scratch as well, after the blocks' memory.
+  // Blocks are small, so they live in the scratch as well, after the blocks' memory.
   auto* all = reinterpret_cast<Block*>(scratch + blocks * bytes);
   const BlocksEnd end{all, blocks};
   int32_t budget = kBudget;

@@ -48,6 +48,10 @@ LINES = {
     "part": "part = weft.shared((8, 32), weft.f32, swizzle=128)",
     "acc": "acc = weft.mma.zeros((16, 8), weft.f32)",
     "bias": "bias = 0.0",
+    **{
+        f"{name}_tile": f"{name}_tile = weft.shared((64, 64), weft.bf16, swizzle=128)"
+        for name in ("left", "right")
+    },
     "tiles": "tiles = [weft.shared((16, 16), weft.bf16) for _ in range(2)]",
     "column": "column = 0",
     "tid": "tid = weft.thread_idx.x",

@@ -31,6 +31,7 @@ from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.add_scratch_arguments import add_scratch_arguments
+from weft.passes.check_fragments import check_fragments
 from weft.passes.expand_marks import expand_marks
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
@@ -186,6 +187,7 @@ def passes_for(
     rows: tuple[Any, ...] = (
         functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
+        check_fragments,
         remove_unused_operations,
         find_block_sizes,
         add_scratch_arguments,

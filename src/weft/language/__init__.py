@@ -115,6 +115,9 @@ LANGUAGE: Final[dict[str, str]] = {
     "mma.load_b": "matrix.mma",
     "mma.mma": "matrix.mma",
     "mma.zeros": "matrix.mma",
+    "wgmma.accumulator": "matrix.wgmma",
+    "wgmma.mma": "matrix.wgmma",
+    "wgmma.wait": "matrix.wgmma",
     "static": "control",
     "static_range": "control",
     "unroll": "control",
@@ -167,7 +170,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("Fragment", "Mbarrier", "math", "mma", "tma")
+NAMESPACES: Final = ("Fragment", "Mbarrier", "math", "mma", "tma", "wgmma")
 """Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 

@@ -89,7 +89,8 @@ class FragmentLayout(NamedTuple):
         along = 4 * self.pack * block + neighbor
         if self.role == "b":
             return Place(along, 8 * down, 0, 0)
-        return Place(16 * down + 8 * half, along, 2 * down + half, neighbors * block + neighbor)
+        row = 16 * self.warps * down + 8 * half
+        return Place(row, along, 2 * down + half, neighbors * block + neighbor)
 
     def origin(self, lane: int, warp: int = 0) -> tuple[int, int]:
         """Row and column of the first element of a lane; `warp` is its number in the warpgroup.

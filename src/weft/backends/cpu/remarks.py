@@ -24,6 +24,7 @@ from weft.dialects.nvgpu.mbarrier import (
 from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.nvgpu.tma import TmaLoadOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
+from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
@@ -47,6 +48,8 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     MatchOp: lambda op: "match" if op.kind.data == "any" else "match_all",
     WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
     MmaOp: lambda op: "mma.mma",
+    WgmmaMmaOp: lambda op: "wgmma.mma",
+    WgmmaWaitOp: lambda op: "wgmma.wait",
     WarpgroupBarrierOp: lambda op: "sync_warpgroup",
     MbarrierInitOp: lambda op: "mbarrier",
     MbarrierArriveOp: lambda op: "Mbarrier.arrive",

@@ -41,8 +41,9 @@ ARCHITECTURES: Final = {
         ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
         80,
     ),
-    **dict.fromkeys(("sm_86", "sm_87", "sm_90", "sm_90a"), 80),
-    "sm_89": 84,  # for products of 8-bit floats
+    **dict.fromkeys(("sm_86", "sm_87", "sm_90"), 80),
+    # For products of 8-bit floats, and of signed and unsigned integers.
+    **dict.fromkeys(("sm_89", "sm_90a"), 84),
     **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),
     **dict.fromkeys(("sm_120", "sm_120a"), 87),
     **dict.fromkeys(("sm_100f", "sm_103", "sm_103a", "sm_103f", "sm_120f"), 88),

@@ -97,6 +97,8 @@ def begin_assembly(
             library = find_nvjitlink() if error.code in _TRIES_ANOTHER else None
             if library is None or config.ptxas is not None:
                 raise
+            if "wgmma." in ptx:
+                raise _without_nvjitlink(error) from None
             try:
                 return _with_nvjitlink(library, ptx, architecture, options, line_info, error)
             except ToolchainError as another:
@@ -128,6 +130,15 @@ def _with_ptxas(run: Ptxas, ptx: str, architecture: str) -> Assembly:
     if status == 0 and cubin.startswith(b"\x7fELF"):
         return Assembly(cubin, log)
     raise _refused("ptxas", run.path, architecture, log, ptx)
+
+
+def _without_nvjitlink(reason: ToolchainError) -> ToolchainError:
+    """Linked code ignores `setmaxnreg` and waits after each product, so that it is slow or has too few registers."""
+    return ToolchainError(
+        reason.code,
+        f"{reason.message}; kernels with wgmma need ptxas, since nvJitLink makes each product wait",
+        hint=reason.hint or INSTALL_HINT,
+    )
 
 
 def _with_nvjitlink(

@@ -30,6 +30,7 @@ from weft.dialects.nvgpu.tma import (
     TmaWaitOp,
 )
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
+from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
 
 NVGPU: Final = Dialect(
     "nvgpu",
@@ -54,6 +55,9 @@ NVGPU: Final = Dialect(
         WaitForDependenciesOp,
         WarpgroupBarrierOp,
         WarpgroupIdOp,
+        WgmmaAccumulatorOp,
+        WgmmaMmaOp,
+        WgmmaWaitOp,
     ],
     [TensorMapType],
 )

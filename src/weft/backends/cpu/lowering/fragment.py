@@ -205,7 +205,7 @@ class Places:
         """From the origin."""
         if self.layout.role == "b":
             return self._along()
-        return self._sum(self._times(self.down, 16), self._times(self.half, 8))
+        return self._sum(self._times(self.down, 16 * self.layout.warps), self._times(self.half, 8))
 
     def column(self) -> str:
         """From the origin."""

@@ -20,6 +20,7 @@ from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.backends.cpu.lowering.timing import TIMING
 from weft.backends.cpu.lowering.tma import TMA
 from weft.backends.cpu.lowering.unneeded import UNNEEDED
+from weft.backends.cpu.lowering.wgmma import ACCUMULATOR
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
@@ -42,6 +43,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **LOOPS,
     **UNNEEDED,
     **TMA,
+    **ACCUMULATOR,
 }
 # The rows of COOPERATION take the printer of coroutines, which is the one that prints such kernels.
 KERNEL_ROWS: Final[dict[type[Operation], Any]] = {**_ANY_KERNEL, **COOPERATION}

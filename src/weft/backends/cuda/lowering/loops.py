@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import arith, math, scf
 
 from weft.codegen.operations.control_flow import print_for
-from weft.dialects.flow import constant_trips, unroll_factor
+from weft.dialects.flow import constant_trips, unroll_factor, walk
+from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _SIMPLE: Final = (math.FmaOp, math.AbsFOp, math.AbsIOp, math.CopySignOp, math.Rs
 
 def _factor(loop: scf.ForOp) -> int | None:
     """How often to unroll a loop; None leaves it to LLVM."""
+    if any(isinstance(operation, WgmmaMmaOp) for operation in walk(loop)):
+        return 1  # ptxas takes seconds for eight rounds of products, and no time is won
     operations, trips = _operations(loop.body.block), constant_trips(loop)
     if trips and trips * operations <= _WHOLE:
         return trips

@@ -24,6 +24,7 @@ from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.tma import TMA
 from weft.backends.cuda.lowering.warp import WARP
 from weft.backends.cuda.lowering.warpgroup import WARPGROUP
+from weft.backends.cuda.lowering.wgmma import WGMMA
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
 from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
@@ -48,6 +49,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **REGISTERS,
     **DEPENDENCIES,
     **WARPGROUP,
+    **WGMMA,
     **FRAGMENTS,
     **FRAGMENT_STORES,
     **MMA,

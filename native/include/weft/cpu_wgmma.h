@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What generated CPU kernels tell the scheduler of a warpgroup's products: a site's shape, constant, and each
+// thread's operands, in its frame.
+#ifndef WEFT_CPU_WGMMA_H_
+#define WEFT_CPU_WGMMA_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// An operand: a swizzled tile in shared memory. An element lies at
+// (column / panel) * panel_stride + row * panel + column % panel elements, and the address is XORed with
+// (address >> 3) & mask. A fragment has a panel of 0.
+typedef struct weft_wgmma_operand {
+  int64_t panel_stride;  // elements
+  int32_t type;          // enum weft_mma_type, of cpu_mma.h
+  int32_t panel;         // columns of a panel
+  int32_t mask;
+  int32_t k_is_row;  // whether rows of the storage are steps along K
+} weft_wgmma_operand;
+
+// A product of m rows, n columns and k terms; constant data.
+typedef struct weft_wgmma_shape {
+  int32_t m, n, k;
+  int32_t is_integer;  // sums are i32, else f32
+  weft_wgmma_operand a, b;
+} weft_wgmma_shape;
+
+// One thread's part of a product.
+typedef struct weft_wgmma_product {
+  const weft_wgmma_shape* shape;
+  const char* a;        // the tile, or the thread's elements of the fragment
+  const char* b;        // the tile
+  char* sums;           // the thread's elements of the accumulator; unused while a product of it is in flight
+  int64_t handle;       // in: the product in flight whose sums these are, or 0; out: this one
+  int32_t accumulates;  // whether it adds to the sums
+  int32_t padding;
+} weft_wgmma_product;
+
+// A fragment that a thread waits for.
+typedef struct weft_wgmma_fragment {
+  char* sums;      // receives its elements if its product is completed
+  int64_t handle;  // of its product, or 0; becomes 0 when it is completed
+} weft_wgmma_fragment;
+
+// One thread's part of a wait; its fragments follow.
+typedef struct weft_wgmma_wait {
+  int32_t pending;  // how many of the newest products may stay in flight
+  int32_t count;    // of fragments
+} weft_wgmma_wait;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // WEFT_CPU_WGMMA_H_

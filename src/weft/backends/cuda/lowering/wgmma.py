@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of a warpgroup as `wgmma`: one piece of assembly for each group and each wait.
+
+In: the operations of dialects/nvgpu/wgmma. Out: calls of `asm sideeffect` with the fragments' registers tied, so that
+they stay where they are; descriptors made from linear addresses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.backends.cuda.lowering.fragment import registers
+from weft.codegen.llvm.types import fragment_registers
+from weft.dialects.builder import constant_integer, source_location
+from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.simt.fragment import FragmentType
+from weft.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+_ARCHITECTURE: Final = "sm_90a"
+_UNIT: Final = 16  # bytes, of addresses and distances in descriptors
+_STEP_BYTES: Final = 32  # of one instruction along K
+_REGISTERS_OF_STEP: Final = 4  # of A
+_PTX_NAMES: Final = {"f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8"}
+_SUMS: Final = {"f32": "f32", "i32": "s32"}
+_LETTERS: Final = {"float": "f", "i32": "r"}
+# Bytes of a swizzle → its code in a descriptor's highest bits.
+_SWIZZLES: Final = {128: 1, 64: 2, 32: 3}
+_WINDOW: Final = 0x3FFF  # of an address; higher bits say which block of a cluster
+
+
+class _Tile(NamedTuple):
+    """A tile as descriptors describe it; distances in units of 16 bytes.
+
+    Attributes:
+        lower: of each descriptor's lower half, but for the address.
+        upper: the upper half.
+        across: distance of rows or columns of the product, of 8 at least, from the first.
+        along: distance of steps along K.
+        is_major: whether the product's rows or columns are neighbors in memory, and not K's elements.
+    """
+
+    lower: int
+    upper: int
+    across: Callable[[int], int]
+    along: Callable[[int], int]
+    is_major: bool
+
+
+def _tile(value: SSAValue, step: int, *, is_b: bool) -> _Tile:
+    """How a tile's descriptors are made; `step` is the number of an instruction's terms along K."""
+    kind: Any = value.type
+    size, swizzle = kind.element_type.size, kind.panels
+    row = swizzle.row_bytes.data
+    panel = swizzle.panel_stride.data * size // _UNIT
+
+    def of_column(column: int) -> int:
+        panels, inside = divmod(column * size, row)
+        return panels * panel + inside // _UNIT
+
+    def of_row(number: int) -> int:
+        return number * row // _UNIT
+
+    is_major = bool(swizzle.is_transposed.data) != is_b
+    # A group of 8 rows, whatever they are; if the columns are the product's, from one panel to the next.
+    upper = 8 * row // _UNIT | _SWIZZLES[row] << 30
+    lower = (panel if is_major else 1) << 16
+    across, along = (of_column, of_row) if is_major else (of_row, of_column)
+
+    def of_step(number: int) -> int:
+        return along(number * step)
+
+    return _Tile(lower, upper, across, of_step, is_major)
+
+
+def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None:
+    parts = printer.fragment_parts(op.result.type)
+    printer.fragments[op.result] = ["poison"] * len(parts)
+
+
+def _print_mma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
+    _check_architecture(printer, op, "weft.wgmma.mma")
+    kind: Any = op.result.type
+    text, count = fragment_registers(kind)
+    sums = registers(printer, op.acc) if op.acc is not None else ["poison"] * count
+    inputs = [(f"{text} {one}", str(number)) for number, one in enumerate(sums)]
+    first_of_a = 2 * count
+    if isinstance(op.a.type, FragmentType):
+        inputs += [(f"i32 {one}", "r") for one in _bits(printer, op.a)]
+    else:
+        inputs.append((_first_descriptor(printer, op.a, op, is_b=False), "r"))
+    b = count + len(inputs)
+    inputs.append((_first_descriptor(printer, op.b, op, is_b=True), "r"))
+    scale = _scale(op)
+    group = _Group()
+    if scale == "p":
+        assert op.accumulate is not None
+        flag = printer.let(f"zext i1 {printer.values[op.accumulate]} to i32")
+        group.lines.append(f"setp.ne.b32 p, ${count + len(inputs)}, 0;")
+        inputs.append((f"i32 {flag}", "r"))
+    group.add_instructions(op, first_of_a, b, scale)
+    struct = printer.fragment_parts(kind)[0]
+    printer.fragments[op.result] = [_asm(printer, struct, [text] * count, group.text(), inputs)]
+
+
+def _scale(op: WgmmaMmaOp) -> str:
+    """Whether the first step adds to the sums: `1`, `0`, or the predicate `p`."""
+    if op.acc is None:
+        return "0"
+    known = 1 if op.accumulate is None else constant_integer(op.accumulate)
+    return "p" if known is None else str(int(known != 0))
+
+
+class _Group:
+    """The text of one group.
+
+    Attributes:
+        lines: its instructions, but for the first and the last one.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._descriptors = 0
+
+    def text(self) -> str:
+        """All of it."""
+        registers = (
+            f".reg .pred p; .reg .b32 l<{self._descriptors}>; .reg .b64 d<{self._descriptors}>;"
+        )
+        body = " ".join(self.lines)
+        return (
+            f"{{ {registers} wgmma.fence.sync.aligned; {body} wgmma.commit_group.sync.aligned; }}"
+        )
+
+    def add_instructions(self, op: WgmmaMmaOp, a: int, b: int, scale: str) -> None:
+        """Adds the products; `a` and `b` number the operands that have the first descriptors or A's registers."""
+        kind: Any = op.result.type
+        rows, columns = kind.dims
+        elements, of_fragment = op.elements, isinstance(op.a.type, FragmentType)
+        b_tile = _tile(op.b, elements.step, is_b=True)
+        a_tile = None if of_fragment else _tile(op.a, elements.step, is_b=False)
+        steps = op.terms // elements.step
+        flags = ", 1, 1" if elements.sums == "f32" else ""
+        if elements.bits == 16:
+            flags += "".join(f", {int(tile.is_major)}" for tile in (a_tile, b_tile) if tile)
+        types = ".".join((_SUMS[elements.sums], *(_PTX_NAMES.get(name, name) for name in op.names)))
+        for step in range(steps):
+            for begin, width in _widths(columns, elements.sums):
+                right = self._descriptor(b, b_tile, b_tile.along(step) + b_tile.across(begin))
+                for block in range(rows // ROWS):
+                    if a_tile is None:
+                        place = a + (block * steps + step) * _REGISTERS_OF_STEP
+                        left = f"{{{_listed(place, _REGISTERS_OF_STEP)}}}"
+                    else:
+                        offset = a_tile.along(step) + a_tile.across(ROWS * block)
+                        left = self._descriptor(a, a_tile, offset)
+                    sums = _listed(block * columns // 2 + begin // 2, width // 2)
+                    self.lines.append(
+                        f"wgmma.mma_async.sync.aligned.m64n{width}k{elements.step}.{types} {{{sums}}}, {left}, "
+                        f"{right}, {'1' if step else scale}{flags};"
+                    )
+
+    def _descriptor(self, first: int, tile: _Tile, offset: int) -> str:
+        """A descriptor at a distance from the first one."""
+        # In a register of its own: of products that read one register, ptxas (13.0) drops some, whatever it held.
+        number = self._descriptors
+        self._descriptors += 1
+        lower = f"${first}"
+        if offset:
+            self.lines.append(f"add.s32 l{number}, ${first}, {offset};")
+            lower = f"l{number}"
+        self.lines.append(f"mov.b64 d{number}, {{{lower}, {tile.upper}}};")
+        return f"d{number}"
+
+
+def _listed(first: int, count: int) -> str:
+    return ", ".join(f"${first + number}" for number in range(count))
+
+
+def _widths(columns: int, sums: str) -> list[tuple[int, int]]:
+    """First column and number of columns of the instructions: of integers, few odd multiples of 8 exist."""
+    if sums == "f32" or columns <= 24 or columns % 16 == 0:
+        return [(0, columns)]
+    return [(0, columns - 8), (columns - 8, 8)]
+
+
+def _first_descriptor(
+    printer: FunctionPrinter, value: SSAValue, op: WgmmaMmaOp, *, is_b: bool
+) -> str:
+    """The lower half of a tile's first descriptor."""
+    pointer = f"{printer.module.target.pointer('shared')} {printer.tensors[value].pointer}"
+    address = printer.let(f"ptrtoint {pointer} to i32", "address")
+    units = printer.let(f"lshr i32 {address}, 4")
+    inside = printer.let(f"and i32 {units}, {_WINDOW}")
+    lower = _tile(value, op.elements.step, is_b=is_b).lower
+    return f"i32 {printer.let(f'or disjoint i32 {inside}, {lower}', 'descriptor')}"
+
+
+def _bits(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """A fragment's registers as integers."""
+    assert isinstance(fragment.type, FragmentType)
+    text = fragment_registers(fragment.type)[0]
+    found = registers(printer, fragment)
+    return (
+        found if text == "i32" else [printer.let(f"bitcast {text} {one} to i32") for one in found]
+    )
+
+
+def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
+    _check_architecture(printer, op, "weft.wgmma.wait")
+    kinds: list[Any] = [one.type for one in op.fragments]
+    texts = [
+        text for kind in kinds for text, count in [fragment_registers(kind)] for _ in range(count)
+    ]
+    given = [one for fragment in op.fragments for one in registers(printer, fragment)]
+    inputs = [
+        (f"{text} {one}", str(number))
+        for number, (text, one) in enumerate(zip(texts, given, strict=True))
+    ]
+    body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
+    if len(kinds) == 1:
+        struct = printer.fragment_parts(kinds[0])[0]
+        printer.fragments[op.outputs[0]] = [_asm(printer, struct, texts, body, inputs)]
+        return
+    whole = f"{{ {', '.join(texts)} }}" if texts else "void"
+    answer = _asm(printer, whole, texts, body, inputs)
+    number = 0
+    for output, kind in zip(op.outputs, kinds, strict=True):
+        (struct,), (text, count) = printer.fragment_parts(kind), fragment_registers(kind)
+        value = "poison"
+        for place in range(count):
+            one = printer.let(f"extractvalue {whole} {answer}, {number + place}")
+            value = printer.let(f"insertvalue {struct} {value}, {text} {one}, {place}")
+        printer.fragments[output] = [value]
+        number += count
+
+
+def _asm(
+    printer: FunctionPrinter,
+    result: str,
+    outputs: Sequence[str],
+    text: str,
+    inputs: Sequence[tuple[str, str]],
+) -> str:
+    """Prints assembly that threads execute together; each input has its type and its constraint."""
+    constraints = [f"={_LETTERS[one]}" for one in outputs] + [one for _, one in inputs]
+    listed = ", ".join(one for one, _ in inputs)
+    call = (
+        f'call {result} asm sideeffect "{text}", "{",".join([*constraints, "~{memory}"])}"({listed}) '
+        "convergent nounwind"
+    )
+    if result == "void":
+        printer.line(call)
+        return ""
+    return printer.let(call, "sums")
+
+
+def _check_architecture(printer: FunctionPrinter, op: Operation, what: str) -> None:
+    name = printer.module.target.name
+    if name != _ARCHITECTURE:
+        raise UnavailableError(
+            "ARCHITECTURE",
+            f"{what} needs {_ARCHITECTURE}, but this is compiled for {name}",
+            hint="choose the architecture with --gpu-arch; weft.mma multiplies on all from sm_80 on",
+            location=source_location(op.location),
+        )
+
+
+WGMMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    WgmmaAccumulatorOp: _print_accumulator,
+    WgmmaMmaOp: _print_mma,
+    WgmmaWaitOp: _print_wait,
+}

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.wgmma`: products of a warpgroup on Hopper's tensor cores, which run while the threads do something else.
+
+In: tiles in swizzled shared memory, fragments. Out: fragments, to be read after a wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.dialects.nvgpu.wgmma import (
+    KINDS,
+    MOST_PENDING,
+    ROWS,
+    WgmmaAccumulatorOp,
+    WgmmaMmaOp,
+    WgmmaWaitOp,
+)
+from weft.dialects.simt.fragment import FragmentType
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_type
+from weft.language.memory.tiles import tile_facts
+from weft.language.numbers.convert import truth
+from weft.language.operation import operation
+from weft.language.values import Fragment, Tensor, describe, tensor_text
+from weft.types import dtype as types
+
+if TYPE_CHECKING:
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+_SUMS: Final = {"f32": types.f32, "i32": types.i32}
+_MOST_COLUMNS: Final = 256
+_MOST_SUMS: Final = 255  # registers of a thread
+_STEP_BYTES: Final = 32
+_THREADS: Final = 128
+
+
+@operation(name="wgmma.accumulator")
+def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
+    """A fragment for sums of products of a warpgroup, which holds nothing yet.
+
+    The first product is given ``accumulate=False``, or a condition that is false then, and so needs no zeros.
+
+    Args:
+        shape: rows, a multiple of 64, and columns, a multiple of 8 up to 256; constants.
+        dtype: of the sums: f32, or i32 for products of integers.
+
+    Raises:
+        TypeMismatchError: for another type, or a shape that is not constant.
+        ValueRangeError: for other numbers, or more sums than a thread has registers.
+
+    Example:
+        ``acc = weft.wgmma.accumulator((64, 256), weft.f32)``
+    """
+    if dtype not in _SUMS.values():
+        raise TypeMismatchError(
+            "WGMMA_TYPE",
+            f"wgmma.accumulator: sums are f32 or i32, received {describe(dtype)}",
+            hint="convert a complete fragment, with acc.to(weft.bf16)",
+        )
+    parts: tuple[Any, ...] = shape if isinstance(shape, tuple) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
+    if len(parts) != 2 or any(type(part) is not int for part in parts):
+        raise TypeMismatchError(
+            "WGMMA_SHAPE",
+            "wgmma.accumulator: the shape is two constants, rows and columns, "
+            f"received {describe(cast(object, shape))}",
+            hint="write accumulator((64, 256), weft.f32)",
+        )
+    _check_sums(parts[0], parts[1], "wgmma.accumulator")
+    made = WgmmaAccumulatorOp(FragmentType.get(parts, ir_type(dtype), "wgmma", "c"))
+    return Fragment(builder.emit(made).result, dtype)
+
+
+@operation(name="wgmma.mma")
+def mma(
+    builder: Builder,
+    a: object,
+    b: object,
+    acc: object = None,
+    *,
+    accumulate: object = True,
+) -> Fragment:
+    """Starts the product of two tiles and returns its sums, which are complete after a `wait`.
+
+    All 128 threads of a warpgroup call it with the same tiles. Until it is complete, the tiles must not change, and the
+    sums cannot be read; `acc` is used up. The products of one call are a group, which `wait` counts.
+
+    The operands are bf16, f16, f32 (of which the tensor cores read the 19 highest bits, tf32), f8e4m3, f8e5m2, i8 or
+    u8, both of one kind; 8-bit types mix. Sums are f32, of integers i32.
+
+    Args:
+        a: the left tile, (rows, K): rows a multiple of 64. In shared memory made with ``swizzle=``, or a fragment
+            from `as_a`.
+        b: the right tile, (K, columns), in such memory: columns a multiple of 8 up to 256. Of 8-bit types and of
+            f32, the elements along K are neighbors: a tile stored (columns, K) is ``tile.T`` here. K takes a multiple
+            of 32 bytes.
+        acc: what the product is added to: an `accumulator`, or the sums of another product.
+        accumulate: whether it is added, or the sums begin anew; may be known only at run time.
+
+    Raises:
+        TypeMismatchError: for operands or types that cannot be multiplied, or another accumulator.
+        ValueRangeError: for tiles of other sizes.
+        UnavailableError: for an architecture other than sm_90a.
+
+    Example:
+        ``sums = weft.wgmma.mma(left_tile, right_tile.T)``
+    """
+    if isinstance(b, Fragment):
+        raise TypeMismatchError(
+            "WGMMA_OPERAND",
+            f"wgmma.mma: the right operand is {describe(b)}; only the left one can be a fragment",
+            hint="store it to shared memory first",
+        )
+    left = _left_fragment(a) if isinstance(a, Fragment) else _tile(a, "the left operand")
+    right = _tile(b, "the right operand")
+    names = _names(left, right)
+    elements = KINDS[names]
+    rows, columns = _checked_shape(left, right, elements.step)
+    if isinstance(left, Tensor):
+        _check_storage(left, "the left operand", is_b=False)
+    _check_storage(right, "the right operand", is_b=True)
+    dtype = _SUMS[elements.sums]
+    kind = FragmentType.get((rows, columns), ir_type(dtype), "wgmma", "c")
+    if acc is not None and not (isinstance(acc, Fragment) and acc.type == kind):
+        raise TypeMismatchError(
+            "WGMMA_ACCUMULATOR",
+            f"wgmma.mma: the product is of shape ({rows}, {columns}) and has sums of type {dtype}; "
+            f"it is added to {describe(acc)}",
+            hint=f"begin with weft.wgmma.accumulator(({rows}, {columns}), weft.{dtype})",
+        )
+    adds = None if acc is None or accumulate is True else truth(builder, accumulate).ssa
+    sums = acc.ssa if isinstance(acc, Fragment) else None
+    made = WgmmaMmaOp(names, left.ssa, right.ssa, sums, adds, kind)
+    return Fragment(builder.emit(made).result, dtype)
+
+
+@operation(name="wgmma.wait")
+def wait(builder: Builder, *fragments: object, pending: object = 0) -> object:
+    """Waits until all but the warpgroup's newest products are complete, and returns its fragments.
+
+    All 128 threads of the warpgroup call it. The returned fragments can be read, if their products are among the
+    complete ones. A wait without fragments is for the tiles, which may then change.
+
+    Args:
+        *fragments: sums of products, each of which the call returns: one as it is, several as a tuple.
+        pending: how many of the newest products, counted in calls of `mma`, may stay in flight: a constant, 0 to 7.
+
+    Raises:
+        TypeMismatchError: for anything but fragments of products.
+        ValueRangeError: for another number.
+
+    Example:
+        ``sums = weft.wgmma.wait(weft.wgmma.mma(left_tile, right_tile.T))``
+    """
+    if type(pending) is not int or not 0 <= pending <= MOST_PENDING:
+        raise ValueRangeError(
+            "WGMMA_PENDING",
+            f"wgmma.wait: pending is {describe(pending)}; expected a constant from 0 to {MOST_PENDING}",
+        )
+    found: list[Fragment] = []
+    for one in fragments:
+        if not isinstance(one, Fragment) or one.type.unit.data != "wgmma":
+            raise TypeMismatchError(
+                "WGMMA_WAIT",
+                f"wgmma.wait takes sums of wgmma.mma, received {describe(one)}",
+                hint="write acc = weft.wgmma.wait(acc, pending=0)",
+            )
+        found.append(one)
+    made = builder.emit(WgmmaWaitOp([one.ssa for one in found], pending))
+    returned = [Fragment(ssa, one.dtype) for ssa, one in zip(made.outputs, found, strict=True)]
+    return returned[0] if len(returned) == 1 else tuple(returned) or None
+
+
+def _left_fragment(fragment: Fragment) -> Fragment:
+    kind = fragment.type
+    if (kind.unit.data, kind.role.data) != ("wgmma", "a"):
+        raise TypeMismatchError(
+            "WGMMA_OPERAND",
+            f"wgmma.mma: the left operand is {describe(fragment)}, which is not laid out as one",
+            hint="write p.to(weft.bf16).as_a()",
+        )
+    return fragment
+
+
+def _tile(value: object, what: str) -> Tensor:
+    """A tile that a descriptor can express."""
+    if not isinstance(value, Tensor):
+        raise TypeMismatchError(
+            "WGMMA_OPERAND",
+            f"wgmma.mma: {what} is {describe(value)}; expected a tile in shared memory, or a fragment",
+        )
+    kind = value.type
+    if kind.space.data != "shared" or kind.layout.data != "swizzled":
+        raise TypeMismatchError(
+            "WGMMA_OPERAND",
+            f"wgmma.mma: {what} is {tensor_text(value, value.name)}; no descriptor of the tensor cores expresses it",
+            hint="make it with weft.shared(shape, dtype, swizzle=128), and cut it with .tile(shape, index)",
+        )
+    if kind.rank != 2:
+        raise TypeMismatchError(
+            "WGMMA_OPERAND",
+            f"wgmma.mma: {what} has rank {kind.rank}; expected a tile of rank 2",
+            hint="choose one of the leading dims, as in ring[stage]",
+        )
+    return value
+
+
+def _names(left: Tensor | Fragment, right: Tensor) -> str:
+    """The types of both operands, as in the IR."""
+    names = f"{left.dtype} {right.dtype}"
+    if names not in KINDS:
+        pairs = "bf16, f16 or f32 with the same, f8e4m3 or f8e5m2 with each other, i8 or u8 with each other"
+        raise TypeMismatchError(
+            "WGMMA_TYPE",
+            f"wgmma.mma: the tensor cores do not multiply {left.dtype} by {right.dtype}; they do {pairs}",
+            hint="convert one operand before it is stored to shared memory",
+        )
+    return names
+
+
+def _checked_shape(left: Tensor | Fragment, right: Tensor, step: int) -> tuple[int, int]:
+    """Rows and columns of the product."""
+    (rows, terms), (others, columns) = left.type.dims, right.type.dims
+    if terms != others:
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"wgmma.mma: the left tile is ({rows}, {terms}) and the right one ({others}, {columns}); "
+            f"{terms} and {others} must be equal",
+            hint="a right tile stored (columns, K) is written tile.T" if terms == columns else "",
+        )
+    _check_sums(rows, columns, "wgmma.mma")
+    if terms % step:
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"wgmma.mma: K is {terms}; of {left.dtype} it comes in multiples of {step}",
+        )
+    return rows, columns
+
+
+def _check_sums(rows: int, columns: int, name: str) -> None:
+    if rows < ROWS or rows % ROWS or columns < 8 or columns % 8 or columns > _MOST_COLUMNS:
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"{name}: the shape is ({rows}, {columns}); rows come in multiples of {ROWS}, columns of 8 up to "
+            f"{_MOST_COLUMNS}",
+        )
+    if rows * columns // _THREADS > _MOST_SUMS:
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"{name}: ({rows}, {columns}) is {rows * columns // _THREADS} sums in each thread, which has "
+            f"{_MOST_SUMS} registers",
+            hint="use a smaller tile, or more warpgroups",
+        )
+
+
+def _check_storage(tile: Tensor, what: str, *, is_b: bool) -> None:
+    """Checks that the tile begins where descriptors can, and that its elements have an order that the type allows."""
+    facts = tile_facts(tile)
+    assert facts is not None
+    along_k = facts.is_transposed == is_b
+    if not along_k and tile.dtype.bits != 16:
+        raise TypeMismatchError(
+            "WGMMA_ORDER",
+            f"wgmma.mma: {what} is stored with {'columns' if is_b else 'rows'} as neighbors; of {tile.dtype}, elements "
+            "along K must be",
+            hint=f"store it {'(columns, K) and write tile.T' if is_b else '(rows, K)'}",
+        )
+    rows, columns = facts.rows, facts.columns
+    if rows % 8 or (columns * tile.dtype.itemsize) % _STEP_BYTES:
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"wgmma.mma: {what} is a tile stored as {rows} rows of {columns * tile.dtype.itemsize} bytes; descriptors "
+            f"take rows in multiples of 8, and of {_STEP_BYTES} bytes",
+        )

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that sums of products are read only when they are complete, and used once while they are not.
+
+In: a traced module. Out: the same; an error names the place that reads and the place of the product. Follows each
+kernel's paths: a value is complete if it is on all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from xdsl.dialects import scf
+
+from weft.dialects.builder import source_location
+from weft.dialects.flow import end_of, walk
+from weft.dialects.nvgpu.wgmma import (
+    MOST_PENDING,
+    WgmmaAccumulatorOp,
+    WgmmaMmaOp,
+    WgmmaWaitOp,
+)
+from weft.dialects.simt.fragment import FragmentType
+from weft.dialects.simt.kernel import KernelOp
+from weft.errors import CompileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Block, Operation, SSAValue
+
+# What passes a fragment on without a look into it.
+_CARRIERS: Final = (WgmmaWaitOp, scf.ForOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp)
+
+
+def check_fragments(module: ModuleOp) -> None:
+    """Checks every kernel that multiplies.
+
+    Raises:
+        CompileError: for a fragment that is read while its product may be in flight or that holds nothing, or one that
+            another operation has used up.
+    """
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp) and any(isinstance(op, WgmmaMmaOp) for op in walk(kernel)):
+            _Paths().follow(kernel.body.block)
+
+
+class _Flight(NamedTuple):
+    """A product that may be in flight: how many were started after it, at least, and where it was started."""
+
+    age: int
+    product: Operation
+
+
+_EMPTY: Final = "empty"
+_State = _Flight | str | None  # None: complete
+
+
+class _Paths:
+    """What is known of fragments where the paths through a kernel have come to.
+
+    Attributes:
+        states: of the fragments that are not complete.
+        users: of those that were used up, by what.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[SSAValue, _State] = {}
+        self.users: dict[SSAValue, Operation] = {}
+
+    def follow(self, block: Block) -> None:
+        """Follows a block's operations in order."""
+        for op in block.ops:
+            self._follow(op)
+
+    def _follow(self, op: Operation) -> None:
+        for value in op.operands:
+            if isinstance(value.type, FragmentType):
+                self._check(value, op)
+        match op:
+            case WgmmaAccumulatorOp():
+                self._define(op.result, _EMPTY)
+            case WgmmaMmaOp():
+                self._start(op)
+            case WgmmaWaitOp():
+                self._wait(op)
+            case scf.IfOp():
+                self._branch(op)
+            case scf.ForOp():
+                self._for(op)
+            case scf.WhileOp():
+                self._while(op)
+            case _:
+                for result in op.results:
+                    self._define(result, None)
+
+    def _check(self, value: SSAValue, op: Operation) -> None:
+        user = self.users.get(value)
+        if user is not None:
+            word = "product" if isinstance(user, WgmmaMmaOp) else "wait"
+            raise CompileError(
+                "FRAGMENT_USED",
+                f"this fragment was used up by the {word}{_line(user)}, which returned it anew",
+                hint="go on with what it returned, as in acc = weft.wgmma.mma(a, b, acc)",
+                location=source_location(op.location),
+            )
+        state = self.states.get(value)
+        carries = isinstance(op, _CARRIERS)
+        if isinstance(op, WgmmaMmaOp) and value is op.acc:
+            carries = state is not _EMPTY or op.accumulate is not None
+        if state is None or carries:
+            return
+        if isinstance(state, _Flight):
+            raise CompileError(
+                "FRAGMENT_IN_FLIGHT",
+                f"this fragment is read, but its product{_line(state.product)} may not be complete",
+                hint="read what a wait returns: acc = weft.wgmma.wait(acc, pending=0)",
+                location=source_location(op.location),
+            )
+        raise CompileError(
+            "FRAGMENT_EMPTY",
+            "this fragment is an accumulator that holds nothing yet",
+            hint="the first product is given accumulate=False, or a condition that is false then",
+            location=source_location(op.location),
+        )
+
+    def _define(self, value: SSAValue, state: _State) -> None:
+        self.users.pop(value, None)
+        if state is None:
+            self.states.pop(value, None)
+        else:
+            self.states[value] = state
+
+    def _start(self, op: WgmmaMmaOp) -> None:
+        for value, state in self.states.items():
+            if isinstance(state, _Flight):
+                self.states[value] = _Flight(min(state.age + 1, MOST_PENDING + 1), state.product)
+        if op.acc is not None and self.states.get(op.acc) is not _EMPTY:
+            self.users[op.acc] = op
+        self._define(op.result, _Flight(0, op))
+
+    def _wait(self, op: WgmmaWaitOp) -> None:
+        for value, result in zip(op.fragments, op.outputs, strict=True):
+            state = self.states.get(value)
+            if isinstance(state, _Flight):
+                self.users[value] = op
+                if state.age >= op.pending.value.data:
+                    state = None
+            self._define(result, state)
+
+    def _branch(self, op: scf.IfOp) -> None:
+        ends: list[tuple[_Paths, Sequence[SSAValue]]] = []
+        for region in op.regions:
+            path = self._copy()
+            path.follow(region.block)
+            ends.append((path, end_of(region.block).operands))
+        self._take(_joined_paths([path for path, _ in ends]))
+        for number, result in enumerate(op.results):
+            of_ends = [path.states.get(values[number]) for path, values in ends]
+            self._define(result, _joined(of_ends))
+
+    def _for(self, op: scf.ForOp) -> None:
+        block = op.body.block
+
+        def run(path: _Paths) -> Sequence[SSAValue]:
+            path.follow(block)
+            return end_of(block).operands
+
+        self._repeat(op.iter_args, block.args[1:], run)
+        self._define_all(op.results, [self.states.get(value) for value in block.args[1:]])
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        passed = end_of(before).operands[1:]
+        leaving = self
+
+        def run(path: _Paths) -> Sequence[SSAValue]:
+            nonlocal leaving
+            path.follow(before)
+            leaving = path._copy()
+            path._define_all(after.args, [path.states.get(value) for value in passed])
+            path.follow(after)
+            return end_of(after).operands
+
+        self._repeat(op.operands, before.args, run)
+        self._take(leaving)
+        self._define_all(op.results, [self.states.get(value) for value in passed])
+
+    def _repeat(
+        self,
+        initial: Sequence[SSAValue],
+        arguments: Sequence[SSAValue],
+        run: Callable[[_Paths], Sequence[SSAValue]],
+    ) -> None:
+        """Follows rounds of a loop until another one teaches nothing; `run` returns what a round passes to the next."""
+        self._define_all(arguments, [self.states.get(value) for value in initial])
+        while True:
+            path = self._copy()
+            passed = [path.states.get(value) for value in run(path)]
+            path._define_all(arguments, passed)
+            known = self._copy()
+            self._take(_joined_paths([self, path]))
+            if (self.states, self.users) == (known.states, known.users):
+                return
+
+    def _define_all(self, values: Sequence[SSAValue], states: Sequence[_State]) -> None:
+        for value, state in zip(values, states, strict=True):
+            self._define(value, state)
+
+    def _copy(self) -> _Paths:
+        path = _Paths()
+        path.states, path.users = dict(self.states), dict(self.users)
+        return path
+
+    def _take(self, path: _Paths) -> None:
+        self.states, self.users = path.states, path.users
+
+
+def _joined_paths(paths: Sequence[_Paths]) -> _Paths:
+    """What is known where several paths meet."""
+    met = _Paths()
+    for value in {value: None for path in paths for value in path.states}:
+        state = _joined([path.states.get(value) for path in paths])
+        if state is not None:
+            met.states[value] = state
+    for path in paths:
+        met.users.update(path.users)
+    return met
+
+
+def _joined(states: Sequence[_State]) -> _State:
+    """The state of a value that is one of several."""
+    flights = [state for state in states if isinstance(state, _Flight)]
+    if flights:
+        return min(flights, key=lambda flight: flight.age)
+    return None if None in states else _EMPTY
+
+
+def _line(op: Operation) -> str:
+    place = source_location(op.location)
+    return f" in line {place.line}" if place is not None else ""
