@@ -66,7 +66,7 @@ _ABSENT: Final = {
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
     ),
     **dict.fromkeys("wmma tcgen05 ldmatrix stmatrix load_matrix dot dp4a".split(), _MATRIX),
-    **dict.fromkeys("cp_async cp_async_bulk memcpy_async copy_async mbarrier".split(), _COPIES),
+    **dict.fromkeys("cp_async cp_async_bulk memcpy_async copy_async".split(), _COPIES),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),
