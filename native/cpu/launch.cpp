@@ -52,8 +52,11 @@ int32_t perform(const CpuLaunch& call) {
   try {
     const weft_launch& launch = *call.launch;
     if (check_ranges(launch) != 0) return -1;
-    const int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
+    int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
     if (blocks == 0) return 0;
+    if (launch.together == WEFT_TOGETHER_CLUSTER) {
+      blocks /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+    }
     weft_cpu_launch state{};
     state.table = call.frame->state->table;
     for (int axis = 0; axis < 3; ++axis) {
@@ -62,8 +65,8 @@ int32_t perform(const CpuLaunch& call) {
     }
     state.shared_memory_bytes = static_cast<int32_t>(launch.shared_memory_bytes);
     state.kernel_name = launch.kernel_name;
-    return run_grid(
-        {call.kernel, call.parameters, &state, blocks, call.scratch_bytes, launch.whole_grid != 0});
+    const bool whole = launch.together == WEFT_TOGETHER_GRID;
+    return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }

@@ -16,6 +16,7 @@
 #include "cpu/meetings.h"
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
+#include "cpu/together.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -47,9 +48,6 @@ void resume(void* frame) {
   (*static_cast<Resume*>(frame))(frame);
 }
 
-// The result of a pass over a block's threads.
-enum class Pass { kAgain, kWaits, kExited, kFailed };
-
 class Block {
  public:
   Block(const weft_cooperative_kernel& kernel, weft_cpu_launch* launch, int64_t stride, char* memory)
@@ -64,15 +62,29 @@ class Block {
     block_.budget = kBudget;
   }
 
+  // It is one of several whose threads may wait for each other; their shared memories are `bytes` apart.
+  void join(int64_t bytes) { block_.cluster_bytes = bytes; }
+
+  // Its coordinates: blocks are numbered by cluster, in it by rank.
+  void place(int64_t number) {
+    int64_t rank = number % cluster_size(kernel_);
+    int64_t cluster = number / cluster_size(kernel_);
+    for (int axis = 0; axis < 3; ++axis) {
+      const int64_t size = kernel_.cluster[axis];
+      const int64_t clusters = launch_->grid[axis] / size;
+      block_.index[axis] = static_cast<int32_t>(cluster % clusters * size + rank % size);
+      cluster /= clusters;
+      rank /= size;
+    }
+    const int64_t row = block_.index[1] + int64_t{launch_->grid[1]} * block_.index[2];
+    block_.linear = block_.index[0] + launch_->grid[0] * row;
+  }
+
   // Runs every thread from its start to its first wait.
-  void start(const void* parameters, int64_t linear) {
-    const int32_t* grid = launch_->grid;
+  void start(const void* parameters) {
     copies_.clear();
     meetings_.start();
-    block_.linear = linear;
-    block_.index[0] = static_cast<int32_t>(linear % grid[0]);
-    block_.index[1] = static_cast<int32_t>(linear / grid[0] % grid[1]);
-    block_.index[2] = static_cast<int32_t>(linear / grid[0] / grid[1]);
+    moved_ = true;
     int32_t thread = 0;
     for (int32_t z = 0; z < launch_->block[2]; ++z) {
       for (int32_t y = 0; y < launch_->block[1]; ++y) {
@@ -99,7 +111,8 @@ class Block {
         return stuck("a block ended with a tma.store under way; its thread waits with weft.tma.wait()");
       }
       if (pass != Pass::kWaits) return pass;
-      if (seen_.exited + seen_.at_grid == threads_) return Pass::kWaits;
+      if (seen_.exited + seen_.at_grid == threads_ || is_at_cluster()) return Pass::kWaits;
+      if (block_.cluster_bytes != 0 && seen_.meeting != 0) return Pass::kWaits;  // for another block, perhaps
       if (seen_.exited + seen_.at_barrier != threads_) {
         return stuck(collectives_differ()
                          ? "lanes of one mask call different warp collectives, or with different masks"
@@ -110,20 +123,32 @@ class Block {
     }
   }
 
-  void open_grid_barrier() {
+  // Continues the threads that wait at a grid or cluster barrier.
+  void open(weft_thread_state state) {
     for (int32_t thread = 0; thread < threads_; ++thread) {
-      if (slot(thread).state == WEFT_THREAD_GRID) slot(thread).state = WEFT_THREAD_READY;
+      if (slot(thread).state == state) slot(thread).state = WEFT_THREAD_READY;
     }
   }
 
+  StuckBlock described() const { return {&kernel_, launch_, block_.linear, slots_, stride_, threads_}; }
+
   Pass stuck(const char* what) {
-    raise_stuck({&kernel_, launch_, block_.linear, slots_, stride_, threads_}, what);
+    const StuckBlock block = described();
+    raise_stuck(&block, 1, what);
     return Pass::kFailed;
   }
 
+  bool exited() const { return seen_.exited == threads_; }
   int32_t at_grid() const { return seen_.at_grid; }
+  bool is_at_grid() const { return seen_.at_grid == threads_; }
+  bool is_at_cluster() const { return seen_.exited + seen_.at_cluster == threads_; }
+  // The barrier at which all threads wait that have not exited; -1 if there is none.
+  int32_t cluster_site() const {
+    return is_at_cluster() && !seen_.different_barriers ? seen_.barrier_site : -1;
+  }
+  // Whether a thread has run since the last call.
+  bool take_moved() { return std::exchange(moved_, false); }
 
-  // Blocks that take turns share one budget; with their own, many would use theirs up before anyone checks.
   void set_budget(int32_t budget) { block_.budget = budget; }
   int32_t budget() const { return block_.budget; }
 
@@ -135,19 +160,25 @@ class Block {
     return slots_ + thread * stride_ + sizeof(weft_thread_slot) + kernel_.local_bytes;
   }
 
+  void run_thread(int32_t thread) {
+    moved_ = true;
+    resume(frame(thread));
+  }
+
   // Where the threads are after a pass.
   struct Seen {
     int32_t at_barrier = 0;
     int32_t at_grid = 0;
+    int32_t at_cluster = 0;
     int32_t exited = 0;
     int32_t ready = 0;
     int32_t meeting = 0;
-    int32_t barrier_site = -1;  // of the first thread at a block barrier
+    int32_t barrier_site = -1;  // of the first thread at a block or cluster barrier
     bool different_barriers = false;
 
     void add(const weft_thread_slot& own) {
-      if (own.state == WEFT_THREAD_BARRIER) {
-        ++at_barrier;
+      if (own.state == WEFT_THREAD_BARRIER || own.state == WEFT_THREAD_CLUSTER) {
+        ++(own.state == WEFT_THREAD_BARRIER ? at_barrier : at_cluster);
         if (barrier_site < 0) barrier_site = own.site;
         different_barriers |= own.site != barrier_site;
       } else if (own.state == WEFT_THREAD_EXITED) {
@@ -182,7 +213,7 @@ class Block {
     Seen seen;
     for (int32_t thread = 0; thread < threads_; ++thread) {
       weft_thread_slot& own = slot(thread);
-      if (can_run(own, opened)) resume(frame(thread));
+      if (can_run(own, opened)) run_thread(thread);
       if (own.state == WEFT_THREAD_FAILED) return Pass::kFailed;
       seen.add(own);
     }
@@ -228,7 +259,7 @@ class Block {
       for (uint32_t left = runnable; left != 0; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         const weft_thread_slot& own = slot(first + lane);
-        resume(frame(first + lane));
+        run_thread(first + lane);
         if (own.state == WEFT_THREAD_FAILED) return false;
         waiting |= uint32_t{own.state == WEFT_THREAD_COLLECTIVE} << lane;
         exited |= uint32_t{own.state == WEFT_THREAD_EXITED} << lane;
@@ -336,6 +367,7 @@ class Block {
   Seen seen_;
   bool opened_ = false;  // the block barrier, for the next pass
   bool failed_ = false;
+  bool moved_ = false;  // see take_moved
 };
 
 // One block after the other. A block that yields runs again at once: earlier ones are done, and later ones
@@ -344,65 +376,13 @@ int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters
                    int64_t first, int64_t last, char* scratch, int64_t stride) {
   Block block(kernel, launch, stride, scratch);
   for (int64_t linear = first; linear < last; ++linear) {
-    block.start(parameters, linear);
+    block.place(linear);
+    block.start(parameters);
     Pass pass = block.run();
     while (pass == Pass::kAgain) pass = block.run();
     if (pass != Pass::kExited) return 1;
   }
   return 0;
-}
-
-// Destroys blocks that live in scratch memory.
-struct BlocksEnd {
-  Block* blocks;
-  int64_t count;
-  ~BlocksEnd() {
-    std::for_each(blocks, blocks + count, [](Block& block) { block.~Block(); });
-  }
-};
-
-// All blocks of the grid in turns, each until it waits at a grid barrier.
-int32_t run_grid_together(const weft_cooperative_kernel& kernel, const void* parameters,
-                          weft_cpu_launch* launch, int64_t blocks, char* scratch, int64_t stride) {
-  const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
-  const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
-  // Blocks are small, so they live in the scratch as well, after the blocks' memory.
-  auto* all = reinterpret_cast<Block*>(scratch + blocks * bytes);
-  const BlocksEnd end{all, blocks};
-  int32_t budget = kBudget;
-  for (int64_t linear = 0; linear < blocks; ++linear) {
-    new (&all[linear]) Block(kernel, launch, stride, scratch + linear * bytes);
-  }
-  for (int64_t linear = 0; linear < blocks; ++linear) {
-    all[linear].set_budget(budget);
-    all[linear].start(parameters, linear);
-    budget = all[linear].budget();
-  }
-  for (;;) {
-    int64_t exited = 0;
-    int64_t waiting = 0;
-    int64_t partly = -1;  // a block of which some threads have exited and others wait
-    for (int64_t linear = 0; linear < blocks; ++linear) {
-      all[linear].set_budget(budget);
-      const Pass pass = all[linear].run();
-      budget = all[linear].budget();
-      if (pass == Pass::kFailed) return 1;
-      exited += pass == Pass::kExited ? 1 : 0;
-      waiting += pass == Pass::kWaits ? 1 : 0;
-      if (pass == Pass::kWaits && all[linear].at_grid() != threads) partly = linear;
-    }
-    if (exited == blocks) return 0;
-    if (waiting == blocks && partly < 0) {
-      for (int64_t linear = 0; linear < blocks; ++linear) all[linear].open_grid_barrier();
-    } else if (waiting + exited == blocks) {
-      for (int64_t linear = 0; linear < blocks; ++linear) {
-        if (all[linear].at_grid() != 0) {
-          all[linear].stuck("a grid barrier waits for threads that have exited");
-          return 1;
-        }
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -417,11 +397,12 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
   const int64_t stride = thread_bytes(*kernel);
   const int64_t threads = launch->block[0] * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
-  if (kernel->uses_grid_barriers == 0) return bytes;
-  int64_t blocks = launch->grid[0];
+  const bool whole = kernel->uses_grid_barriers != 0;
+  int64_t blocks = whole ? launch->grid[0] : cluster_size(*kernel);
+  if (!whole && blocks == 1) return bytes;
   int64_t all = 0;
-  const bool overflows = __builtin_mul_overflow(blocks, launch->grid[1], &blocks) ||
-                         __builtin_mul_overflow(blocks, launch->grid[2], &blocks) ||
+  const bool overflows = __builtin_mul_overflow(blocks, whole ? launch->grid[1] : 1, &blocks) ||
+                         __builtin_mul_overflow(blocks, whole ? launch->grid[2] : 1, &blocks) ||
                          __builtin_mul_overflow(blocks, bytes + aligned(sizeof(Block)), &all);
   return overflows ? INT64_MAX - kAlignment : all;
 }
@@ -429,11 +410,18 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
 int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* parameters,
                         weft_cpu_launch* launch, int64_t first, int64_t last, void* scratch) {
   const int64_t stride = thread_bytes(*kernel);
+  const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
+  const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   auto* memory = static_cast<char*>(scratch);
   if (kernel->uses_grid_barriers != 0) {
-    return run_grid_together(*kernel, parameters, launch, last, memory, stride);
+    return Together<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);
   }
-  return run_blocks(*kernel, parameters, launch, first, last, memory, stride);
+  const int32_t size = cluster_size(*kernel);
+  for (int64_t cluster = first; size > 1 && cluster < last; ++cluster) {
+    Together<Block> blocks(*kernel, launch, size, memory, bytes, stride);
+    if (blocks.run(parameters, cluster * size) != 0) return 1;
+  }
+  return size > 1 ? 0 : run_blocks(*kernel, parameters, launch, first, last, memory, stride);
 }
 
 }  // namespace weft

@@ -23,6 +23,8 @@ std::string name_of(int32_t operation) {
     case WEFT_COOPERATIVE_barrier_and:
     case WEFT_COOPERATIVE_barrier_or:
       return "block barrier";
+    case WEFT_COOPERATIVE_cluster_barrier:
+      return "cluster barrier";
     case WEFT_COOPERATIVE_grid_barrier:
       return "grid barrier";
     case WEFT_COOPERATIVE_warp_barrier:
@@ -102,19 +104,39 @@ std::string block_text(const StuckBlock& stuck) {
 
 }  // namespace
 
-int32_t raise_stuck(const StuckBlock& stuck, const char* what) {
+int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
   try {
-    std::string text =
-        std::string(stuck.launch->kernel_name) + ": " + what + ", in block " + block_text(stuck) + ":";
-    for (int32_t first = 0; first < stuck.threads;) {
-      int32_t last = first;
-      const weft_thread_slot& slot = slot_of(stuck, first);
-      while (last + 1 < stuck.threads && waits_alike(slot_of(stuck, last + 1), slot)) ++last;
-      text += "\n  ";
-      text += first == last ? "thread " + std::to_string(first)
-                            : "threads " + std::to_string(first) + ".." + std::to_string(last);
-      text += " " + state_of(stuck, slot);
-      first = last + 1;
+    std::string text = std::string(blocks->launch->kernel_name) + ": " + what;
+    for (int32_t block = 0; block < count; ++block) {
+      const StuckBlock& stuck = blocks[block];
+      text += (block == 0 ? ", in block " : "\nin block ") + block_text(stuck) + ":";
+      for (int32_t first = 0; first < stuck.threads;) {
+        int32_t last = first;
+        const weft_thread_slot& slot = slot_of(stuck, first);
+        while (last + 1 < stuck.threads && waits_alike(slot_of(stuck, last + 1), slot)) ++last;
+        text += "\n  ";
+        text += first == last ? "thread " + std::to_string(first)
+                              : "threads " + std::to_string(first) + ".." + std::to_string(last);
+        text += " " + state_of(stuck, slot);
+        first = last + 1;
+      }
+    }
+    raise_error("RuntimeError", text);
+  } catch (const std::bad_alloc&) {
+    raise_error("MemoryError", "no memory to describe an error");
+  }
+  return 1;
+}
+
+int32_t raise_overwritten(const StuckBlock& owner, const StuckBlock* writer) {
+  try {
+    std::string text = std::string(owner.launch->kernel_name) + ": ";
+    if (writer == nullptr) {
+      text += "shared memory of block " + block_text(owner) + " was written before that block had begun; " +
+              "call weft.sync_cluster() before the first access";
+    } else {
+      text += "block " + block_text(*writer) + " wrote shared memory of block " + block_text(owner) +
+              ", which had returned; call weft.sync_cluster() after the last access";
     }
     raise_error("RuntimeError", text);
   } catch (const std::bad_alloc&) {

@@ -21,9 +21,12 @@ struct StuckBlock {
   int32_t threads;
 };
 
-// Sets the FFI error, of kind RuntimeError: `what`, the kernel and the block, then a line per run of threads
+// Sets the FFI error, of kind RuntimeError: `what`, the kernel, then for each block a line per run of threads
 // that wait at the same place. Returns 1.
-int32_t raise_stuck(const StuckBlock& stuck, const char* what);
+int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what);
+// The same for a block of a cluster whose shared memory was written before it began, or by another one after
+// it exited.
+int32_t raise_overwritten(const StuckBlock& owner, const StuckBlock* writer);
 
 }  // namespace weft
 

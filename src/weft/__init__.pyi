@@ -70,6 +70,10 @@ from weft.errors import UnavailableError as UnavailableError
 from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError
 from weft.errors import ValueRangeError as ValueRangeError
 from weft.errors import WeftError as WeftError
+from weft.language.asynchronous.cluster import cluster_rank as cluster_rank
+from weft.language.asynchronous.cluster import cluster_shape as cluster_shape
+from weft.language.asynchronous.cluster import map_shared as map_shared
+from weft.language.asynchronous.cluster import sync_cluster as sync_cluster
 from weft.language.asynchronous.mbarrier import mbarrier as mbarrier
 from weft.language.asynchronous.pipeline import PipelineState as PipelineState
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map

@@ -26,7 +26,7 @@ FIELDS = {
     "weft_launch.attributes": abi.LAUNCH_ATTRIBUTES,
     "weft_launch.attribute_count": abi.LAUNCH_ATTRIBUTE_COUNT,
     "weft_launch.kernel_name": abi.LAUNCH_KERNEL_NAME,
-    "weft_launch.whole_grid": abi.LAUNCH_WHOLE_GRID,
+    "weft_launch.together": abi.LAUNCH_TOGETHER,
     "weft_launch.most_threads": abi.LAUNCH_MOST_THREADS,
     "weft_launch.cluster": abi.LAUNCH_CLUSTER,
     "weft_cpu_launch.table": abi.CPU_LAUNCH_TABLE,

@@ -79,6 +79,8 @@ WAITS = {
     "sync_threads_count": "weft.sync_threads_count(t > 3)",
     "sync_warp": "weft.sync_warp()",
     "sync_grid": "weft.sync_grid()",
+    "sync_cluster": "weft.sync_cluster()",
+    "map_shared": "weft.map_shared(tile, 0)[t]",
     "shfl_down": "weft.shfl_down(t, 1)",
     "ballot": "weft.ballot(t > 3)",
     "match_all": "weft.match_all(t)",
@@ -94,13 +96,14 @@ def test_coroutines_are_explained_in_the_words_of_the_language(name):
         @weft.kernel
         def waits(a: weft.Tensor):
             t = weft.thread_idx.x
-            value = {WAITS[name] if name not in ("sync_warp", "sync_grid") else "t"}
+            tile = weft.shared(32, weft.f32)
+            value = {WAITS[name] if name[:4] != "sync" else "t"}
             {WAITS[name]}
             a[t] = weft.f32(value)
 
         @weft.jit
         def host(a: weft.Tensor[weft.f32, ("n",)]):
-            waits(a).launch(grid=1, block=32, cooperative=True)
+            waits(a).launch(grid=2, block=32, cooperative=True, cluster=2)
         """
     )["host"]
     (remark,) = weft.compile(kernel, np.zeros(32, np.float32)).remarks

@@ -169,7 +169,7 @@ class Fragment:
             body
             if is_host
             else f"    kernel({passed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
-            f"cooperative={'sync_grid' in self.code})"
+            f"cooperative={'sync_grid' in self.code}, cluster={2 if 'map_shared' in self.code else None})"
         )
         if "warpgroup" in self.code:
             launch = launch.replace("block=32", "block=128")

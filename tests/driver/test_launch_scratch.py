@@ -53,7 +53,7 @@ class Launch(ctypes.Structure):
         ("attributes", ctypes.c_void_p),
         ("attribute_count", ctypes.c_int64),
         ("kernel_name", ctypes.c_char_p),
-        ("whole_grid", ctypes.c_int64),
+        ("together", ctypes.c_int64),
     ]
 
 

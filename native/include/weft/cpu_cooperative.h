@@ -26,6 +26,7 @@ enum weft_thread_state {
   WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
   WEFT_THREAD_WARPGROUP = 6,  // what the 128 threads of a warpgroup do together
   WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` says what for
+  WEFT_THREAD_CLUSTER = 9,    // cluster barrier
 };
 
 // What a thread in WEFT_THREAD_MBARRIER wants of the barrier whose word is at `value`, in the array at
@@ -44,7 +45,8 @@ enum weft_mbarrier_request {
   ROW(warp_barrier) ROW(shuffle_up) ROW(shuffle_down) ROW(shuffle_xor) ROW(shuffle_idx) ROW(vote_ballot) \
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
-  ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait)
+  ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait) \
+  ROW(cluster_barrier)
 // clang-format on
 
 enum weft_cooperative_operation {
@@ -84,6 +86,7 @@ typedef struct weft_cpu_block {
   int64_t linear;  // index in the grid, x fastest
   void* shared;    // launch->shared_memory_bytes, 1024-byte aligned, not cleared
   void* copies;    // weft::Copies of the block
+  int64_t cluster_bytes;  // from a block's shared memory to that of the next rank in its cluster
 } weft_cpu_block;
 
 // A kernel; constant data.
@@ -96,6 +99,8 @@ typedef struct weft_cooperative_kernel {
   int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
   int32_t thread_work;         // operations of a thread, except in loops that count their own
   int32_t local_bytes;         // of a thread's arrays too large for a stack; a multiple of 64
+  int32_t cluster[3];          // blocks of a cluster, which run at once; 1 each without clusters
+  int32_t maps_shared;         // threads access the shared memory of other blocks
 } weft_cooperative_kernel;
 
 #ifdef __cplusplus

@@ -65,11 +65,15 @@ typedef struct weft_launch {
   const weft_launch_attribute* attributes;
   int64_t attribute_count;
   const char* kernel_name;
-  int64_t whole_grid;  // CPU only: nonzero if the kernel has grid barriers, so all blocks run in one call
+  int64_t together;  // CPU only: enum weft_together, which blocks one call of the kernel runs at once
   // CPU only, since a driver knows them from the kernel: its declared limits, 0 for none.
   int64_t most_threads;
   int64_t cluster[3];  // blocks
 } weft_launch;
+
+// Which blocks wait for each other: none; a cluster's, so that the kernel's "blocks" are clusters; the
+// grid's, in one call.
+enum weft_together { WEFT_TOGETHER_BLOCK = 0, WEFT_TOGETHER_CLUSTER = 1, WEFT_TOGETHER_GRID = 2 };
 
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
 // in the object. Profile scratch has its own allocator, since it is read later.

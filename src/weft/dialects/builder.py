@@ -77,6 +77,7 @@ class Builder:
     Attributes:
         block: where the next operation goes.
         location: the user's source span that the next operation comes from.
+        cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
     """
 
     __slots__ = (
@@ -86,11 +87,13 @@ class Builder:
         "_last_in_entry",
         "_shared",
         "block",
+        "cluster",
         "location",
     )
 
-    def __init__(self, entry: Block) -> None:
+    def __init__(self, entry: Block, cluster: tuple[int, ...] | None = None) -> None:
         self.block = entry
+        self.cluster = cluster
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}

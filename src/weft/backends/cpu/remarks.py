@@ -14,6 +14,7 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -42,6 +43,8 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     BarrierOp: lambda op: "sync_threads",
     BarrierReduceOp: lambda op: f"sync_threads_{op.kind.data}",
     GridBarrierOp: lambda op: "sync_grid",
+    ClusterBarrierOp: lambda op: "sync_cluster",
+    MapSharedOp: lambda op: "map_shared",
     WarpBarrierOp: lambda op: "sync_warp",
     ShuffleOp: lambda op: f"shfl_{op.kind.data}",
     VoteOp: lambda op: op.kind.data,

@@ -71,7 +71,8 @@ _COOPERATION: Final = (
     "elect.sync setmaxnreg.dec.sync.aligned.u32 setmaxnreg.inc.sync.aligned.u32 "
     "fence.mbarrier_init.release.cluster mbarrier.init.shared mbarrier.arrive.scope.cta.space.cta "
     "mbarrier.arrive.expect.tx.scope.cta.space.cta mbarrier.try.wait.parity.scope.cta.space.cta "
-    "vote.all.sync vote.any.sync vote.ballot.sync"
+    "vote.all.sync vote.any.sync vote.ballot.sync "
+    "barrier.cluster.arrive.aligned barrier.cluster.wait.aligned mapa.shared.cluster read.ptx.sreg.cluster.ctarank"
 )
 _TMA: Final = (
     "fence.proxy.async.shared_cta",
@@ -83,7 +84,7 @@ _TMA: Final = (
         for rank in range(1, 6)
     ),
 )
-# match needs sm_70, redux sm_80 and elect and mbarriers sm_90; their printers check the architecture first.
+# match needs sm_70, redux sm_80 and elect, mbarriers and clusters sm_90; their printers check the architecture first.
 _MATRIX: Final = (
     # These need sm_89, and the others sm_75.
     "ff.to.e4m3x2.rn ff.to.e5m2x2.rn e4m3x2.to.f16x2.rn e5m2x2.to.f16x2.rn",
@@ -145,7 +146,7 @@ class CudaMachine:
             triple=TRIPLE,
             data_layout=str(self.machine.target_data),
             intrinsics=INTRINSICS,
-            address_spaces={"global": 1, "shared": 3, "local": 0, "constant": 0},
+            address_spaces={"global": 1, "shared": 3, "cluster": 7, "local": 0, "constant": 0},
             coordinates=_COORDINATES,
             # Else ptxas makes a shared array's address again, in three instructions, in each basic block.
             pointer_copy='asm "mov.b64 $0, $1;", "=l,l"',

@@ -404,7 +404,9 @@ class TensorValue:
         swizzle = self.type.panels
         if swizzle is None:
             return linear
-        return swizzled(printer, linear, swizzle.mask, printer.module.target.pointer("shared"))
+        return swizzled(
+            printer, linear, swizzle.mask, printer.module.target.pointer(self.type.space.data)
+        )
 
     def linear_address(self, printer: FunctionPrinter, indices: Sequence[SSAValue]) -> str:
         """The name of a pointer to an element, before the chunks of a swizzled array are exchanged.

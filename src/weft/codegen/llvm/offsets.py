@@ -25,17 +25,17 @@ def widened(printer: Printer, text: str, from_bits: int, to_bits: int) -> str:
     return printer.let(f"{instruction} i{from_bits} {text} to i{to_bits}")
 
 
-def swizzled(printer: Printer, linear: str, mask: int, shared_pointer: str) -> str:
+def swizzled(printer: Printer, linear: str, mask: int, pointer: str) -> str:
     """Where an element of a swizzled array lies: bits 4 to 6 of its linear address, xored with bits 7 to 9.
 
     Shared addresses have 32 bits on GPUs; on the CPU they are the process's.
     """
-    bits = 64 if shared_pointer == "ptr" else 32
-    address = printer.let(f"ptrtoint {shared_pointer} {linear} to i{bits}")
+    bits = 64 if pointer == "ptr" else 32
+    address = printer.let(f"ptrtoint {pointer} {linear} to i{bits}")
     row = printer.let(f"lshr i{bits} {address}, 3")
     chunk = printer.let(f"and i{bits} {row}, {mask}")
     place = printer.let(f"xor i{bits} {address}, {chunk}")
-    return printer.let(f"inttoptr i{bits} {place} to {shared_pointer}", "at")
+    return printer.let(f"inttoptr i{bits} {place} to {pointer}", "at")
 
 
 def divided(printer: Printer, text: str, width: int, bits: int) -> tuple[str, str]:

@@ -34,7 +34,8 @@ class Target:
         native_small_floats: LLVM may be given arithmetic and conversions of half and bfloat; otherwise they
             are done in float, with conversions in integer code where the machine has none.
         half_conversions: the machine converts between half and float itself, without a library call.
-        address_spaces: LLVM's number of the spaces `global`, `shared`, `local` (the stack's) and `constant`.
+        address_spaces: LLVM's number of the spaces `global`, `shared`, `cluster`, `local` (the stack's) and
+            `constant`.
         sync_scopes: LLVM's syncscope of the memory scopes `block`, `device` and `system`.
         coordinates: of a GPU, the intrinsics that read `thread_idx` and the others, without the axis.
         pointer_copy: assembly that copies a pointer into a register, if constant addresses are worth keeping in one.
@@ -49,7 +50,7 @@ class Target:
     native_small_floats: bool = True
     half_conversions: bool = True
     address_spaces: dict[str, int] = field(
-        default_factory=lambda: {"global": 0, "shared": 0, "local": 0, "constant": 0}
+        default_factory=lambda: {"global": 0, "shared": 0, "cluster": 0, "local": 0, "constant": 0}
     )
     sync_scopes: dict[str, str] = field(
         default_factory=lambda: {"block": "", "device": "", "system": ""}

@@ -10,6 +10,7 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mbarrier import (
@@ -35,12 +36,15 @@ from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitO
 NVGPU: Final = Dialect(
     "nvgpu",
     [
+        ClusterBarrierOp,
+        ClusterRankOp,
         ElectOneOp,
         FenceProxyOp,
         InlinePtxOp,
         LaunchDependentsOp,
         LoadMatrixOp,
         MakeTensorMapOp,
+        MapSharedOp,
         MbarrierArriveOp,
         MbarrierInitOp,
         MbarrierReleaseOp,

@@ -36,7 +36,8 @@ SWIZZLES: Final = (32, 64, 128)
 SWIZZLED_ALIGNMENT: Final = 1024
 """Alignment of swizzled arrays: eight rows of the widest panel, after which all patterns repeat."""
 
-ADDRESS_SPACES: Final = ("global", "shared", "local")
+ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
+"""shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
 MAX_RANK: Final = 8
 
 
@@ -189,6 +190,19 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             self.element_type, self.dims, self.layout.data, self.space.data, self.dim_bits.data
         )
 
+    def in_space(self, space: str) -> TensorType:
+        """The same type of another address space."""
+        return TensorType.get(
+            self.element_type,
+            self.dims,
+            self.layout.data,
+            space,
+            self.dim_bits.data,
+            self.offset_bits.data,
+            self.alignment_bytes.data,
+            self.panels,
+        )
+
     def joined(self, other: TensorType) -> TensorType | None:
         """The type of a tensor that is of one type or the other, by what is known of both; None if there is none.
 
@@ -279,7 +293,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             raise VerifyException(
                 f"a panel's row of {swizzle.row_bytes.data} bytes is not one of {SWIZZLES}"
             )
-        if self.space.data != "shared" or self.rank < 2 or DYNAMIC in self.dims:
+        if self.space.data not in ("shared", "cluster") or self.rank < 2 or DYNAMIC in self.dims:
             raise VerifyException(
                 "a swizzled array has constant dims, two or more, and is in the shared space"
             )

@@ -20,7 +20,7 @@ from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, siz
 from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.simt.types import StreamType
 from weft.driver.launch_attributes import LaunchAttribute
-from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.errors import CompileError, TypeMismatchError, ValueRangeError, WeftError
 from weft.frontend.context import FrontendCallable, OverRounds
 from weft.frontend.functions.kernels import launch_missing
 from weft.frontend.structure import contains_staged
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weft.frontend.context import Frame
     from weft.frontend.functions.kernels import KernelTable, TracedKernel
     from weft.language.functions import KernelFunction
+    from weft.location import SourceLocation
 
 _PARAMETERS: Final = {
     "grid": None,
@@ -60,7 +61,9 @@ def call_kernel(
     keywords: Mapping[str, Any],
 ) -> PendingLaunch:
     """``kernel(arguments)``."""
-    return PendingLaunch(*table.find(frame, kernel, arguments, keywords))
+    pending = PendingLaunch(table, frame, kernel, arguments, keywords, frame.builder.location)
+    table.pending.append(pending)
+    return pending
 
 
 def configure(
@@ -122,24 +125,46 @@ class Configured(FrontendCallable):
 
 @dataclass(slots=True, eq=False)
 class PendingLaunch(FrontendCallable):
-    """``kernel(args)``, launched by ``.launch(...)``.
+    """``kernel(args)``, launched by ``.launch(...)``, which traces the kernel: its code depends on the cluster.
 
     Attributes:
+        table: of the module's kernels.
+        frame: where it is called.
         kernel: to launch.
-        values: its arguments.
+        arguments, keywords: of the call.
+        place: of the call.
+        is_launched: whether a launch was traced, even if discarded.
     """
 
-    kernel: TracedKernel
-    values: list[SSAValue]
+    table: KernelTable
+    frame: Frame
+    kernel: KernelFunction
+    arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+    place: SourceLocation
+    is_launched: bool = False
 
     @property
     def launch(self) -> LaunchMethod:
         """``kernel(args).launch``, called with grid and block."""
         return LaunchMethod(self)
 
+    def trace(self, cluster: tuple[int, ...] | None) -> tuple[TracedKernel, list[SSAValue]]:
+        """The kernel in clusters of this size, and its run-time arguments."""
+        self.is_launched = True
+        builder = self.frame.builder
+        here, builder.location = builder.location, self.place
+        try:
+            return self.table.find(self.frame, self.kernel, cluster, self.arguments, self.keywords)
+        except WeftError as error:
+            error.location = error.location or self.place
+            raise
+        finally:
+            builder.location = here
+
     def check_used(self) -> None:
         """Raises, since calling a kernel alone launches nothing."""
-        raise launch_missing(self.kernel.function)
+        raise launch_missing(self.kernel)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,13 +217,13 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     options: dict[str, Any] = {**_PARAMETERS, **given}
     for name in ("grid", "block", "cluster", "shared_memory_bytes"):
         options[name] = _plain(options[name])
-    kernel = pending.kernel
+    cluster = _cluster(pending.kernel, options["cluster"])
+    kernel, values = pending.trace(cluster)
     over = options["over"]
     rounds = None if over is None else _rounds(frame, kernel, over)
     grid = _sizes("grid", GRID, options["grid"]) if rounds is None else ()
     block = () if options["block"] is None else _sizes("block", BLOCK, options["block"])
     _check_block(kernel, block)
-    kernel.is_launched = True
     stream = options["stream"]
     if stream is not None and not isinstance(stream, Stream):
         raise TypeMismatchError(
@@ -206,7 +231,6 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             f"stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
-    cluster = _cluster(kernel, options["cluster"])
     properties = _properties(kernel, options, cluster)
     _check_grid(grid, cluster)
     if rounds is not None and cluster is not None:
@@ -218,7 +242,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             kernel.symbol,
             [_operand(frame, size) for size in grid],
             [_operand(frame, size) for size in block],
-            pending.values,
+            values,
             shared,
             None if stream is None else stream.ssa,
             properties,
@@ -405,8 +429,8 @@ def _attribute_row(attribute: LaunchAttribute) -> LaunchAttributeAttr:
     return LaunchAttributeAttr(IntAttr(attribute.id), BytesAttr(attribute.pack()))
 
 
-def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
-    declared = kernel.function.cluster
+def _cluster(kernel: KernelFunction, value: Any) -> tuple[int, ...] | None:
+    declared = kernel.cluster
     if value is None:
         return declared
     sizes = _sizes("cluster", CLUSTER, value)
@@ -424,7 +448,7 @@ def _cluster(kernel: TracedKernel, value: Any) -> tuple[int, ...] | None:
     if declared is not None and declared != constant:
         raise ValueRangeError(
             "LAUNCH_CLUSTER",
-            f"cluster is {constant}; '{kernel.function.function.__name__}' is declared with {declared}",
+            f"cluster is {constant}; '{kernel.function.__name__}' is declared with {declared}",
         )
     return constant
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -118,21 +118,25 @@ class TracedKernel:
         symbol: its name there.
         function: its source.
         operation: the `simt.kernel`.
-        place: of its first call in the host function.
         has_rounds: whether it has a `weft.each`, over which launches may choose the grid.
         waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
-        is_launched: whether a launch was traced, even if discarded.
     """
 
     symbol: str
     function: KernelFunction
     operation: KernelOp
-    place: SourceLocation
     has_rounds: bool
     waits_for_grid: bool
     dynamic_bytes: int
-    is_launched: bool = False
+
+
+class Pending(Protocol):
+    """A kernel that is called, and may be launched."""
+
+    kernel: KernelFunction
+    place: SourceLocation
+    is_launched: bool
 
 
 def launch_missing(kernel: KernelFunction, place: SourceLocation | None = None) -> CompileError:
@@ -151,18 +155,24 @@ class KernelTable:
 
     Args:
         session: the trace.
+
+    Attributes:
+        pending: the calls of kernels.
+        kernels: those that were launched, even if that was discarded.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._by_key: dict[tuple[Any, ...], TracedKernel] = {}
         self._symbols: set[str] = set()
+        self.pending: list[Pending] = []
         self.kernels: list[TracedKernel] = []
 
     def find(
         self,
         caller: Frame,
         kernel: KernelFunction,
+        cluster: tuple[int, ...] | None,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
     ) -> tuple[TracedKernel, list[SSAValue]]:
@@ -188,12 +198,11 @@ class KernelTable:
             checked = checked_argument(caller, source, declared[name], value)
             shapes[name], found = flatten(checked)
             leaves += _arguments(source, name, found)
-        key = (kernel, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
+        key = (kernel, cluster, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
         if traced is None:
-            place = caller.builder.location
             try:
-                traced = self._trace(kernel, source, shapes, leaves, place)
+                traced = self._trace(kernel, cluster, source, shapes, leaves)
             except WeftError as error:
                 passed = [leaf.name for leaf in leaves if isinstance(leaf.value, Scalar)]
                 _hint_at_constants(
@@ -215,12 +224,13 @@ class KernelTable:
         """
         launches = [op for op in walk(host) if isinstance(op, LaunchExOp)]
         launched = {op.kernel.string_value() for op in launches}
-        self.kernels = [k for k in self.kernels if k.symbol in launched or not k.is_launched]
+        for pending in self.pending:
+            if not pending.is_launched:
+                raise launch_missing(pending.kernel, pending.place)
+        self.kernels = [kernel for kernel in self.kernels if kernel.symbol in launched]
         self._symbols.clear()
         symbols: dict[str, str] = {}
         for kernel in self.kernels:
-            if not kernel.is_launched:
-                raise launch_missing(kernel.function, kernel.place)
             source = self._session.source(kernel.function)
             symbols[kernel.symbol] = self._symbol(source.name)
             kernel.symbol = symbols[kernel.symbol]
@@ -235,14 +245,14 @@ class KernelTable:
     def _trace(
         self,
         kernel: KernelFunction,
+        cluster: tuple[int, ...] | None,
         source: FunctionSource,
         shapes: dict[str, Shape | None],
         leaves: Sequence[_Argument],
-        place: SourceLocation,
     ) -> TracedKernel:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
-        builder = Builder(block)
+        builder = Builder(block, cluster)
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)
@@ -261,14 +271,13 @@ class KernelTable:
             self._symbol(source.name),
             Region(block),
             [leaf.name for leaf in passed],
-            _properties(kernel),
+            _properties(kernel, cluster),
         )
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         return TracedKernel(
             operation.sym_name.data,
             kernel,
             operation,
-            place,
             has_rounds=check_rounds(operation),
             waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
             dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
@@ -362,7 +371,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     return {name.id for name in found if isinstance(name.ctx, context)}
 
 
-def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
+def _properties(kernel: KernelFunction, cluster: tuple[int, ...] | None) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
     for name in ("max_threads", "min_blocks", "max_registers"):
         value = getattr(kernel, name)
@@ -372,6 +381,6 @@ def _properties(kernel: KernelFunction) -> dict[str, Attribute]:
         found["fp_contract"] = IntegerAttr(int(kernel.fp_contract), i1)
     if kernel.math is not None:
         found["math"] = StringAttr(kernel.math)
-    if kernel.cluster is not None:
-        found["cluster"] = sizes_attribute(kernel.cluster)
+    if cluster is not None:
+        found["cluster"] = sizes_attribute(cluster)
     return found

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies and barriers that work beside the threads."""
+"""Clusters of blocks; copies and barriers that work beside the threads."""

@@ -19,6 +19,7 @@ from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -96,7 +97,6 @@ def _print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> None:
 def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
     """None: there is no driver that takes one."""
     for said, what in (
-        (op.cluster, "a cluster"),
         (op.is_cooperative, "cooperative=True"),
         (op.is_programmatic, "programmatic=True"),
         (op.launch_attributes, "attributes of CUDA's driver"),
@@ -229,6 +229,9 @@ UNSUPPORTED: Final[dict[type[Operation], str]] = {
     MatchOp: "amdgcn has no instruction that compares lanes",
     BarrierReduceOp: "amdgcn has no barrier that counts",
     GridBarrierOp: "amdgcn has no barrier of the whole grid",
+    **dict.fromkeys(
+        (ClusterBarrierOp, ClusterRankOp, MapSharedOp), "amdgcn has no clusters of blocks"
+    ),
     TimerOp: "amdgcn has no clock that counts as the language's",
     RecordOp: "amdgcn has no clock that counts as the language's",
     SmIdOp: "amdgcn does not number its multiprocessors",

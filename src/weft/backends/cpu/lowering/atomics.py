@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomics on the CPU: on shared memory a load and a store, elsewhere the machine's instructions.
 
-In: simt.atomic_rmw, simt.atomic_cas. Out: LLVM instructions. The threads of a block run on one thread of the machine
-and switch only where they wait, so nothing comes between a load and a store.
+In: simt.atomic_rmw, simt.atomic_cas. Out: LLVM instructions. The threads of a block, and the blocks of a cluster, run
+on one thread of the machine and switch only where they wait, so nothing comes between a load and a store.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
+_ON_ONE_THREAD: Final = ("shared", "cluster")
 _EXTREMA: Final = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 
 
@@ -32,7 +33,7 @@ def _instruction(
     printer: FunctionPrinter, access: AtomicAccess, operation: str, text: str, value: str
 ) -> str:
     """One read-modify-write; returns the old value."""
-    if access.space != "shared":
+    if access.space not in _ON_ONE_THREAD:
         return llvm_instruction(printer, access, operation, text, value)
     alignment = size_in_bytes(text)
     old = printer.let(f"load {text}, {access.pointer}, align {alignment}", "old")
@@ -50,7 +51,7 @@ def _swap(
     printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
 ) -> tuple[str, str]:
     """One compare-and-swap: the value found, and whether it was the expected one."""
-    if access.space != "shared":
+    if access.space not in _ON_ONE_THREAD:
         return llvm_swap(printer, access, bits, expected, new)
     alignment = size_in_bytes(bits)
     found = printer.let(f"load {bits}, {access.pointer}, align {alignment}", "found")

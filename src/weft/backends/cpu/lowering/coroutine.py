@@ -23,6 +23,7 @@ from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
+from weft.dialects.nvgpu.cluster import MapSharedOp
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 
@@ -36,6 +37,7 @@ _AXES: Final = ("x", "y", "z")
 _BLOCK_BUDGET: Final = 12
 _BLOCK_LINEAR: Final = 16
 _BLOCK_SHARED: Final = 24
+_BLOCK_CLUSTER: Final = 40
 _SLOT_BYTES: Final = 32  # of weft_thread_slot; the thread's arrays follow
 
 _BEGIN: Final = """\
@@ -94,11 +96,14 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     uses_collectives = any(
         type(op) in COOPERATION and op.has_trait(DependsOnWarps) for op in walk(kernel)
     )
+    cluster = ", ".join(f"i32 {size}" for size in kernel.cluster or (1, 1, 1))
+    maps_shared = any(isinstance(op, MapSharedOp) for op in walk(kernel))
     uses_grid = any(isinstance(op, GridBarrierOp) for op in walk(kernel))
     descriptor = module.add_global(
-        "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32 } "
+        "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32, [3 x i32], i32 } "
         f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "
-        f"i32 {int(uses_grid)}, i32 {work(kernel.body.block)}, i32 {local.bytes} }}, align 8",
+        f"i32 {int(uses_grid)}, i32 {work(kernel.body.block)}, i32 {local.bytes}, "
+        f"[3 x i32] [{cluster}], i32 {int(maps_shared)} }}, align 8",
         "cooperative",
     )
     _print_blocks(module, kernel, descriptor)
@@ -140,6 +145,8 @@ def _print_coordinates(printer: CoroutinePrinter) -> None:
     printer.coordinates["block"] = printer.let(f"load i64, ptr {address}, align 8")
     address = printer.let(f"getelementptr i8, ptr %block, i64 {_BLOCK_SHARED}")
     printer.coordinates["shared"] = printer.let(f"load ptr, ptr {address}, align 8", "shared")
+    address = printer.let(f"getelementptr i8, ptr %block, i64 {_BLOCK_CLUSTER}")
+    printer.coordinates["cluster"] = printer.let(f"load i64, ptr {address}, align 8")
     printer.coordinates[BUDGET_PLACE] = printer.let(
         f"getelementptr i8, ptr %block, i64 {_BLOCK_BUDGET}"
     )

@@ -8,6 +8,7 @@ grid.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
+_BLOCK, _CLUSTER, _GRID = range(3)
 _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
 
 
@@ -70,15 +72,22 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of the kernel's facts for the runtime, which a driver would know."""
-    whole = any(isinstance(inner, GridBarrierOp) for inner in walk(kernel))
     return [
-        (abi.LAUNCH_WHOLE_GRID, int(whole)),
+        (abi.LAUNCH_TOGETHER, _together(kernel)),
         (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
         *(
             (abi.LAUNCH_CLUSTER + 8 * axis, size)
             for axis, size in enumerate(op.cluster or (0, 0, 0))
         ),
     ]
+
+
+def _together(kernel: KernelOp) -> int:
+    """Which blocks run at once: enum weft_together."""
+    if any(isinstance(inner, GridBarrierOp) for inner in walk(kernel)):
+        return _GRID
+    in_clusters = math.prod(kernel.cluster or ()) > 1 and waiting_operation(kernel) is not None
+    return _CLUSTER if in_clusters else _BLOCK
 
 
 def _print_scratch_bytes(

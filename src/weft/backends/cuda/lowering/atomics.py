@@ -170,8 +170,9 @@ def _ptx(
         text, register: the value's type in LLVM, and the letter of its constraint.
         value: the operand.
     """
+    space = "shared::cluster" if access.space == "cluster" else access.space
     return printer.let(
-        f'call {text} asm sideeffect "atom{qualifiers}.{access.space}.{form} $0, [$1], $2;", '
+        f'call {text} asm sideeffect "atom{qualifiers}.{space}.{form} $0, [$1], $2;", '
         f'"={register},l,{register},~{{memory}}"({access.pointer}, {text} {value}) '
         "convergent nounwind",
         "old",

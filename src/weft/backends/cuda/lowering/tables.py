@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
+from weft.backends.cuda.lowering.cluster import CLUSTERS
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.dependencies import DEPENDENCIES
 from weft.backends.cuda.lowering.fragment import FRAGMENTS
@@ -45,6 +46,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **DEBUG,
     **BARRIERS,
     **MBARRIERS,
+    **CLUSTERS,
     **WARP,
     **REGISTERS,
     **DEPENDENCIES,

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that are alive at once because their threads may wait for each other: a cluster's, or the whole
+// grid's.
+//
+// They take turns, each until none of its threads can run. If the kernel accesses the memory of other blocks,
+// that of a block which has not begun or has exited is filled with a pattern, so that writes there are
+// noticed.
+#ifndef WEFT_CPU_TOGETHER_H_
+#define WEFT_CPU_TOGETHER_H_
+
+#include <weft/cpu_cooperative.h>
+#include <weft/runtime_table.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "cpu/stuck.h"
+#include "runtime/launch/launch_limits.h"
+
+namespace weft {
+
+inline int32_t cluster_size(const weft_cooperative_kernel& kernel) {
+  return kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
+}
+
+// The result of a pass over a block's threads.
+enum class Pass { kAgain, kWaits, kExited, kFailed };
+
+// `Block` is the scheduler's. They live in the launch's scratch; this constructs and destroys them.
+template <typename Block>
+class Together {
+ public:
+  // `bytes` from one block's memory to the next in `scratch`, where the blocks themselves follow: they are
+  // small and hold only addresses.
+  Together(const weft_cooperative_kernel& kernel, weft_cpu_launch* launch, int64_t blocks, char* scratch,
+           int64_t bytes, int64_t stride)
+      : kernel_(kernel),
+        launch_(launch),
+        blocks_(blocks),
+        size_(cluster_size(kernel)),
+        scratch_(scratch),
+        bytes_(bytes),
+        all_(reinterpret_cast<Block*>(scratch + blocks * bytes)) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      new (&all_[block]) Block(kernel, launch, stride, scratch + block * bytes);
+      all_[block].join(bytes);
+      fill(block);
+    }
+  }
+
+  ~Together() {
+    std::for_each(all_, all_ + blocks_, [](Block& block) { block.~Block(); });
+  }
+  Together(const Together&) = delete;
+  Together& operator=(const Together&) = delete;
+
+  // Runs all blocks, of which the first has the number `first`; 0, or 1 with the error set.
+  int32_t run(const void* parameters, int64_t first) {
+    int32_t budget = all_[0].budget();
+    for (int64_t block = 0; block < blocks_; ++block) {
+      Block& own = all_[block];
+      own.place(first + block);
+      if (!is_filled(block)) return raise_overwritten(own.described(), nullptr);
+      own.set_budget(budget);
+      own.start(parameters);
+      budget = own.budget();
+    }
+    for (;;) {
+      moved_ = false;
+      int64_t exited = 0;
+      for (int64_t cluster = 0; cluster < blocks_; cluster += size_) {
+        for (int64_t block = cluster; block < cluster + size_; ++block) {
+          all_[block].set_budget(budget);
+          if (!run_block(cluster, block)) return 1;
+          budget = all_[block].budget();
+          exited += all_[block].exited() ? 1 : 0;
+        }
+        open_cluster_barrier(cluster);
+      }
+      if (exited == blocks_) return 0;
+      if (!moved_ && !open_grid_barrier()) return stuck();
+    }
+  }
+
+ private:
+  static constexpr unsigned char kPattern = 0xFF;  // NaN as a float, -1 as an integer
+
+  char* shared(int64_t block) const { return scratch_ + block * bytes_; }
+
+  void fill(int64_t block) {
+    if (kernel_.maps_shared != 0) std::memset(shared(block), kPattern, launch_->shared_memory_bytes);
+  }
+
+  bool is_filled(int64_t block) const {
+    if (kernel_.maps_shared == 0) return true;
+    const auto* memory = reinterpret_cast<const unsigned char*>(shared(block));
+    return std::all_of(memory, memory + launch_->shared_memory_bytes,
+                       [](auto byte) { return byte == kPattern; });
+  }
+
+  // Runs a block until its threads wait or have exited; false with the error set.
+  bool run_block(int64_t cluster, int64_t block) {
+    Block& own = all_[block];
+    if (own.exited()) return true;
+    const Pass pass = own.run();
+    if (pass == Pass::kFailed) return false;
+    if (!own.take_moved() && pass != Pass::kAgain) return true;
+    moved_ = true;
+    for (int64_t other = cluster; other < cluster + size_; ++other) {
+      if (other == block || !all_[other].exited() || is_filled(other)) continue;
+      const StuckBlock writer = own.described();
+      raise_overwritten(all_[other].described(), &writer);
+      return false;
+    }
+    if (own.exited()) fill(block);
+    return true;
+  }
+
+  // Opens a cluster's barrier if all its threads that have not exited are there.
+  void open_cluster_barrier(int64_t cluster) {
+    int32_t site = -1;
+    for (int64_t block = cluster; block < cluster + size_; ++block) {
+      if (all_[block].exited()) continue;
+      const int32_t own = all_[block].cluster_site();
+      if (own < 0 || (site >= 0 && own != site)) return;
+      site = own;
+    }
+    if (site < 0) return;
+    moved_ = true;
+    for (int64_t block = cluster; block < cluster + size_; ++block) all_[block].open(WEFT_THREAD_CLUSTER);
+  }
+
+  bool open_grid_barrier() {
+    for (int64_t block = 0; block < blocks_; ++block) {
+      if (!all_[block].is_at_grid()) return false;
+    }
+    for (int64_t block = 0; block < blocks_; ++block) all_[block].open(WEFT_THREAD_GRID);
+    return true;
+  }
+
+  // No thread can run: describes the first block at a grid barrier, or the first cluster that has not exited.
+  int32_t stuck() {
+    StuckBlock blocks[kMostClusterBlocks];
+    int64_t waits = -1;
+    for (int64_t block = blocks_ - 1; block >= 0; --block) {
+      if (all_[block].at_grid() != 0) {
+        blocks[0] = all_[block].described();
+        return raise_stuck(blocks, 1, "a grid barrier waits for threads that have exited");
+      }
+      if (!all_[block].exited()) waits = block;
+    }
+    bool at_barriers = true;
+    for (int32_t rank = 0; rank < size_; ++rank) {
+      const Block& block = all_[waits - waits % size_ + rank];
+      blocks[rank] = block.described();
+      at_barriers &= block.is_at_cluster();
+    }
+    return raise_stuck(blocks, size_,
+                       at_barriers ? "threads of a cluster wait at different barriers"
+                                   : "threads wait for each other and none can continue");
+  }
+
+  const weft_cooperative_kernel& kernel_;
+  const weft_cpu_launch* launch_;
+  int64_t blocks_;
+  int32_t size_;  // of a cluster
+  char* scratch_;
+  int64_t bytes_;
+  Block* all_;
+  bool moved_ = false;  // in this round: a thread has run, or a barrier has opened
+};
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_TOGETHER_H_

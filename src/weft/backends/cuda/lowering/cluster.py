@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters on NVIDIA's GPUs, from sm_90 on: launches with clusters are refused before.
+
+In: the operations of dialects/nvgpu/cluster. Out: the rank's register, the cluster's barrier, `mapa`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.backends.cuda.lowering.convergent import call_convergent
+from weft.codegen.llvm.function_printer import TensorValue
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.simt.kernel import kernel_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+def _print_rank(printer: FunctionPrinter, op: ClusterRankOp) -> None:
+    callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.cluster.ctarank")
+    blocks = math.prod(kernel_of(op).cluster or (1,))
+    printer.define(op.result, f"call range(i32 0, {blocks}) i32 {callee}()")
+
+
+def _print_barrier(printer: FunctionPrinter, op: ClusterBarrierOp) -> None:
+    call_convergent(printer, "void", "barrier.cluster.arrive.aligned")
+    call_convergent(printer, "void", "barrier.cluster.wait.aligned")
+
+
+def _print_map_shared(printer: FunctionPrinter, op: MapSharedOp) -> None:
+    source = printer.tensors[op.tensor]
+    target = printer.module.target
+    callee = printer.module.intrinsic("llvm.nvvm.mapa.shared.cluster")
+    operands = f"{target.pointer('shared')} {source.pointer}, {printer.typed(op.rank)}"
+    pointer = printer.let(f"call {target.pointer('cluster')} {callee}({operands})", "mapped")
+    kind: Any = op.result.type
+    printer.tensors[op.result] = TensorValue(kind, pointer, source.dims, source.strides)
+
+
+CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    ClusterRankOp: _print_rank,
+    ClusterBarrierOp: _print_barrier,
+    MapSharedOp: _print_map_shared,
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters: blocks that run at the same time, meet, and access each other's shared memory.
+
+In: nothing; a tensor in the block's shared memory and a rank. Out: the block's rank; the same tensor in another block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i32
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import TensorType
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+
+@operation_definition
+class ClusterRankOp(IRDLOperation):
+    """The block's number in its cluster, x fastest; the kernel says how many blocks a cluster has."""
+
+    name = "nvgpu.cluster_rank"
+
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
+
+
+@operation_definition
+class ClusterBarrierOp(IRDLOperation):
+    """All threads of the cluster that have not exited meet here."""
+
+    name = "nvgpu.cluster_barrier"
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
+@operation_definition
+class MapSharedOp(IRDLOperation):
+    """A tensor at the same place in the shared memory of the cluster's block of that rank."""
+
+    name = "nvgpu.map_shared"
+
+    tensor = operand_def(TensorType)
+    rank = operand_def(i32)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$tensor `,` $rank attr-dict `:` type($tensor) `to` type($result)"
+
+    def __init__(self, tensor: SSAValue, rank: SSAValue) -> None:
+        kind = tensor.type
+        assert isinstance(kind, TensorType)
+        super().__init__(operands=[tensor, rank], result_types=[kind.in_space("cluster")])
+
+    def verify_(self) -> None:
+        source = self.tensor.type
+        assert isinstance(source, TensorType)
+        if source.space.data != "shared" or self.result.type != source.in_space("cluster"):
+            raise VerifyException("a tensor in shared memory becomes the same one in the cluster's")
