@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of the examples, in the order in which they are worth reading.
 
-Out: `EXAMPLES`, which the demo, the tests and the benchmarks walk through.
+Out: `EXAMPLES`, which the demo, the tests and the benchmarks walk through; `HOPPER_EXAMPLES`, which need sm_90a on a
+GPU and have tests of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from examples import (
     floyd_warshall,
     game_of_life,
     histogram,
+    hopper_gemm,
     inclusive_scan,
     mandelbrot,
     matmul,
@@ -77,3 +79,5 @@ EXAMPLES = (
     profile_matmul.EXAMPLE,
     profile_pipeline.EXAMPLE,
 )
+
+HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE,)

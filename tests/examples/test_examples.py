@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft
-from examples.catalog import EXAMPLES
+from examples.catalog import EXAMPLES, HOPPER_EXAMPLES
 from examples.common import Example, largest_error
 from examples.demo import ARCHITECTURE, compile_for_gpu, cuda_missing
 
@@ -96,7 +96,7 @@ def test_every_module_with_a_kernel_is_in_the_catalog():
     modules = {
         path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "@weft.kernel" in path.read_text()
     }
-    assert modules == {example.name for example in EXAMPLES}
+    assert modules == {example.name for example in (*EXAMPLES, *HOPPER_EXAMPLES)}
 
 
 @every_example

@@ -152,6 +152,9 @@ class _Paths:
         ends: list[tuple[_Paths, Sequence[SSAValue]]] = []
         for region in op.regions:
             path = self._copy()
+            if not region.blocks:  # no else
+                ends.append((path, ()))
+                continue
             path.follow(region.block)
             ends.append((path, end_of(region.block).operands))
         self._take(_joined_paths([path for path, _ in ends]))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Hopper GEMM: right on the CPU at every kind of edge, and on sm_90a the loop that it is meant to be."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from examples.common import run
+from examples.hopper_gemm import EXAMPLE, fake_arguments, gemm, gemm_kernel
+from weft.errors import UnavailableError
+
+
+def test_the_example_is_right():
+    report = run(EXAMPLE, EXAMPLE.test_size)
+    assert report.passed, report.error
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (64, 256, 64), (129, 264, 200), (300, 520, 72)])
+def test_every_shape_is_right(shape):
+    m, n, k = shape
+    random = np.random.default_rng(5)
+    a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (n, k)))
+    gemm(a, b, c := np.full((m, n), np.nan, np.float16))
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-3 * np.sqrt(k))
+
+
+@functools.cache
+def compiled():
+    return weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90a")
+
+
+def test_the_assembler_has_nothing_to_remark():
+    found = compiled()
+    kernel = found.kernels[gemm_kernel.function.__name__]
+    assert (found.remarks, kernel.spill_load_bytes, kernel.registers) == ((), 0, 168)
+    assert [text for text in EXAMPLE.instructions if text not in found.ptx] == []
+
+
+def test_a_step_is_four_products_and_no_more_than_45_instructions():
+    """From the label that the loop goes back to, to the branch; sums stay where they are."""
+    lines = [line for line in compiled().sass.splitlines() if "/*" in line or line.startswith(".L")]
+    products = [number for number, line in enumerate(lines) if "HGMMA" in line]
+    assert len(products) == 4
+    start = max(n for n, line in enumerate(lines[: products[0]]) if line.startswith(".L"))
+    end = next(n for n in range(products[-1], len(lines)) if " BRA " in lines[n])
+    step = [line for line in lines[start:end] if re.search(r"/\*[0-9a-f]{4}\*/", line)]
+    step = [line for line in step if " NOP" not in line]
+    assert len(step) <= 45
+    assert all("gdesc[UR" in lines[number] for number in products)
+    assert not any(re.search(r"\b(MOV|LDL|STL)\b", line) for line in step)
+
+
+def test_other_architectures_are_refused_by_name():
+    with pytest.raises(UnavailableError, match="sm_90a"):
+        weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90")
