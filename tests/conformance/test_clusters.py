@@ -264,7 +264,7 @@ def test_a_write_after_the_other_block_has_returned_is_reported():
 
 
 def test_a_rank_that_no_block_has_is_reported():
-    assert "assertion failed: the rank of map_shared is one of 0 to 1" in failure(beyond_kernel)
+    assert "assertion failed: the rank of a block is one of 0 to 1" in failure(beyond_kernel)
 
 
 def test_blocks_at_different_cluster_barriers_are_reported():
@@ -333,3 +333,62 @@ def test_a_kernel_is_compiled_for_each_size_of_clusters():
     host(one, two)
     assert (one.tolist(), two.tolist()) == ([11100, 11100], [11200, 11201])
     assert list(weft.compile(host, one, two).kernels) == ["rank_kernel", "rank_kernel_1"]
+
+
+STAGES = 3
+
+
+@weft.kernel(cluster=2)
+def ring_kernel(a: weft.Tensor, out: weft.Tensor):
+    """Both blocks read what the first one's warp 0 writes into the rings of both."""
+    ring = weft.shared((STAGES, 32), weft.f32)
+    full, empty = weft.mbarrier(STAGES, arrivals=1), weft.mbarrier(STAGES, arrivals=2)
+    lane, rank, steps = weft.lane_id(), weft.cluster_rank(), a.shape[0] // 32
+    if weft.warp_id() == 0:
+        if rank == 0:
+            state = weft.PipelineState(STAGES, producer=True)
+            for step in range(steps):
+                empty[state].wait()
+                for block in weft.static_range(2):
+                    weft.map_shared(ring, block)[state, lane] = a[32 * step + lane]
+                full[state].release(ranks=(0, 1))
+                state = state.next()
+    else:
+        total, state = weft.f32(0), weft.PipelineState(STAGES)
+        for _ in range(steps):
+            full[state].wait()
+            total += ring[state, lane]
+            empty[state].release(ranks=0)
+            state = state.next()
+        out[32 * rank + lane] = total
+    weft.sync_cluster()
+
+
+def test_barriers_are_released_in_other_blocks():
+    @weft.jit
+    def host(a: F32, out: weft.Tensor[weft.f32, (64,)]):
+        ring_kernel(a, out).launch(grid=2, block=64)
+
+    a, out = np.arange(640, dtype=np.float32), np.zeros(64, np.float32)
+    host(a, out)
+    np.testing.assert_array_equal(out, np.tile(a.reshape(-1, 32).sum(0), 2))
+
+
+@weft.kernel(cluster=2)
+def no_release_kernel(a: weft.Tensor):
+    full = weft.mbarrier(1, arrivals=2)
+    if weft.cluster_rank() == 0:
+        full[0].wait(0)  # first
+    full[0].release(ranks=1)
+    weft.sync_cluster()  # second
+    a[0] = 1.0
+
+
+def test_a_barrier_that_no_block_completes_is_reported_with_the_cluster():
+    assert failure(no_release_kernel) == (
+        "no_release_kernel: threads wait for each other and none can continue, in block (0, 0, 0):\n"
+        "  threads 0..31 at full[0].wait for the phase of parity 0, where 2 of 2 arrivals are missing, "
+        f"at {line_of(no_release_kernel, 'first')}\n"
+        "in block (1, 0, 0):\n"
+        f"  threads 0..31 at cluster barrier at {line_of(no_release_kernel, 'second')}"
+    )

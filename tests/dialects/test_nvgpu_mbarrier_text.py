@@ -17,6 +17,7 @@ TEXT = f"""builtin.module {{
     nvgpu.mbarrier_arrive %a[%i] : {WORDS}
     nvgpu.mbarrier_arrive %a[%i] expect %i : {WORDS}
     nvgpu.mbarrier_release %b[%i] : {WORDS}
+    nvgpu.mbarrier_release %b[%i] ranks %i, %i : {WORDS}
     nvgpu.mbarrier_wait %a[%i] parity %i : {WORDS}
     %0 = nvgpu.mbarrier_try_wait %a[%i] parity %i : {WORDS} -> i1
     simt.return

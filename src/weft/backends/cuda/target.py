@@ -72,7 +72,9 @@ _COOPERATION: Final = (
     "fence.mbarrier_init.release.cluster mbarrier.init.shared mbarrier.arrive.scope.cta.space.cta "
     "mbarrier.arrive.expect.tx.scope.cta.space.cta mbarrier.try.wait.parity.scope.cta.space.cta "
     "vote.all.sync vote.any.sync vote.ballot.sync "
-    "barrier.cluster.arrive.aligned barrier.cluster.wait.aligned mapa.shared.cluster read.ptx.sreg.cluster.ctarank"
+    "barrier.cluster.arrive.aligned barrier.cluster.wait.aligned mapa.shared.cluster "
+    "mbarrier.arrive.scope.cluster.space.cluster mbarrier.try.wait.parity.scope.cluster.space.cta "
+    "read.ptx.sreg.cluster.ctarank"
 )
 _TMA: Final = (
     "fence.proxy.async.shared_cta",

@@ -36,7 +36,10 @@ MOST_BYTES = (1 << 20) - 1  # that a phase waits for
 
 @operation_definition
 class MbarrierInitOp(IRDLOperation):
-    """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block meets."""
+    """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block meets.
+
+    In a kernel with clusters, the cluster meets.
+    """
 
     name = "nvgpu.mbarrier_init"
 
@@ -84,18 +87,19 @@ class MbarrierArriveOp(IRDLOperation):
 
 @operation_definition
 class MbarrierReleaseOp(IRDLOperation):
-    """The lanes of the warp meet, and one arrives for all of them."""
+    """The lanes of the warp meet, and one arrives for all of them: in the blocks of these ranks, or in its own."""
 
     name = "nvgpu.mbarrier_release"
 
     words = operand_def(TensorType)
     index = operand_def(i32)
+    ranks = var_operand_def(i32)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
-    assembly_format = "$words `[` $index `]` attr-dict `:` type($words)"
+    assembly_format = "$words `[` $index `]` (`ranks` $ranks^)? attr-dict `:` type($words)"
 
-    def __init__(self, words: SSAValue, index: SSAValue) -> None:
-        super().__init__(operands=[words, index])
+    def __init__(self, words: SSAValue, index: SSAValue, ranks: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[words, index, ranks])
 
 
 @operation_definition

@@ -31,6 +31,7 @@ from weft.errors import (
     ValueRangeError,
 )
 from weft.language import LANGUAGE, resolve
+from weft.language.asynchronous.cluster import checked_rank
 from weft.language.ir_types import ir_tensor_type
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
@@ -45,6 +46,8 @@ from weft.language.values import (
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
@@ -169,8 +172,8 @@ def mbarrier(builder: Builder, count: object = 1, *, arrivals: object = 1) -> Mb
     `Mbarrier.try_wait`.
 
     It stands at the top level of a kernel, before any return: the block initializes all its barriers at once and
-    meets, where the first is made. Needs sm_90 or later. On the CPU, a wait that nothing ends is an error, which
-    names the barrier, its phase, and where all threads are.
+    meets, where the first is made; with clusters, the whole cluster meets. Needs sm_90 or later. On the CPU, a wait
+    that nothing ends is an error, which names the barrier, its phase, and where all threads are.
 
     Args:
         count: how many, a constant.
@@ -265,18 +268,25 @@ def arrive(builder: Builder, barrier: Mbarrier, expect_bytes: object = 0) -> Non
 
 
 @operation(name="Mbarrier.release")
-def release(builder: Builder, barrier: Mbarrier) -> None:
+def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
     """Arrives once for the 32 threads of a warp, after `sync_warp`: all of them have read what the barrier frees.
 
     All threads of the warp call it together, so the barrier's `arrivals` count warps.
 
     Args:
         barrier: any; ``empty[state].release()`` passes it.
+        ranks: a rank or a tuple of ranks in the cluster, constants or not: arrives at this barrier of each of these
+            blocks, instead of its own. None of them may have returned; see `map_shared`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: for ranks, as `map_shared`.
 
     Example:
         ``empty = weft.mbarrier(4, arrivals=1); empty[0].release(); empty[0].wait(0)``
     """
-    builder.emit(MbarrierReleaseOp(barrier.words.ssa, barrier.index.ssa))
+    listed = () if ranks is None else ranks if isinstance(ranks, tuple | list | range) else (ranks,)
+    blocks = [checked_rank(builder, rank, "release") for rank in cast("Sequence[object]", listed)]
+    builder.emit(MbarrierReleaseOp(barrier.words.ssa, barrier.index.ssa, blocks))
 
 
 @operation(name="Mbarrier.wait")

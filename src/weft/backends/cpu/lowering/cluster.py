@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters on the CPU: a block's rank, and the shared memory of the other blocks.
 
-In: nvgpu.cluster_rank, nvgpu.map_shared. Out: arithmetic with the block's index; the memories of a cluster's blocks lie
-at equal distances.
+In: nvgpu.cluster_rank, nvgpu.cluster_barrier, nvgpu.map_shared. Out: arithmetic with the block's index; a suspension;
+addresses, since the memories of a cluster's blocks lie at equal distances.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.coroutine_printer import BARRIER, CLUSTER
 from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.offsets import plus, times
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.cluster import ClusterRankOp, MapSharedOp
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.nvgpu.mbarrier import MbarrierReleaseOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
+    from weft.backends.cpu.lowering.coroutine_printer import CoroutinePrinter
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
@@ -39,17 +42,29 @@ def _print_rank(printer: FunctionPrinter, op: ClusterRankOp) -> None:
     printer.values[op.result] = _rank(printer, op)
 
 
-def print_map_shared(printer: FunctionPrinter, op: MapSharedOp) -> None:
+def print_cluster_barrier(printer: CoroutinePrinter, op: Operation) -> None:
+    """All threads of the cluster meet; without clusters, those of the block."""
+    if math.prod(kernel_of(op).cluster or ()) == 1:
+        printer.suspend(BARRIER, printer.add_site("barrier", op.location))
+    else:
+        printer.suspend(CLUSTER, printer.add_site("cluster_barrier", op.location))
+
+
+def map_shared(printer: FunctionPrinter, op: Operation, place: str, rank: SSAValue) -> str:
     """The same place in another block's memory."""
-    source, rank = printer.tensors[op.tensor], printer.values[op.rank]
-    blocks = math.prod(kernel_of(op).cluster or (1,))
-    if constant_integer(op.rank) is None:
-        exists = printer.let(f"icmp ult i32 {rank}, {blocks}")
-        print_check(printer, op, exists, f"the rank of map_shared is one of 0 to {blocks - 1}")
-    steps = printer.let(f"sub i32 {rank}, {_rank(printer, op)}")
+    number, blocks = printer.values[rank], math.prod(kernel_of(op).cluster or (1,))
+    if constant_integer(rank) is None:
+        exists = printer.let(f"icmp ult i32 {number}, {blocks}")
+        print_check(printer, op, exists, f"the rank of a block is one of 0 to {blocks - 1}")
+    steps = printer.let(f"sub i32 {number}, {_rank(printer, op)}")
     wide = printer.let(f"sext i32 {steps} to i64")
     distance = printer.let(f"mul i64 {wide}, {printer.coordinates['cluster']}")
-    pointer = printer.let(f"getelementptr i8, ptr {source.pointer}, i64 {distance}", "mapped")
+    return printer.let(f"getelementptr i8, ptr {place}, i64 {distance}", "mapped")
+
+
+def _print_map_shared(printer: CoroutinePrinter, op: MapSharedOp) -> None:
+    source = printer.tensors[op.tensor]
+    pointer = map_shared(printer, op, source.pointer, op.rank)
     kind: Any = op.result.type
     printer.tensors[op.result] = TensorValue(kind, pointer, source.dims, source.strides)
 
@@ -57,3 +72,13 @@ def print_map_shared(printer: FunctionPrinter, op: MapSharedOp) -> None:
 CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ClusterRankOp: _print_rank,
 }
+# Those for which the blocks of a cluster must run together.
+MEETING_CLUSTERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
+    ClusterBarrierOp: print_cluster_barrier,
+    MapSharedOp: _print_map_shared,
+}
+
+
+def reaches_others(op: Operation) -> bool:
+    """Whether an operation writes or reads shared memory of other blocks."""
+    return isinstance(op, MapSharedOp) or (isinstance(op, MbarrierReleaseOp) and bool(op.ranks))

@@ -7,13 +7,11 @@ scheduler's answer (native/cpu/scheduler.cpp).
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cpu.lowering.cluster import print_map_shared
+from weft.backends.cpu.lowering.cluster import MEETING_CLUSTERS
 from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
-    CLUSTER,
     COLLECTIVE,
     GRID,
     WARPGROUP,
@@ -23,7 +21,6 @@ from weft.backends.cpu.lowering.mbarrier import MBARRIERS
 from weft.backends.cpu.lowering.mma import MMA
 from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.backends.cpu.lowering.wgmma import WGMMA
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -31,7 +28,6 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
-from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 
 if TYPE_CHECKING:
@@ -52,13 +48,6 @@ def _print_barrier_reduce(printer: CoroutinePrinter, op: BarrierReduceOp) -> Non
 
 def _print_grid_barrier(printer: CoroutinePrinter, op: GridBarrierOp) -> None:
     printer.suspend(GRID, printer.add_site("grid_barrier", op.location))
-
-
-def _print_cluster_barrier(printer: CoroutinePrinter, op: ClusterBarrierOp) -> None:
-    if math.prod(kernel_of(op).cluster or ()) == 1:
-        printer.suspend(BARRIER, printer.add_site("barrier", op.location))
-    else:
-        printer.suspend(CLUSTER, printer.add_site("cluster_barrier", op.location))
 
 
 def _print_warp_barrier(printer: CoroutinePrinter, op: WarpBarrierOp) -> None:
@@ -107,9 +96,8 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
     **MBARRIERS,
+    **MEETING_CLUSTERS,
     **MMA,
-    ClusterBarrierOp: _print_cluster_barrier,
-    MapSharedOp: print_map_shared,
     **TMA_COPIES,
     **WGMMA,
     WarpgroupBarrierOp: _print_warpgroup_barrier,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
+from weft.backends.cpu.lowering.cluster import reaches_others
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
 from weft.backends.cpu.lowering.local import LocalMemory
@@ -23,7 +24,6 @@ from weft.codegen.llvm.names import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.cluster import MapSharedOp
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 
@@ -97,7 +97,7 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
         type(op) in COOPERATION and op.has_trait(DependsOnWarps) for op in walk(kernel)
     )
     cluster = ", ".join(f"i32 {size}" for size in kernel.cluster or (1, 1, 1))
-    maps_shared = any(isinstance(op, MapSharedOp) for op in walk(kernel))
+    maps_shared = any(reaches_others(op) for op in walk(kernel))
     uses_grid = any(isinstance(op, GridBarrierOp) for op in walk(kernel))
     descriptor = module.add_global(
         "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32, [3 x i32], i32 } "

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.cluster import map_shared, print_cluster_barrier
 from weft.backends.cpu.lowering.coroutine_printer import (
-    BARRIER,
     COLLECTIVE,
     MBARRIER,
     CoroutinePrinter,
@@ -52,7 +52,7 @@ def _print_init(printer: CoroutinePrinter, op: MbarrierInitOp) -> None:
             printer.line(f"store i64 {arrivals * _ARRIVALS}, ptr {place}, align 8")
     printer.branch(done)
     printer.start(done)
-    printer.suspend(BARRIER, printer.add_site("barrier", op.location))
+    print_cluster_barrier(printer, op)
 
 
 def _word(printer: CoroutinePrinter, op: Any) -> str:
@@ -68,11 +68,10 @@ def _suspend(printer: CoroutinePrinter, op: Any, site: str, place: str, request:
 
 def _print_arrive(printer: CoroutinePrinter, op: MbarrierArriveOp) -> None:
     size = "0" if op.expect_bytes is None else printer.values[op.expect_bytes]
-    _arrive(printer, op, size)
+    _arrive(printer, op, _word(printer, op), size)
 
 
-def _arrive(printer: CoroutinePrinter, op: Any, size: str) -> None:
-    place = _word(printer, op)
+def _arrive(printer: CoroutinePrinter, op: Any, place: str, size: str) -> None:
     table = printer.let("load ptr, ptr %launch, align 8", "table")
     arguments = f"ptr {place}", "i32 1", f"i32 {size}"
     wrong = call_row(printer, table, "mbarrier_arrive", *arguments)
@@ -91,7 +90,9 @@ def _print_release(printer: CoroutinePrinter, op: MbarrierReleaseOp) -> None:
     lane = printer.let(f"and i64 {linear_thread(printer)}, {WARP_SIZE - 1}")
     printer.branch_if(printer.let(f"icmp eq i64 {lane}, 0"), one, done)
     printer.start(one)
-    _arrive(printer, op, "0")
+    place = _word(printer, op)
+    for there in [map_shared(printer, op, place, rank) for rank in op.ranks] or [place]:
+        _arrive(printer, op, there, "0")
     printer.branch(done)
     printer.start(done)
 

@@ -28,17 +28,32 @@ def _print_rank(printer: FunctionPrinter, op: ClusterRankOp) -> None:
     printer.define(op.result, f"call range(i32 0, {blocks}) i32 {callee}()")
 
 
-def _print_barrier(printer: FunctionPrinter, op: ClusterBarrierOp) -> None:
+def is_in_cluster(op: Operation) -> bool:
+    """Whether the blocks of the operation's kernel have others in their cluster."""
+    return math.prod(kernel_of(op).cluster or ()) > 1
+
+
+def print_cluster_barrier(printer: FunctionPrinter) -> None:
+    """All threads of the cluster meet."""
     call_convergent(printer, "void", "barrier.cluster.arrive.aligned")
     call_convergent(printer, "void", "barrier.cluster.wait.aligned")
 
 
+def _print_barrier(printer: FunctionPrinter, op: ClusterBarrierOp) -> None:
+    print_cluster_barrier(printer)
+
+
+def map_shared(printer: FunctionPrinter, place: str, rank: str) -> str:
+    """The address of a place in the block of a rank; all with their types."""
+    kind = printer.module.target.pointer("cluster")
+    callee = printer.module.intrinsic("llvm.nvvm.mapa.shared.cluster")
+    return f"{kind} {printer.let(f'call {kind} {callee}({place}, {rank})', 'mapped')}"
+
+
 def _print_map_shared(printer: FunctionPrinter, op: MapSharedOp) -> None:
     source = printer.tensors[op.tensor]
-    target = printer.module.target
-    callee = printer.module.intrinsic("llvm.nvvm.mapa.shared.cluster")
-    operands = f"{target.pointer('shared')} {source.pointer}, {printer.typed(op.rank)}"
-    pointer = printer.let(f"call {target.pointer('cluster')} {callee}({operands})", "mapped")
+    place = f"{printer.module.target.pointer('shared')} {source.pointer}"
+    pointer = map_shared(printer, place, printer.typed(op.rank)).rpartition(" ")[2]
     kind: Any = op.result.type
     printer.tensors[op.result] = TensorValue(kind, pointer, source.dims, source.strides)
 

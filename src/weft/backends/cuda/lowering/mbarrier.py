@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cuda.lowering.cluster import is_in_cluster, map_shared, print_cluster_barrier
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.gpu.kernel import thread_number
 from weft.dialects.nvgpu.mbarrier import (
@@ -56,7 +57,10 @@ def _print_init(printer: FunctionPrinter, op: MbarrierInitOp) -> None:
     call_convergent(printer, "void", "fence.mbarrier_init.release.cluster")
     printer.branch(done)
     printer.start(done)
-    call_convergent(printer, "void", "barrier.cta.sync.aligned.all", "i32 0")
+    if is_in_cluster(op):
+        print_cluster_barrier(printer)
+    else:
+        call_convergent(printer, "void", "barrier.cta.sync.aligned.all", "i32 0")
 
 
 def _print_arrive(printer: FunctionPrinter, op: MbarrierArriveOp) -> None:
@@ -78,13 +82,19 @@ def _print_release(printer: FunctionPrinter, op: MbarrierReleaseOp) -> None:
     pair = call_convergent(printer, "{ i32, i1 }", "elect.sync", "i32 -1")
     printer.branch_if(printer.let(f"extractvalue {{ i32, i1 }} {pair}, 1"), one, done)
     printer.start(one)
-    _arrive(printer, place)
+    if not op.ranks:
+        _arrive(printer, place)
+    for rank in op.ranks:
+        there = map_shared(printer, place, printer.typed(rank))
+        name = "mbarrier.arrive.scope.cluster.space.cluster"
+        call_convergent(printer, "void", name, there, "i32 1")
     printer.branch(done)
     printer.start(done)
 
 
-def _try_wait(printer: FunctionPrinter, place: str, parity: str) -> str:
-    name = "mbarrier.try.wait.parity.scope.cta.space.cta"
+def _try_wait(printer: FunctionPrinter, op: Any, place: str, parity: str) -> str:
+    scope = "cluster" if is_in_cluster(op) else "cta"  # arrivals may be those of other blocks
+    name = f"mbarrier.try.wait.parity.scope.{scope}.space.cta"
     return call_convergent(printer, "i1", name, place, f"i32 {parity}")
 
 
@@ -93,13 +103,13 @@ def _print_wait(printer: FunctionPrinter, op: MbarrierWaitOp) -> None:
     again, passed = printer.new_label("again"), printer.new_label("passed")
     printer.branch(again)
     printer.start(again)
-    complete = _try_wait(printer, place, printer.values[op.parity])
+    complete = _try_wait(printer, op, place, printer.values[op.parity])
     printer.branch_if(complete, passed, again)
     printer.start(passed)
 
 
 def _print_try_wait(printer: FunctionPrinter, op: MbarrierTryWaitOp) -> None:
-    printer.values[op.result] = _try_wait(printer, word(printer, op), printer.values[op.parity])
+    printer.values[op.result] = _try_wait(printer, op, word(printer, op), printer.values[op.parity])
 
 
 MBARRIERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
