@@ -46,7 +46,7 @@ from weft.language.values import (
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from xdsl.ir import SSAValue
 
@@ -284,8 +284,9 @@ def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
     Example:
         ``empty = weft.mbarrier(4, arrivals=1); empty[0].release(); empty[0].wait(0)``
     """
-    listed = () if ranks is None else ranks if isinstance(ranks, tuple | list | range) else (ranks,)
-    blocks = [checked_rank(builder, rank, "release") for rank in cast("Sequence[object]", listed)]
+    several = isinstance(ranks, tuple | list | range)
+    listed = cast("Iterable[object]", ranks) if several else (ranks,)
+    blocks = [checked_rank(builder, rank, "release") for rank in listed if rank is not None]
     builder.emit(MbarrierReleaseOp(barrier.words.ssa, barrier.index.ssa, blocks))
 
 
