@@ -171,7 +171,7 @@ class Fragment:
             else f"    kernel({passed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
             f"cooperative={'sync_grid' in self.code}, cluster={2 if 'map_shared' in self.code else None})"
         )
-        if "warpgroup" in self.code:
+        if "warpgroup" in self.code or "wgmma" in self.code:
             launch = launch.replace("block=32", "block=128")
         text = f"@weft.kernel\n{kernel}\n\n@weft.jit\ndef host({listed}):\n{launch}\n"
         file = f"<example of {name}>"
