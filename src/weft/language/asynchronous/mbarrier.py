@@ -276,7 +276,8 @@ def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
     Args:
         barrier: any; ``empty[state].release()`` passes it.
         ranks: a rank or a tuple of ranks in the cluster, constants or not: arrives at this barrier of each of these
-            blocks, instead of its own. None of them may have returned; see `map_shared`.
+            blocks, instead of its own. None of them may have returned; see `map_shared`. Those who wait there also see
+            what the warp wrote to shared memory by `map_shared`.
 
     Raises:
         TypeMismatchError, ValueRangeError: for ranks, as `map_shared`.

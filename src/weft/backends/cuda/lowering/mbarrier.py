@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.cluster import is_in_cluster, map_shared, print_cluster_barrier
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.gpu.kernel import thread_number
+from weft.dialects.flow import walk
+from weft.dialects.nvgpu.cluster import MapSharedOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -19,6 +21,7 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
+from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
@@ -75,6 +78,14 @@ def _arrive(printer: FunctionPrinter, place: str) -> None:
     call_convergent(printer, "i64", "mbarrier.arrive.scope.cta.space.cta", place, "i32 1")
 
 
+def _passes_data(op: Operation) -> bool:
+    """Whether blocks of the kernel write each other's memory, so that barriers order it in the whole cluster.
+
+    That costs a fence of all memory at each arrival elsewhere, and the first-level cache at each wait.
+    """
+    return any(isinstance(other, MapSharedOp) for other in walk(kernel_of(op)))
+
+
 def _print_release(printer: FunctionPrinter, op: MbarrierReleaseOp) -> None:
     place = word(printer, op)
     call_convergent(printer, "void", "bar.warp.sync", "i32 -1")
@@ -86,14 +97,20 @@ def _print_release(printer: FunctionPrinter, op: MbarrierReleaseOp) -> None:
         _arrive(printer, place)
     for rank in op.ranks:
         there = map_shared(printer, place, printer.typed(rank))
-        name = "mbarrier.arrive.scope.cluster.space.cluster"
-        call_convergent(printer, "void", name, there, "i32 1")
+        if _passes_data(op):
+            name = "mbarrier.arrive.scope.cluster.space.cluster"
+            call_convergent(printer, "void", name, there, "i32 1")
+        else:
+            printer.line(
+                'call void asm sideeffect "mbarrier.arrive.shared::cluster.b64 _, [$0];", "l,~{memory}"'
+                f"({there}) convergent nounwind"
+            )
     printer.branch(done)
     printer.start(done)
 
 
 def _try_wait(printer: FunctionPrinter, op: Any, place: str, parity: str) -> str:
-    scope = "cluster" if is_in_cluster(op) else "cta"  # arrivals may be those of other blocks
+    scope = "cluster" if _passes_data(op) else "cta"
     name = f"mbarrier.try.wait.parity.scope.{scope}.space.cta"
     return call_convergent(printer, "i1", name, place, f"i32 {parity}")
 
