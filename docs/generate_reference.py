@@ -254,6 +254,17 @@ def ffi_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def torch_page() -> str:
+    """`weft.torch`."""
+    lines = [
+        "# torch\n",
+        "`weft.torch`: functions as operators of torch. [The guide](../torch.md) says when one needs it.\n",
+    ]
+    for name in weft.torch.__all__:
+        lines.append(entry(f"torch.{name}", getattr(weft.torch, name)))
+    return "\n".join(lines) + FOOT
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -316,6 +327,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
+        FOLDER / "torch.md": torch_page(),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
@@ -326,6 +338,7 @@ def pages() -> dict[Path, str]:
         ("compiled-function.md", "The compiled function"),
         ("profiler.md", "The profiler"),
         ("ffi.md", "The TVM-FFI ABI"),
+        ("torch.md", "torch"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

@@ -7,6 +7,7 @@ from weft import config as config
 from weft import driver as driver
 from weft import ffi as ffi
 from weft import profiler as profiler
+from weft import torch as torch
 from weft.annotation_names import bf16 as bf16
 from weft.annotation_names import bool_ as bool_
 from weft.annotation_names import f8e4m3 as f8e4m3

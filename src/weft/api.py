@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.language.functions import MATH, BoundFunction, HostFunction, KernelFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
@@ -100,6 +101,7 @@ class JitFunction(HostFunction):
     def __reduce__(self) -> str:
         return self.function.__qualname__  # as a kernel's
 
+    @left_to_python
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Runs the function on these arguments, compiling it first for new types.
 
@@ -137,6 +139,12 @@ class JitFunction(HostFunction):
             make_options(defaults=self._options),
             is_call=True,
         )
+
+    @property
+    def specializations(self) -> list[Any]:
+        """The compiled functions that direct calls have made so far, one for each set of types; the newest is last."""
+        made = self._specializations
+        return [] if made is None else made.compiled()
 
     @property
     def default_options(self) -> tuple[CompileOption, ...]:

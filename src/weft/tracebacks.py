@@ -11,6 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from weft.config import config
+from weft.dynamo import left_to_python
 from weft.errors import CudaError, InternalCompilerError, WeftError, is_of, without_frames
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def one_frame(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
                 leave_the_users_frames(error)
                 raise
 
-        return called
+        return left_to_python(called)
 
     return decorate
 

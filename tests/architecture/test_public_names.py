@@ -62,7 +62,7 @@ def test_every_public_name_is_documented():
 
 def in_modules() -> set[str]:
     """The names of the modules that are public as they are; docs/driver.md has those of the driver."""
-    modules = (*weft._MODULES, "ffi")
+    modules = (*weft._MODULES, "ffi", "torch")
     return {f"{module}.{name}" for module in modules for name in getattr(weft, module).__all__}
 
 

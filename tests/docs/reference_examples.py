@@ -82,6 +82,7 @@ def entries() -> dict[str, object]:
     found |= {name: language.resolve(name) for name in language.LANGUAGE}
     for names in weft.profiler._PUBLIC.values():
         found |= {f"profiler.{name}": getattr(weft.profiler, name) for name in names}
+    found |= {f"torch.{name}": getattr(weft.torch, name) for name in weft.torch.__all__}
     return found | {f"fn.{name}": value for name, value in _compiled_members()}
 
 

@@ -16,10 +16,14 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
 
 
-@pytest.mark.parametrize("page", [name for name, text in PROGRAMS.items() if text])
+def page(name: str, text: str) -> object:
+    return pytest.param(name, marks=[pytest.mark.torch] if "import torch" in text else [])
+
+
+@pytest.mark.parametrize("page", [page(name, text) for name, text in PROGRAMS.items() if text])
 def test_code_of_the_page_runs(page: str, tmp_path: Path):
     # A file, because kernels are compiled from their source text.
-    script = tmp_path / (Path(page).stem + ".py")
+    script = tmp_path / f"{Path(page).stem}_page.py"
     script.write_text(PROGRAMS[page])
     result = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=120

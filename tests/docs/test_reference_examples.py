@@ -30,7 +30,15 @@ def test_the_entry_has_an_example(name: str):
     assert EXAMPLES[name], f"write an Example section into the docstring of weft.{name}"
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+def marked(texts: dict[str, str]) -> list[object]:
+    """The names, those whose text needs torch marked."""
+    needs = {
+        name: [pytest.mark.torch] if "import torch" in text else [] for name, text in texts.items()
+    }
+    return [pytest.param(name, marks=marks) for name, marks in needs.items()]
+
+
+@pytest.mark.parametrize("name", marked(SESSIONS))
 def test_the_session_gives_what_it_shows(name: str):
     assert run_session(name, SESSIONS[name]) == []
 

@@ -78,6 +78,8 @@ def test_a_tirx_stream_comes_back(given_streams, start):
 def test_tirx_times_are_unwrapped(given_streams):
     groups, tracks = given_streams
     start = (1 << 32) - 700
+    # Word by word the format's own limit: as the clock wraps, a start of event 0 on track 0 is a word of zeros.
+    assume(Entry(700, 0, 0) not in tracks[0])
     recording = decode_tirx(tirx_buffer(tracks, groups, start_ns=start))
     first = min(track[0].time for track in tracks)
     times = [round(float(time)) for time in recording.records["time"]]

@@ -222,6 +222,16 @@ PyObject* defaults_as_dict(PyObject* self, void*) {
   return dict.release();
 }
 
+PyObject* written_names(PyObject* self, void*) {
+  CallPlan* plan = as_plan(self);
+  Reference names(PyList_New(0));
+  for (Py_ssize_t index = 0; names && index < plan->count; ++index) {
+    if ((plan->flags[index] & kArgumentWritten) == 0) continue;
+    if (PyList_Append(names.get(), PyTuple_GET_ITEM(plan->parameters, index)) != 0) return nullptr;
+  }
+  return names ? PyList_AsTuple(names.get()) : nullptr;
+}
+
 PyObject* repr(PyObject* self) {
   return PyUnicode_FromFormat("<weft.CallPlan %U>", as_plan(self)->signature);
 }
@@ -240,6 +250,7 @@ PyMemberDef kMembers[] = {
 
 PyGetSetDef kProperties[] = {
     {"defaults", defaults_as_dict, nullptr, "Defaults by parameter name.", nullptr},
+    {"written", written_names, nullptr, "Names of the parameters that kernels write through.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -327,7 +327,7 @@ def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols
     Raises:
         SignatureError: if no kind fits, or annotation and value contradict each other.
     """
-    annotation, is_optional = _without_none(annotation)
+    annotation, is_optional = without_none(annotation)
     if value is None and is_optional:
         return NoneKind()
     value, was_adapted = adapted(value, place)
@@ -350,7 +350,7 @@ def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols
 
 
 def _is_annotation(annotation: object) -> bool:
-    annotation, _ = _without_none(annotation)
+    annotation, _ = without_none(annotation)
     return any(kind.is_annotated_by(annotation) for kind in ARGUMENT_KINDS)
 
 
@@ -358,7 +358,7 @@ def _accepted() -> str:
     return "pass " + "; ".join(kind.title for kind in ARGUMENT_KINDS)
 
 
-def _without_none(annotation: object) -> tuple[object, bool]:
+def without_none(annotation: object) -> tuple[object, bool]:
     """The annotation without its `| None`, and whether it had one."""
     if isinstance(annotation, OptionalAnnotation):
         return annotation.annotation, True

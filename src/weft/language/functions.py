@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.dynamo import left_to_python
 from weft.language.source_text import SourceTexts
 from weft.tracebacks import leave_the_users_frames, one_frame
 
@@ -63,6 +64,7 @@ class BoundFunction:
     def __repr__(self) -> str:
         return f"<{self.function!r} of {self.owner!r}>"
 
+    @left_to_python
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the function with the instance before the other arguments."""
         try:

@@ -36,6 +36,7 @@ class Captured(Protocol):
 class Compiled(Protocol):
     """A compiled function, as far as this file needs it."""
 
+    plan: _native.CallPlan
     captured: Sequence[Captured]
     constant_positions: tuple[int, ...]
 
@@ -129,6 +130,10 @@ class Specializations:
         self._by_key: dict[Hashable, _Specialization] = {}
         # Positions of the Constexpr parameters, known after compiling has read the annotations.
         self._constants: tuple[int, ...] | None = None
+
+    def compiled(self) -> list[Compiled]:
+        """What has been compiled so far, the newest last."""
+        return [entry.compiled for entry in list(self._by_key.values()) if entry.compiled]
 
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Runs the function compiled for these arguments' types; compiles it if needed.

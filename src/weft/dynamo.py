@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.compile does where it meets weft's functions: it calls them, and does not trace into them.
+
+In: a function that users call. Out: the same, with the two attributes by which torch's tracer (Dynamo) knows a function
+that it is to leave to Python. torch is not imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+class _Told:
+    """Is true, and tells Dynamo about the rest of the package when it asks, since only then it is there to be told.
+
+    Python calls the function after the tracer has left it; the tracer would look at the frames below once more.
+    """
+
+    def __bool__(self) -> bool:
+        from importlib import import_module
+
+        cast("Any", import_module("torch._dynamo.trace_rules")).add("weft")
+        return True
+
+
+_TOLD = _Told()
+
+
+def left_to_python(function: _F) -> _F:
+    """Marks a function that users call; where the graph has to be whole, the reason is in torch's error."""
+    marked = cast("Any", function)
+    marked._torchdynamo_disable = _TOLD
+    marked._torchdynamo_disable_msg = (
+        "weft compiles its functions itself; make it an operator of torch with weft.torch.custom_op"
+    )
+    return function

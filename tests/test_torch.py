@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""weft's functions in programs that torch traces: as operators in whole graphs, and called beside graphs."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+pytestmark = [pytest.mark.torch]
+
+VECTOR = weft.Tensor[weft.f32, ("n",)]
+
+
+@weft.kernel
+def scale_kernel(a: weft.Tensor, out: weft.Tensor, factor):
+    for i in weft.each(a.shape[0]):
+        out[i] = factor * a[i]
+
+
+@weft.jit
+def scale(a: VECTOR, out: VECTOR, factor: weft.f32 = 2.0):
+    scale_kernel(a, out, factor).launch(over=a.shape[0])
+
+
+@weft.kernel
+def divide_kernel(a: weft.Tensor, quotient: weft.Tensor, rest: weft.Tensor, by):
+    for i in weft.each(a.shape[0]):
+        quotient[i] = a[i] // by
+        rest[i] = a[i] % by
+
+
+INTS = weft.Tensor[weft.i32, ("n",)]
+
+
+@weft.jit
+def divide(a: INTS, quotient: INTS, rest: INTS, /, *, by: weft.Constexpr[int]):
+    divide_kernel(a, quotient, rest, by).launch(over=a.shape[0])
+    return a.shape[0]
+
+
+def like(a, *_, **__):
+    return torch.empty_like(a)
+
+
+def whole(function):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="aot_eager", fullgraph=True)
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    return weft.torch.custom_op(scale, outputs={"out": like}, name="weft_tests::scaled")
+
+
+@pytest.fixture(scope="module")
+def scale_into():
+    return weft.torch.custom_op(scale, mutates_args="out", name="weft_tests::scale_into")
+
+
+def test_an_operator_that_writes_into_an_argument(scale_into):
+    a, out = torch.arange(5.0), torch.zeros(5)
+    assert str(scale_into._opoverload._schema) == (
+        "weft_tests::scale_into(Tensor a, Tensor(a1!) out, float factor=2.) -> ()"
+    )
+
+    def program(a, out):
+        scale_into(a + 1, out, 3.0)
+        return out * 2
+
+    assert whole(program)(a, out).tolist() == [6, 12, 18, 24, 30]
+    assert out.tolist() == [3, 6, 9, 12, 15]
+    torch.library.opcheck(scale_into, (a, out), {"factor": 0.5})
+
+
+def test_an_operator_that_returns_what_it_writes_has_a_derivative(scaled):
+    def remember(ctx, inputs, output):
+        ctx.factor = inputs[1]
+
+    scaled.register_autograd(
+        lambda ctx, grad: (scaled(grad, ctx.factor), None), setup_context=remember
+    )
+    a = torch.arange(4.0, requires_grad=True)
+    whole(lambda a: (scaled(a, 3.0) * a).sum())(a).backward()
+    assert a.grad.tolist() == [0, 6, 12, 18]
+    torch.library.opcheck(scaled, (a, 3.0))
+
+
+def test_several_outputs_and_a_constant_by_keyword():
+    op = weft.torch.custom_op(
+        divide, outputs={"quotient": like, "rest": like}, name="weft_tests::divide"
+    )
+    a = torch.arange(7, dtype=torch.int32)
+    quotient, rest = whole(lambda a: op(a, by=3))(a)
+    assert torch.equal(quotient, a // 3) and torch.equal(rest, a % 3)
+    torch.library.opcheck(op, (a,), {"by": 2})
+
+
+def test_dims_that_change_do_not_compile_again(scaled):
+    graphs = []
+
+    def count(graph, examples):
+        graphs.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    program = torch.compile(lambda a: scaled(a) + 1, backend=count, fullgraph=True, dynamic=True)
+    for n in (3, 5, 9):
+        assert program(torch.ones(n)).tolist() == [3] * n
+    assert len(graphs) == 1
+
+
+def test_a_compiled_function_is_an_operator_too():
+    compiled = weft.compile(scale)
+    op = weft.torch.custom_op(compiled, outputs={"out": like}, name="weft_tests::compiled")
+    assert whole(lambda a: op(a, 4.0))(torch.ones(3)).tolist() == [4, 4, 4]
+
+
+def test_its_name_is_made_of_the_module_and_the_function():
+    op = weft.torch.custom_op(scale, outputs={"out": like})
+    assert op._qualname == f"{__name__.replace('.', '_')}::scale"
+
+
+@weft.jit
+def takes_a_pair(a: VECTOR, pair: tuple[weft.f32, weft.f32]):
+    scale_kernel(a, a, pair[0]).launch(over=a.shape[0])
+
+
+@weft.jit
+def takes_any_constant(a: VECTOR, constant: weft.Constexpr):
+    scale_kernel(a, a, constant).launch(over=a.shape[0])
+
+
+WRONG = {
+    "not a function": (3, {}, TypeError, "received int 3"),
+    "a kernel": (scale_kernel, {}, TypeError, "received Kernel"),
+    "an unknown name": (
+        scale,
+        {"mutates_args": ["outt"]},
+        weft.SignatureError,
+        "scale: mutates_args has 'outt', expected names of its tensors: a, out",
+    ),
+    "a number": (scale, {"outputs": {"factor": like}}, weft.SignatureError, "outputs has 'factor'"),
+    "both": (
+        scale,
+        {"mutates_args": ["out"], "outputs": {"out": like}},
+        weft.SignatureError,
+        "'out' is in mutates_args and in outputs",
+    ),
+    "not callable": (
+        scale,
+        {"outputs": {"out": torch.empty(3)}},
+        weft.SignatureError,
+        "expected a function that makes the tensor",
+    ),
+    "no namespace": (scale, {"name": "scale"}, weft.SignatureError, "expected 'namespace::name'"),
+    "a tuple": (takes_a_pair, {}, weft.SignatureError, "has no type in torch's schemas"),
+    "a constant of any type": (
+        takes_any_constant,
+        {},
+        weft.SignatureError,
+        r"say which: weft.Constexpr\[int\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_an_operator_is_said(case):
+    function, keywords, error, message = WRONG[case]
+    with pytest.raises(error, match=message):
+        weft.torch.custom_op(function, **keywords)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: scale, lambda: weft.compile(scale)], ids=["jit", "compiled"]
+)
+def test_a_tensor_that_kernels_write_and_that_was_not_named_is_an_error(make):
+    op = weft.torch.custom_op(make(), mutates_args=["a"], name="weft_tests::forgotten")
+    with pytest.raises(weft.SignatureError, match="kernels write 'out', which is neither in"):
+        op(torch.ones(3), torch.ones(3))
+
+
+def beside(a, b):
+    """A direct call, a bare launch and a compiled function: three graph breaks."""
+    x = a * 2
+    scale(x, b)
+    scale_kernel[1, 32](b, x, 1.0)
+    return x + b
+
+
+def test_direct_calls_stand_beside_the_graph_and_warn_of_nothing():
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            result = torch.compile(beside, backend="eager")(torch.arange(4.0), torch.zeros(4))
+            assert result.tolist() == [0, 8, 16, 24]
+
+
+def test_a_direct_call_in_a_graph_that_has_to_be_whole_names_the_remedy():
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"with weft\.torch\.custom_op"):
+        whole(beside)(torch.arange(4.0), torch.zeros(4))
