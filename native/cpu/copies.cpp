@@ -46,8 +46,30 @@ void Copies::add_store(const weft_cpu_tensor_map& map, const weft_tma_tile* tile
   pending_.push_back(copy);
 }
 
+void Copies::add_message(char* to, uint64_t* word, const char* data, int32_t bytes) {
+  Message message{to, word, bytes, {}};
+  std::copy(data, data + bytes, message.data);
+  messages_.push_back(message);
+}
+
+int32_t Copies::deliver_messages(uint64_t* word) {
+  const bool phase = mbarrier_test(word, 0);
+  std::vector<Message> others;
+  for (const Message& message : messages_) {
+    if (message.word != word || mbarrier_test(word, 0) != phase) {
+      others.push_back(message);
+      continue;
+    }
+    std::copy(message.data, message.data + message.bytes, message.to);
+    const int32_t wrong = mbarrier_complete_bytes(word, message.bytes);
+    if (wrong != 0) return wrong;
+  }
+  messages_.swap(others);
+  return 0;
+}
+
 int32_t Copies::complete_loads(uint64_t* word) {
-  int32_t wrong = 0;
+  int32_t wrong = messages_.empty() ? 0 : deliver_messages(word);
   std::vector<Copy> others;
   for (const Copy& copy : pending_) {
     if (copy.word != word || wrong != 0) {

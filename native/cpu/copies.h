@@ -16,20 +16,27 @@ namespace weft {
 class Copies {
  public:
   // Copies whose block is done are forgotten: no thread is left to see them.
-  void clear() { pending_.clear(); }
+  void clear() {
+    pending_.clear();
+    messages_.clear();
+  }
 
   void add_load(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
                 char* shared, uint64_t* word);
   void add_store(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
                  char* shared, int32_t thread);
 
-  // Completes the loads that report to a barrier. Returns 0, or as mbarrier_complete_bytes.
+  // A store of at most 16 bytes into this block's memory, by a thread of its cluster.
+  void add_message(char* to, uint64_t* word, const char* data, int32_t bytes);
+
+  // Completes the loads and messages that report to a barrier. Returns 0, or as mbarrier_complete_bytes.
   int32_t complete_loads(uint64_t* word);
 
   // Completes all but the newest stores of a thread.
   void complete_stores(int32_t thread, int32_t newest);
 
   bool has_stores() const;
+  bool has_messages() const { return !messages_.empty(); }
 
  private:
   struct Copy {
@@ -41,9 +48,18 @@ class Copies {
     int32_t thread;  // of a store
   };
 
-  static void run(const Copy& copy);
+  struct Message {
+    char* to;
+    uint64_t* word;
+    int32_t bytes;
+    char data[16];
+  };
 
-  std::vector<Copy> pending_;  // oldest first
+  static void run(const Copy& copy);
+  int32_t deliver_messages(uint64_t* word);  // those that the current phase counts
+
+  std::vector<Copy> pending_;  // oldest first, as messages_
+  std::vector<Message> messages_;
 };
 
 // The rows of the runtime table that queue a copy of the running block, and wait for a thread's stores.

@@ -65,6 +65,8 @@ class Block {
   // It is one of several whose threads may wait for each other; their shared memories are `bytes` apart.
   void join(int64_t bytes) { block_.cluster_bytes = bytes; }
 
+  bool has_messages() const { return copies_.has_messages(); }
+
   // Its coordinates: blocks are numbered by cluster, in it by rank.
   void place(int64_t number) {
     int64_t rank = number % cluster_size(kernel_);
@@ -110,6 +112,7 @@ class Block {
       if (pass == Pass::kExited && copies_.has_stores()) {
         return stuck("a block ended with a tma.store under way; its thread waits with weft.tma.wait()");
       }
+      if (pass == Pass::kExited && has_messages()) return stuck(kUndelivered);
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_ || is_at_cluster()) return Pass::kWaits;
       if (block_.cluster_bytes != 0 && seen_.meeting != 0) return Pass::kWaits;  // for another block, perhaps
@@ -370,6 +373,14 @@ class Block {
   bool moved_ = false;  // see take_moved
 };
 
+// From a block to that of its cluster in whose shared memory an address is, in blocks.
+int64_t distance(const weft_cpu_block* block, const void* place) {
+  const int64_t bytes = block->cluster_bytes;
+  if (bytes == 0) return 0;
+  const int64_t offset = static_cast<const char*>(place) - static_cast<const char*>(block->shared);
+  return (offset >= 0 ? offset : offset - bytes + 1) / bytes;
+}
+
 // One block after the other. A block that yields runs again at once: earlier ones are done, and later ones
 // come later or belong to other threads of the pool.
 int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters, weft_cpu_launch* launch,
@@ -422,6 +433,13 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
     if (blocks.run(parameters, cluster * size) != 0) return 1;
   }
   return size > 1 ? 0 : run_blocks(*kernel, parameters, launch, first, last, memory, stride);
+}
+
+// Blocks that are alive at once follow each other, and so do their copies.
+void st_async(const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes) {
+  char* copies = static_cast<char*>(block->copies) + distance(block, word) * int64_t{sizeof(Block)};
+  reinterpret_cast<Copies*>(copies)->add_message(static_cast<char*>(to), static_cast<uint64_t*>(word),
+                                                 static_cast<const char*>(data), bytes);
 }
 
 }  // namespace weft

@@ -22,6 +22,8 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
 // Blocks [first, last); 0, or 1 with the FFI error of this thread set or another thread's failure seen.
 int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* parameters,
                         weft_cpu_launch* launch, int64_t first, int64_t last, void* scratch);
+// Queues a store of at most 16 bytes at `to`, in any block of the cluster, which reports to `word` there.
+void st_async(const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes);
 
 }  // namespace weft
 

@@ -77,6 +77,7 @@ from weft.language.asynchronous.cluster import map_shared as map_shared
 from weft.language.asynchronous.cluster import sync_cluster as sync_cluster
 from weft.language.asynchronous.mbarrier import mbarrier as mbarrier
 from weft.language.asynchronous.pipeline import PipelineState as PipelineState
+from weft.language.asynchronous.st_async import st_async as st_async
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
 from weft.language.asynchronous.tma import fence_proxy as fence_proxy
 from weft.language.control import ceil_div as ceil_div

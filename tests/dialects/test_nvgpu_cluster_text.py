@@ -10,12 +10,18 @@ from tests.dialects.test_simt_text import generic, parsed
 
 OWN = "!simt.tensor<f32, [16, 16], contiguous, shared, dims 32, offsets 32, align 16>"
 OTHER = OWN.replace("shared", "cluster")
+WORDS = "!simt.tensor<i64, [1], contiguous, shared, dims 32, offsets 32, align 8>"
+OTHER_WORDS = WORDS.replace("shared", "cluster")
 TEXT = f"""builtin.module {{
   simt.kernel @k() attributes {{shared_memory_bytes = 1024 : i64, cluster = array<i32: 2, 1, 1>}} {{
     %t = simt.shared : {OWN}
     %r = nvgpu.cluster_rank : i32
     %o = nvgpu.map_shared %t, %r : {OWN} to {OTHER}
     nvgpu.cluster_barrier
+    %w = simt.shared : {WORDS}
+    %p = nvgpu.map_shared %w, %r : {WORDS} to {OTHER_WORDS}
+    %x, %y = simt.load_vector %t[%r, %r : i32, i32] : {OWN} -> f32, f32
+    nvgpu.st_async %x, %y : f32, f32 into %o[%r, %r : i32, i32] for %p[%r] : {OTHER}, {OTHER_WORDS}
     simt.return
   }}
 }}"""
@@ -30,12 +36,27 @@ def test_the_generic_form_parses_to_the_same():
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "words"),
     [
-        (f"to {OTHER}", f"to {OWN}"),
-        (f"to {OTHER}", f"to {OTHER.replace('f32', 'i32')}"),
+        (f"to {OTHER}", f"to {OWN}", "becomes the same one|defined with type"),
+        (
+            f"to {OTHER}",
+            f"to {OTHER.replace('f32', 'i32')}",
+            "becomes the same one|defined with type",
+        ),
+        (
+            f"for %p[%r] : {OTHER}, {OTHER_WORDS}",
+            f"for %w[%r] : {OTHER}, {WORDS}",
+            "those of a block",
+        ),
+        (
+            f"into %o[%r, %r : i32, i32] for %p[%r] : {OTHER}",
+            f"into %t[%r, %r : i32, i32] for %p[%r] : {OWN}",
+            "those of a block",
+        ),
+        ("st_async %x, %y : f32, f32", "st_async %x, %r : f32, i32", "values' type differs"),
     ],
 )
-def test_what_is_wrong_is_refused(old, new):
-    with pytest.raises((VerifyException, ParseError), match="becomes the same one"):
+def test_what_is_wrong_is_refused(old, new, words):
+    with pytest.raises((VerifyException, ParseError), match=words):
         parsed(TEXT.replace(old, new)).verify()

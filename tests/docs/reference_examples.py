@@ -54,6 +54,7 @@ LINES = {
     },
     "tiles": "tiles = [weft.shared((16, 16), weft.bf16) for _ in range(2)]",
     "column": "column = 0",
+    "other": "other = 1 - weft.cluster_rank()",
     "tid": "tid = weft.thread_idx.x",
     "i": f"i = {_INDEX}",
     "n": "n = weft.grid_dim.x * weft.block_dim.x",
@@ -170,7 +171,8 @@ class Fragment:
             body
             if is_host
             else f"    kernel({passed}).launch(grid=2, block=32, shared_memory_bytes=8192, "
-            f"cooperative={'sync_grid' in self.code}, cluster={2 if 'map_shared' in self.code else None})"
+            f"cooperative={'sync_grid' in self.code}, "
+            f"cluster={2 if re.search('map_shared|st_async', self.code) else None})"
         )
         if "warpgroup" in self.code or "wgmma" in self.code:
             launch = launch.replace("block=32", "block=128")

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 13
+#define WEFT_RUNTIME_TABLE_VERSION 14
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -279,7 +279,12 @@ typedef struct weft_failure_site {
        void* shared, int32_t thread),                                                                        \
       "void (ptr, ptr, ptr, ptr, ptr, i32)")                                                                 \
   /* Completes all but the newest stores of a thread. */                                                     \
-  ROW(tma_wait, void, (const weft_cpu_block* block, int32_t thread, int32_t pending), "void (ptr, i32, i32)")
+  ROW(tma_wait, void, (const weft_cpu_block* block, int32_t thread, int32_t pending),                        \
+      "void (ptr, i32, i32)")                                                                                \
+  /* Queues a store of at most 16 bytes in any block of the running block's cluster; it reports to a word    \
+   * there. */                                                                                               \
+  ROW(st_async, void, (const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes),  \
+      "void (ptr, ptr, ptr, ptr, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

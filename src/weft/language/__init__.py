@@ -49,6 +49,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "cluster_shape": "asynchronous.cluster",
     "map_shared": "asynchronous.cluster",
     "sync_cluster": "asynchronous.cluster",
+    "st_async": "asynchronous.st_async",
     "lane_id": "threads.warp",
     "warp_id": "threads.warp",
     "shfl_up": "threads.warp",

@@ -333,7 +333,7 @@ def describe(value: object) -> str:
         return "a stream"
     if isinstance(value, bool | int | float):
         return f"the constant {brief(value)}"
-    if isinstance(value, RunTimeRounds):
+    if isinstance(value, RunTimeRounds | StagedNamespace | StagedSequence):
         return repr(value)
     text = item_text(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

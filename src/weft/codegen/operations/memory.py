@@ -166,6 +166,12 @@ def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
 
 def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
     """`simt.store_vector`: one store of the combined elements."""
+    whole, place, alignment = print_vector(printer, op)
+    printer.line(f"store {whole}, {place}, align {alignment}")
+
+
+def print_vector(printer: FunctionPrinter, op: Any) -> tuple[str, str, int]:
+    """The combined elements of a store with their type, its address with its type, and its bytes."""
     count = len(op.elements)
     element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"
@@ -177,7 +183,7 @@ def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
         vector = printer.let(
             f"insertelement {whole} {vector}, {element} {text}, i32 {lane}", "vector"
         )
-    printer.line(f"store {whole} {vector}, {place}, align {alignment}")
+    return f"{whole} {vector}", place, alignment
 
 
 MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

@@ -10,7 +10,7 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mbarrier import (
@@ -52,6 +52,7 @@ NVGPU: Final = Dialect(
         MbarrierWaitOp,
         MmaOp,
         SetmaxnregOp,
+        StAsyncOp,
         TmaLoadOp,
         TmaPrefetchOp,
         TmaStoreOp,

@@ -9,14 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i32
-from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    operand_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.memory import check_indices
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import SSAValue
 
 
@@ -67,3 +77,44 @@ class MapSharedOp(IRDLOperation):
         assert isinstance(source, TensorType)
         if source.space.data != "shared" or self.result.type != source.in_space("cluster"):
             raise VerifyException("a tensor in shared memory becomes the same one in the cluster's")
+
+
+@operation_definition
+class StAsyncOp(IRDLOperation):
+    """Begins to write neighbors into a mapped tensor; their bytes come to a barrier of the same block."""
+
+    name = "nvgpu.st_async"
+
+    elements = var_operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` `for` $words `[` $index `]` "
+        "attr-dict `:` type($tensor) `,` type($words)"
+    )
+
+    def __init__(
+        self,
+        elements: Sequence[SSAValue],
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        words: SSAValue,
+        index: SSAValue,
+    ) -> None:
+        super().__init__(operands=[elements, tensor, indices, words, index])
+
+    def verify_(self) -> None:
+        kind = check_indices(self.tensor, self.indices)
+        if any(element.type != kind.element_type for element in self.elements):
+            raise VerifyException("the values' type differs from the elements'")
+        for tensor in (self.tensor, self.words):
+            assert isinstance(tensor.type, TensorType)
+            if tensor.type.space.data != "cluster":
+                raise VerifyException(
+                    "the tensor and its barrier are those of a block of the cluster"
+                )

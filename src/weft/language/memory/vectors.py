@@ -59,7 +59,7 @@ def load_vector(
     Example:
         ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
     """
-    found, places, number = _place(builder, "load_vector", tensor, index, count)
+    found, places, number = vector_place(builder, "load_vector", tensor, index, count)
     loaded = builder.emit(LoadVectorOp(found.ssa, places, number))
     return tuple(Scalar(element, found.dtype) for element in loaded.elements)
 
@@ -87,20 +87,26 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
             hint="write store_vector(tensor, index, (x, y, z, w))",
         )
     items = cast("tuple[object, ...]", values)
-    found, places, _ = _place(builder, "store_vector", tensor, index, len(items))
-    elements = [_element(builder, found, number, item) for number, item in enumerate(items)]
+    found, places, _ = vector_place(builder, "store_vector", tensor, index, len(items))
+    elements = [
+        vector_element(builder, "store_vector", found, number, item)
+        for number, item in enumerate(items)
+    ]
     builder.emit(StoreVectorOp(elements, found.ssa, places))
 
 
-def _element(builder: Builder, tensor: Tensor, number: int, item: object) -> SSAValue:
+def vector_element(
+    builder: Builder, name: str, tensor: Tensor, number: int, item: object
+) -> SSAValue:
+    """The value in the tensor's element type; errors name the operation and which of its values it is."""
     try:
         return stored(builder, item, tensor.dtype).ssa
     except WeftError as error:
-        text = f"store_vector: value {number}: {tensor.name} holds {tensor.dtype}: {error.message}"
+        text = f"{name}: value {number}: {tensor.name} holds {tensor.dtype}: {error.message}"
         raise type(error)(error.code, text, hint=error.hint) from None
 
 
-def _place(
+def vector_place(
     builder: Builder, name: str, tensor: object, index: object, count: object
 ) -> tuple[Tensor, list[SSAValue], int]:
     """The checked tensor, indices of the first element, and number of elements."""

@@ -14,10 +14,13 @@ from weft.backends.cpu.lowering.coroutine_printer import BARRIER, CLUSTER
 from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.offsets import plus, times
+from weft.codegen.operations.memory import print_vector
+from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.mbarrier import MbarrierReleaseOp
 from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.views import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +72,18 @@ def _print_map_shared(printer: CoroutinePrinter, op: MapSharedOp) -> None:
     printer.tensors[op.result] = TensorValue(kind, pointer, source.dims, source.strides)
 
 
+def _print_st_async(printer: CoroutinePrinter, op: StAsyncOp) -> None:
+    value, place, size = print_vector(printer, op)
+    data = printer.alloca(f"[{VECTOR_BYTES} x i8]", VECTOR_BYTES, "data")
+    printer.line(f"store {value}, ptr {data}, align {VECTOR_BYTES}")
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    word = printer.tensors[op.words].address(printer, [op.index])
+    call_row(
+        *(printer, table, "st_async", "ptr %block"),
+        *(place, f"ptr {word}", f"ptr {data}", f"i32 {size}"),
+    )
+
+
 CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ClusterRankOp: _print_rank,
 }
@@ -76,6 +91,7 @@ CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] =
 MEETING_CLUSTERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     ClusterBarrierOp: print_cluster_barrier,
     MapSharedOp: _print_map_shared,
+    StAsyncOp: _print_st_async,
 }
 
 

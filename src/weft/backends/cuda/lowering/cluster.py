@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent
 from weft.codegen.llvm.function_printer import TensorValue
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.codegen.operations.memory import print_vector
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
@@ -58,8 +59,27 @@ def _print_map_shared(printer: FunctionPrinter, op: MapSharedOp) -> None:
     printer.tensors[op.result] = TensorValue(kind, pointer, source.dims, source.strides)
 
 
+def _print_st_async(printer: FunctionPrinter, op: StAsyncOp) -> None:
+    """Words of 32 bits, whatever the elements are."""
+    value, place, size = print_vector(printer, op)
+    count = size // 4
+    words = printer.let(f"bitcast {value} to <{count} x i32>", "words")
+    parts = [printer.let(f"extractelement <{count} x i32> {words}, i32 {n}") for n in range(count)]
+    listed = ", ".join(f"${2 + number}" for number in range(count))
+    form, listed = ("b32", listed) if count == 1 else (f"v{count}.b32", f"{{{listed}}}")
+    space = printer.module.target.pointer("cluster")
+    word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
+    printer.line(
+        "call void asm sideeffect "
+        f'"st.async.shared::cluster.mbarrier::complete_tx::bytes.{form} [$0], {listed}, [$1];", '
+        f'"l,l{",r" * count},~{{memory}}"({place}, {word}, {", ".join(f"i32 {part}" for part in parts)}) '
+        "convergent nounwind"
+    )
+
+
 CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ClusterRankOp: _print_rank,
     ClusterBarrierOp: _print_barrier,
     MapSharedOp: _print_map_shared,
+    StAsyncOp: _print_st_async,
 }

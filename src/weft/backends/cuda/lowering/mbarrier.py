@@ -13,7 +13,7 @@ from weft.backends.cuda.lowering.cluster import is_in_cluster, map_shared, print
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.gpu.kernel import thread_number
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.cluster import MapSharedOp
+from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -79,11 +79,16 @@ def _arrive(printer: FunctionPrinter, place: str) -> None:
 
 
 def _passes_data(op: Operation) -> bool:
-    """Whether blocks of the kernel write each other's memory, so that barriers order it in the whole cluster.
+    """Whether blocks of the kernel access each other's memory, so that barriers order that in the whole cluster.
 
-    That costs a fence of all memory at each arrival elsewhere, and the first-level cache at each wait.
+    That costs a fence of all memory at each arrival elsewhere, and the first-level cache at each wait. What comes by
+    `st_async` is seen by who waits for its barrier.
     """
-    return any(isinstance(other, MapSharedOp) for other in walk(kernel_of(op)))
+    return any(
+        isinstance(other, MapSharedOp)
+        and not all(isinstance(use.operation, StAsyncOp) for use in other.result.uses)
+        for other in walk(kernel_of(op))
+    )
 
 
 def _print_release(printer: FunctionPrinter, op: MbarrierReleaseOp) -> None:
