@@ -75,21 +75,23 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     def piece(self) -> tuple[int, ...]:
         """The box of one copy of the machine: what lies together in the tile, at most MOST_BOX along each dimension.
 
-        A swizzled tile lies in panels as wide as the swizzle, each with all its rows.
+        A swizzled tile lies in panels as wide as the swizzle, each with all its rows: the innermost dimension but the last
+        one that has several elements.
 
         Example:
-            a box of (128, 128) bf16 with a swizzle of 128 is copied in two pieces of (128, 64)
+            a box of (128, 1, 128) bf16 with a swizzle of 128 is copied in two pieces of (128, 1, 64)
         """
         *outer, last = self.box
         width = min(last, self.swizzle // self.itemsize) if self.swizzle else last
         sizes = [*outer, width]
+        rows = max((dimension for dimension, size in enumerate(outer) if size > 1), default=0)
         found: list[int] = []
         is_whole = True  # whether all that is further inside lies in this piece
         for dimension in reversed(range(len(sizes))):
             size = sizes[dimension]
             found.append(_largest_divisor(size) if is_whole else 1)
             is_whole = is_whole and found[-1] == size
-            if self.swizzle and dimension == len(sizes) - 2:
+            if self.swizzle and dimension == rows:
                 is_whole = is_whole and width == last
         return tuple(reversed(found))
 
