@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as FlashAttention-3 computes it on a Hopper GPU: the tensor cores never wait for the softmax.
 
-Shapes: `q` and `out` are query tokens x heads x hdim, `k` and `v` key tokens x key heads x hdim, float16 or bfloat16; each
-key head serves as many query heads. Sequences lie one after the other: those of batch i are the tokens from `q_starts[i]`
-to `q_starts[i + 1]`, and their keys likewise. With `causal` a query sees the keys up to its own, the last query all.
+Shapes: `q` and `out` are query tokens x heads x hdim, `k` and `v` key tokens x key heads x hdim, float16 or bfloat16;
+each key head serves as many query heads. Sequences lie one after the other: those of batch i are the tokens from
+`q_starts[i]` to `q_starts[i + 1]`, and their keys likewise. With `causal` a query sees the keys up to its own, the last
+query all. After the last key of a sequence v is read, and multiplied by 0: it may not be infinite there.
 
 A block takes 128 queries of a head. One warpgroup copies blocks of K and V; two multiply, 64 queries each. While the
-tensor cores compute P·V of one block, they are already given Q·Kᵀ of the next, and its softmax runs between the two waits.
+tensor cores compute P·V of one block they are given Q·Kᵀ of the next, and its softmax runs between the two waits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import numpy as np
 import weft
 from examples.common import Arguments, Arrays, Example, show
 
-exp2 = weft.math.exp2
+
+def exp2(x):
+    """As the machine computes it: results below 2^-126 are 0."""
+    return weft.math.exp2(x, approx=True)
+
 
 BM, BN, STAGES = 128, 128, 2
 LOG2_E = 1.4426950408889634
@@ -162,8 +167,84 @@ def attention_for(hdim: int):
             hdim,
             q.dtype,
             causal,
-        ).launch(
-            grid=(weft.ceil_div(longest, BM), q.shape[1], q_starts.shape[0] - 1), block=384
-        )
+        ).launch(grid=(weft.ceil_div(longest, BM), q.shape[1], q_starts.shape[0] - 1), block=384)
 
     return attention
+
+
+attention = attention_for(128)
+
+
+def starts_of(lengths) -> np.ndarray:
+    """Where each sequence begins, and where the last one ends."""
+    return np.cumsum([0, *lengths]).astype(np.int32)
+
+
+def make_arguments(size: int) -> Arguments:
+    """Three sequences of up to that many queries, with four query heads to two key heads."""
+    random = np.random.default_rng(34)
+    queries, keys = (size, size // 2 + 3, 1), (size, size + 7, 2 * size)
+    q_starts, k_starts = starts_of(queries), starts_of(keys)
+    shapes = (sum(queries), 4, 128), (sum(keys), 2, 128), (sum(keys), 2, 128)
+    q, k, v = (
+        random.standard_normal(shape, dtype=np.float32).astype(np.float16) for shape in shapes
+    )
+    return {
+        "q": q,
+        "k": k,
+        "v": v,
+        "out": np.empty_like(q),
+        "q_starts": q_starts,
+        "k_starts": k_starts,
+        "longest": max(queries),
+        "scale": 128**-0.5,
+    }
+
+
+def fake_arguments(hdim: int = 128):
+    """Tensors of bfloat16, aligned as tensor maps need it."""
+    tokens = (weft.sym(f"{name}_tokens") for name in "qkkq")
+    heads = ("heads", "k_heads", "k_heads", "heads")
+    tensors = [
+        weft.fake_tensor(weft.bf16, (token, head, hdim), alignment_bytes=16)
+        for token, head in zip(tokens, heads, strict=True)
+    ]
+    starts = weft.fake_tensor(weft.i32, ("bounds",))
+    return (*tensors, starts, starts, 1, 1.0)
+
+
+def reference(q, k, v, out, q_starts, k_starts, longest, scale, causal=True) -> Arrays:
+    """What NumPy says, in float64; zeros for queries that see nothing."""
+    result = np.zeros(q.shape)
+    for batch in range(len(q_starts) - 1):
+        own = slice(*q_starts[batch : batch + 2])
+        theirs = slice(*k_starts[batch : batch + 2])
+        for head in range(q.shape[1]):
+            where = theirs, head * k.shape[1] // q.shape[1]
+            keys, values = k[where].astype(np.float64), v[where].astype(np.float64)
+            scores = scale * q[own, head].astype(np.float64) @ keys.T
+            if causal:
+                ahead = scores.shape[1] - scores.shape[0]
+                scores[~np.tri(*scores.shape, ahead, dtype=bool)] = HIDDEN
+            largest = scores.max(1, keepdims=True, initial=np.finfo(np.float64).min)
+            weights = np.exp(scores - largest)
+            total = weights.sum(1, keepdims=True)
+            result[own, head] = weights @ values / np.where(total > 0, total, 1)
+    return {"out": result.astype(q.dtype)}
+
+
+EXAMPLE = Example(
+    name="attention",
+    function=attention,
+    make_arguments=make_arguments,
+    fake_arguments=fake_arguments,
+    reference=reference,
+    describe=lambda size: f"up to {size} queries, 4 heads of 128, f16",
+    size=512,
+    test_size=150,
+    tolerance=2e-3,
+    instructions=("wgmma.mma_async", "cp.async.bulk.tensor.3d", "setmaxnreg", "ex2.approx.ftz.f32"),
+)
+
+if __name__ == "__main__":
+    show(EXAMPLE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from examples import (
     add_one,
+    attention,
     bitonic_sort,
     black_scholes,
     block_reduction,
@@ -80,4 +81,4 @@ EXAMPLES = (
     profile_pipeline.EXAMPLE,
 )
 
-HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE,)
+HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE, attention.EXAMPLE)

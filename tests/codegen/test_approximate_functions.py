@@ -12,8 +12,8 @@ from weft.backends.cuda.target import cuda_machine
 
 # operation → instruction
 INSTRUCTIONS = {
-    "math.exp": "ex2.approx.f32",
-    "math.exp2": "ex2.approx.f32",
+    "math.exp": "ex2.approx.ftz.f32",
+    "math.exp2": "ex2.approx.ftz.f32",
     "math.log": "lg2.approx.f32",
     "math.log2": "lg2.approx.f32",
     "math.sin": "sin.approx.f32",

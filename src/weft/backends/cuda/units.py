@@ -21,7 +21,7 @@ _FIRST_WITH_TANH: Final = 75
 
 # name → instruction, number of operands
 _INSTRUCTIONS: Final = {
-    "approx.exp2": ("ex2.approx.f32", 1),
+    "approx.exp2": ("ex2.approx.ftz.f32", 1),
     "approx.log2": ("lg2.approx.f32", 1),
     "approx.sqrt": ("sqrt.approx.f32", 1),
     "approx.sin": ("sin.approx.f32", 1),

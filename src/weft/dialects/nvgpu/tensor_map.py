@@ -75,8 +75,8 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     def piece(self) -> tuple[int, ...]:
         """The box of one copy of the machine: what lies together in the tile, at most MOST_BOX along each dimension.
 
-        A swizzled tile lies in panels as wide as the swizzle, each with all its rows: the innermost dimension but the last
-        one that has several elements.
+        A swizzled tile lies in panels as wide as the swizzle, each with all its rows; dimensions of one element are not
+        rows.
 
         Example:
             a box of (128, 1, 128) bf16 with a swizzle of 128 is copied in two pieces of (128, 1, 64)

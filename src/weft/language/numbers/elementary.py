@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def exp(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """E to the power of `x`; 0 for −∞, ∞ beyond the type's range.
 
-    With ``approx=True`` a GPU uses `ex2.approx.f32` of x · log₂ e: 2.5 + 1.3 · abs(x) units in the last place off.
+    With ``approx=True`` a GPU uses `ex2.approx.ftz.f32` of x · log₂ e: 2.5 + 1.3 · abs(x) units in the last place off,
+    and 0 instead of subnormal results.
 
     Example:
         ``b[i] = weft.math.exp(a[i])``
@@ -38,7 +39,8 @@ def exp(builder: Builder, x: Number, *, approx: bool = False) -> Result:
 def exp2(builder: Builder, x: Number, *, approx: bool = False) -> Result:
     """2 to the power of `x`; the fastest exponential on a GPU.
 
-    With ``approx=True`` a GPU uses `ex2.approx.f32`: 2 units in the last place off the correctly rounded result.
+    With ``approx=True`` a GPU uses `ex2.approx.ftz.f32`: 2 units in the last place off the correctly rounded result,
+    and 0 instead of subnormal ones.
 
     Example:
         ``p = weft.math.exp2(x * scale)``

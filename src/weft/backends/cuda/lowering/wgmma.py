@@ -223,6 +223,8 @@ def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
         (f"{text} {one}", str(number))
         for number, (text, one) in enumerate(zip(texts, given, strict=True))
     ]
+    if not isinstance(op.prev_op, WgmmaMmaOp | WgmmaWaitOp):
+        _work_first(printer)
     body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
     if len(kinds) == 1:
         struct = printer.fragment_parts(kinds[0])[0]
@@ -239,6 +241,21 @@ def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
             value = printer.let(f"insertvalue {struct} {value}, {text} {one}, {place}")
         printer.fragments[output] = [value]
         number += count
+
+
+def _work_first(printer: FunctionPrinter) -> None:
+    """Keeps what is computed while products run before the wait for them.
+
+    ptxas moves a wait up over everything that does not need its results, and would wait first. It moves none of it into
+    another basic block: so a branch ends the block, which is never taken, but ptxas cannot know that.
+    """
+    size = printer.let('call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()')
+    never, wait = printer.new_label("never"), printer.new_label("wait")
+    printer.branch_if(printer.let(f"icmp eq i32 {size}, -1"), never, wait)
+    printer.start(never)
+    printer.line('call void asm sideeffect "nanosleep.u32 1;", ""()')
+    printer.branch(wait)
+    printer.start(wait)
 
 
 def _asm(
