@@ -20,8 +20,9 @@ int32_t Meetings::open(const char** error) {
     opened += open_warpgroup(first, error);
   }
   for (int32_t thread = 0; thread < threads_ && *error == nullptr; ++thread) {
-    if (slots_[thread].state != WEFT_THREAD_MBARRIER) continue;
-    opened += open_mbarrier(slots_[thread], error) ? 1 : 0;
+    weft_thread_slot& own = slots_[thread];
+    if (own.state == WEFT_THREAD_MBARRIER) opened += open_mbarrier(own, error) ? 1 : 0;
+    if (own.state == WEFT_THREAD_NAMED) opened += open_named(own, error);
   }
   return opened;
 }
@@ -44,6 +45,35 @@ bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
   if (!is_complete && own.mask != WEFT_MBARRIER_TRY) return false;
   own.state = WEFT_THREAD_READY;
   return true;
+}
+
+int32_t Meetings::open_named(weft_thread_slot& own, const char** error) {
+  if (own.value < 1 || own.value >= std::size(arrived_)) {
+    own.result = 0;
+    *error = "there is no named barrier of this index";
+    return 0;
+  }
+  int32_t& arrived = arrived_[own.value];
+  if (own.mask == 0) {
+    own.mask = 1;
+    ++arrived;
+  }
+  int32_t opened = 0;
+  if (kernel_.sites[own.site].operation == WEFT_COOPERATIVE_named_barrier_arrive) {
+    own.state = WEFT_THREAD_READY;
+    ++opened;
+  }
+  const bool opens = arrived == own.lane;
+  for (int32_t thread = 0; thread < threads_; ++thread) {
+    weft_thread_slot& other = slots_[thread];
+    if (other.state != WEFT_THREAD_NAMED || other.value != own.value || other.mask == 0) continue;
+    other.result = static_cast<uint64_t>(arrived);
+    if (!opens) continue;
+    other.state = WEFT_THREAD_READY;
+    ++opened;
+  }
+  if (opens) arrived = 0;
+  return opened;
 }
 
 int32_t Meetings::open_warpgroup(int32_t first, const char** error) {

@@ -7,7 +7,9 @@
 
 #include <weft/cpu_cooperative.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "cpu/copies.h"
@@ -24,7 +26,10 @@ class Meetings {
       : kernel_(kernel), slots_(slots), threads_(threads), copies_(copies) {}
 
   // To be called when a block starts.
-  void start() { products_.clear(); }
+  void start() {
+    products_.clear();
+    std::fill(std::begin(arrived_), std::end(arrived_), 0);
+  }
 
   // Continues the threads whose meeting is complete; returns how many. To be called when every thread has run
   // until it waits. If one will wait forever, `error` becomes what is wrong.
@@ -32,6 +37,8 @@ class Meetings {
 
  private:
   bool open_mbarrier(weft_thread_slot& own, const char** error);
+  // `mask` becomes 1 when a thread's arrival has been counted, `result` how many have come.
+  int32_t open_named(weft_thread_slot& own, const char** error);
   int32_t open_warpgroup(int32_t first, const char** error);
   // What the warpgroup's threads do together at a site where all of them are; returns what is wrong, or NULL.
   const char* compute_warpgroup(int32_t first, const weft_cooperative_site& site);
@@ -40,6 +47,7 @@ class Meetings {
   Slots slots_;
   int32_t threads_;
   Copies* copies_;
+  int32_t arrived_[8] = {};                  // threads at each named barrier
   std::vector<WarpgroupProducts> products_;  // of each warpgroup, if one of them multiplies
 };
 

@@ -31,6 +31,9 @@ std::string name_of(int32_t operation) {
       return "warp barrier";
     case WEFT_COOPERATIVE_warpgroup_barrier:
       return "sync_warpgroup";
+    case WEFT_COOPERATIVE_named_barrier_sync:
+    case WEFT_COOPERATIVE_named_barrier_arrive:
+      return "named barrier";
     case WEFT_COOPERATIVE_yield:
       return "loop";
     case WEFT_COOPERATIVE_match_any:
@@ -64,6 +67,7 @@ const weft_thread_slot& slot_of(const StuckBlock& stuck, int32_t thread) {
 bool waits_alike(const weft_thread_slot& a, const weft_thread_slot& b) {
   if (a.state != b.state) return false;
   if (a.state == WEFT_THREAD_EXITED) return true;
+  if (a.state == WEFT_THREAD_NAMED && a.value != b.value) return false;
   if (a.state == WEFT_THREAD_MBARRIER && (a.value != b.value || a.lane != b.lane)) return false;
   return a.site == b.site && (a.state != WEFT_THREAD_COLLECTIVE || a.mask == b.mask);
 }
@@ -91,6 +95,9 @@ std::string state_of(const StuckBlock& stuck, const weft_thread_slot& slot) {
   std::string text = std::string("at ") + name_of(site.operation);
   if (slot.state == WEFT_THREAD_MBARRIER) text = mbarrier_state(slot, site);
   if (site.place[0] != '\0') text += std::string(" at ") + site.place;
+  if (slot.state == WEFT_THREAD_NAMED) {
+    text += ", where " + std::to_string(slot.result) + " of " + std::to_string(slot.lane) + " threads are";
+  }
   if (slot.state == WEFT_THREAD_COLLECTIVE) text += " (mask " + hexadecimal(slot.mask) + ")";
   return text;
 }

@@ -127,6 +127,7 @@ from weft.language.threads.grid import block_idx as block_idx
 from weft.language.threads.grid import grid_dim as grid_dim
 from weft.language.threads.grid import multiprocessors as multiprocessors
 from weft.language.threads.grid import thread_idx as thread_idx
+from weft.language.threads.named_barrier import named_barrier as named_barrier
 from weft.language.threads.registers import setmaxnreg as setmaxnreg
 from weft.language.threads.timing import clock32 as clock32
 from weft.language.threads.timing import clock64 as clock64
@@ -179,5 +180,8 @@ class TensorMap(Any): ...
 
 # One of the barriers of weft.mbarrier.
 class Mbarrier(Any): ...
+
+# One of the barriers of weft.named_barrier.
+class NamedBarrier(Any): ...
 
 __version__: str

@@ -26,6 +26,7 @@ enum weft_thread_state {
   WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
   WEFT_THREAD_WARPGROUP = 6,  // what the 128 threads of a warpgroup do together
   WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` says what for
+  WEFT_THREAD_NAMED = 8,      // the barrier of number `value`, at which `lane` threads meet
   WEFT_THREAD_CLUSTER = 9,    // cluster barrier
 };
 
@@ -46,7 +47,7 @@ enum weft_mbarrier_request {
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
   ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait) \
-  ROW(cluster_barrier)
+  ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive)
 // clang-format on
 
 enum weft_cooperative_operation {

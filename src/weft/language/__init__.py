@@ -72,6 +72,9 @@ LANGUAGE: Final[dict[str, str]] = {
     "warpgroup_id": "threads.warpgroup",
     "sync_warpgroup": "threads.warpgroup",
     "elect_one": "threads.warpgroup",
+    "named_barrier": "threads.named_barrier",
+    "NamedBarrier.sync": "threads.named_barrier",
+    "NamedBarrier.arrive": "threads.named_barrier",
     "mbarrier": "asynchronous.mbarrier",
     "Mbarrier.arrive": "asynchronous.mbarrier",
     "Mbarrier.release": "asynchronous.mbarrier",
@@ -175,7 +178,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("Fragment", "Mbarrier", "math", "mma", "tma", "wgmma")
+NAMESPACES: Final = ("Fragment", "Mbarrier", "NamedBarrier", "math", "mma", "tma", "wgmma")
 """Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 

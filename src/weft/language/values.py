@@ -239,15 +239,15 @@ class StagedIndex(StagedNamespace):
 
 
 class StagedSequence(StagedNamespace):
-    """A compile-time object with items, kept in an array of shared memory.
+    """A compile-time object with items.
 
     Attributes:
-        array: which takes the name of the first variable it is assigned to.
+        array: of shared memory that it is kept in, if any; named after the first variable it is assigned to.
     """
 
     __slots__ = ()
 
-    array: Tensor
+    array: Tensor | None = None
 
     def item(self, builder: Builder, index: object) -> object:
         """``value[index]``."""

@@ -23,6 +23,7 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierWaitOp,
 )
 from weft.dialects.nvgpu.mma import MmaOp
+from weft.dialects.nvgpu.named_barrier import NamedBarrierArriveOp, NamedBarrierSyncOp
 from weft.dialects.nvgpu.tma import TmaLoadOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
@@ -62,6 +63,8 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     TmaLoadOp: lambda op: "tma.load",
     TmaStoreOp: lambda op: "tma.store",
     TmaWaitOp: lambda op: "tma.wait",
+    NamedBarrierSyncOp: lambda op: "NamedBarrier.sync",
+    NamedBarrierArriveOp: lambda op: "NamedBarrier.arrive",
     scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
 }
 

@@ -62,7 +62,8 @@ _REGISTERS: Final = tuple(
     for name in "clock clock64 envreg1 envreg2 globaltimer laneid lanemask.gt smid".split()
 )
 _COOPERATION: Final = (
-    "bar.warp.sync barrier.cta.sync.aligned.all barrier.cta.sync.aligned.count barrier.cta.red.and.aligned.all "
+    "bar.warp.sync barrier.cta.sync.aligned.all barrier.cta.sync.aligned.count "
+    "barrier.cta.arrive.aligned.count barrier.cta.red.and.aligned.all "
     "barrier.cta.red.or.aligned.all barrier.cta.red.popc.aligned.all "
     "match.all.sync.i32p match.all.sync.i64p match.any.sync.i32 match.any.sync.i64 "
     "redux.sync.add redux.sync.and redux.sync.max redux.sync.min redux.sync.or redux.sync.umax "

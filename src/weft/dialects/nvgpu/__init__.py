@@ -21,6 +21,11 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierWaitOp,
 )
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.dialects.nvgpu.named_barrier import (
+    NamedBarrierArriveOp,
+    NamedBarriersOp,
+    NamedBarrierSyncOp,
+)
 from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp, TensorMapType
 from weft.dialects.nvgpu.tma import (
@@ -51,6 +56,9 @@ NVGPU: Final = Dialect(
         MbarrierTryWaitOp,
         MbarrierWaitOp,
         MmaOp,
+        NamedBarrierArriveOp,
+        NamedBarrierSyncOp,
+        NamedBarriersOp,
         SetmaxnregOp,
         StAsyncOp,
         TmaLoadOp,

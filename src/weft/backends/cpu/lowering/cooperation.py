@@ -19,6 +19,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
 )
 from weft.backends.cpu.lowering.mbarrier import MBARRIERS
 from weft.backends.cpu.lowering.mma import MMA
+from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
 from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.backends.cpu.lowering.wgmma import WGMMA
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
@@ -98,6 +99,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     **MBARRIERS,
     **MEETING_CLUSTERS,
     **MMA,
+    **NAMED_BARRIERS,
     **TMA_COPIES,
     **WGMMA,
     WarpgroupBarrierOp: _print_warpgroup_barrier,

@@ -31,6 +31,7 @@ EXITED: Final = 4
 FAILED: Final = 5
 WARPGROUP: Final = 6
 MBARRIER: Final = 7
+NAMED: Final = 8
 CLUSTER: Final = 9
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}

@@ -16,6 +16,7 @@ from weft.backends.cpu.lowering.fragment import FRAGMENTS
 from weft.backends.cpu.lowering.launch import LAUNCH
 from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
+from weft.backends.cpu.lowering.named_barrier import print_nothing
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.backends.cpu.lowering.timing import TIMING
@@ -25,6 +26,7 @@ from weft.backends.cpu.lowering.wgmma import ACCUMULATOR
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.named_barrier import NamedBarriersOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -42,6 +44,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **LOCAL,
     **SHARED,
     **TIMING,
+    NamedBarriersOp: print_nothing,
     **LOOPS,
     **UNNEEDED,
     **TMA,
