@@ -239,19 +239,25 @@ class StagedIndex(StagedNamespace):
 
 
 class StagedSequence(StagedNamespace):
-    """A compile-time object with items.
-
-    Attributes:
-        array: of shared memory that it is kept in, if any; named after the first variable it is assigned to.
-    """
+    """A compile-time object with items."""
 
     __slots__ = ()
-
-    array: Tensor | None = None
 
     def item(self, builder: Builder, index: object) -> object:
         """``value[index]``."""
         raise TypeError(f"{type(self).__name__} has no items")
+
+
+class SharedSequence(StagedSequence):
+    """Items that are kept in an array of shared memory.
+
+    Attributes:
+        array: which takes the name of the first variable it is assigned to.
+    """
+
+    __slots__ = ()
+
+    array: Tensor
 
 
 class StagedContext:

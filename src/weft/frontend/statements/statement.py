@@ -30,7 +30,7 @@ from weft.language.debug import emit_assert
 from weft.language.memory import access
 from weft.language.numbers.convert import materialize
 from weft.language.operation import Operation
-from weft.language.values import Scalar, StagedContext, StagedSequence, Tensor, is_staged
+from weft.language.values import Scalar, SharedSequence, StagedContext, Tensor, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class Statements:
             frame.scope.assign(target.id, value, frame.locate(target))
             if isinstance(value, Scalar) and value.ssa.name_hint is None:
                 name_value(value.ssa, target.id)
-            array = value.array if isinstance(value, StagedSequence) else value
+            array = value.array if isinstance(value, SharedSequence) else value
             if isinstance(array, Tensor) and array.name in _NAMES_OF_NEW_ARRAYS:
                 is_parameter = isinstance(array.ssa, BlockArgument)
                 array.name = array.name if is_parameter else target.id

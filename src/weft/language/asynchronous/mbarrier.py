@@ -37,9 +37,9 @@ from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
 from weft.language.values import (
     Scalar,
+    SharedSequence,
     StagedIndex,
     StagedNamespace,
-    StagedSequence,
     Tensor,
     describe,
 )
@@ -94,7 +94,7 @@ class Mbarrier(StagedNamespace):
 
 
 @dataclass(frozen=True, eq=False)
-class Mbarriers(StagedSequence):
+class Mbarriers(SharedSequence):
     """The barriers of one `weft.mbarrier`.
 
     Attributes:
