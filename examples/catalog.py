@@ -40,6 +40,7 @@ from examples import (
     softmax,
     sparse_matvec,
     strided_copy,
+    tensor_core_gemm,
     tiled_matmul,
     transpose,
     warp_reduction,
@@ -78,6 +79,7 @@ EXAMPLES = (
     smith_waterman.EXAMPLE,
     profile_regions.EXAMPLE,
     profile_matmul.EXAMPLE,
+    tensor_core_gemm.EXAMPLE,
     profile_pipeline.EXAMPLE,
 )
 

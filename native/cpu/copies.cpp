@@ -99,6 +99,40 @@ void Copies::complete_stores(int32_t thread, int32_t newest) {
   pending_.swap(others);
 }
 
+Copies::OwnCopies& Copies::own(int32_t thread) {
+  const auto place = static_cast<std::size_t>(thread);
+  if (place >= own_.size()) own_.resize(place + 1);
+  return own_[place];
+}
+
+void Copies::add_elements(int32_t thread, char* to, const char* source, int32_t bytes) {
+  own(thread).copies.push_back({to, source, bytes});
+}
+
+void Copies::commit_elements(int32_t thread) {
+  OwnCopies& mine = own(thread);
+  mine.ends.push_back(mine.copies.size());
+}
+
+void Copies::complete_elements(int32_t thread, int32_t newest) {
+  OwnCopies& mine = own(thread);
+  if (mine.ends.size() <= static_cast<std::size_t>(newest)) return;
+  const auto groups = static_cast<std::ptrdiff_t>(mine.ends.size()) - newest;
+  const std::size_t count = mine.ends[static_cast<std::size_t>(groups) - 1];
+  for (std::size_t index = 0; index < count; ++index) {
+    const Elements& copy = mine.copies[index];
+    const auto bytes = static_cast<std::size_t>(copy.bytes);
+    if (copy.source == nullptr) {
+      std::memset(copy.to, 0, bytes);
+    } else {
+      std::memcpy(copy.to, copy.source, bytes);
+    }
+  }
+  mine.copies.erase(mine.copies.begin(), mine.copies.begin() + static_cast<std::ptrdiff_t>(count));
+  mine.ends.erase(mine.ends.begin(), mine.ends.begin() + groups);
+  for (std::size_t& end : mine.ends) end -= count;
+}
+
 bool Copies::has_stores() const {
   return std::any_of(pending_.begin(), pending_.end(), [](const Copy& copy) { return copy.word == nullptr; });
 }
@@ -162,6 +196,19 @@ void tma_store(const weft_cpu_block* block, const void* map, const weft_tma_tile
 
 void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending) {
   static_cast<Copies*>(block->copies)->complete_stores(thread, pending);
+}
+
+void cp_async_copy(const weft_cpu_block* block, int32_t thread, void* to, const void* source, int32_t bytes) {
+  static_cast<Copies*>(block->copies)
+      ->add_elements(thread, static_cast<char*>(to), static_cast<const char*>(source), bytes);
+}
+
+void cp_async_commit(const weft_cpu_block* block, int32_t thread) {
+  static_cast<Copies*>(block->copies)->commit_elements(thread);
+}
+
+void cp_async_wait(const weft_cpu_block* block, int32_t thread, int32_t pending) {
+  static_cast<Copies*>(block->copies)->complete_elements(thread, pending);
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <weft/cpu_cooperative.h>
 #include <weft/tensor_map.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,7 @@ class Copies {
   void clear() {
     pending_.clear();
     messages_.clear();
+    for (OwnCopies& own : own_) own.clear();
   }
 
   void add_load(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
@@ -34,6 +36,13 @@ class Copies {
 
   // Completes all but the newest stores of a thread.
   void complete_stores(int32_t thread, int32_t newest);
+
+  // A copy of single elements by a thread, from `source`, or of zeros if that is NULL.
+  void add_elements(int32_t thread, char* to, const char* source, int32_t bytes);
+  // The thread's copies of elements since the last call are a group.
+  void commit_elements(int32_t thread);
+  // Completes all but the newest groups of a thread's copies of elements.
+  void complete_elements(int32_t thread, int32_t newest);
 
   bool has_stores() const;
   bool has_messages() const { return !messages_.empty(); }
@@ -55,11 +64,30 @@ class Copies {
     char data[16];
   };
 
+  struct Elements {
+    char* to;
+    const char* source;
+    int32_t bytes;
+  };
+
+  // The copies of elements of one thread, oldest first.
+  struct OwnCopies {
+    std::vector<Elements> copies;
+    std::vector<std::size_t> ends;  // of the groups, among the copies
+    void clear() {
+      copies.clear();
+      ends.clear();
+    }
+  };
+
+  OwnCopies& own(int32_t thread);
+
   static void run(const Copy& copy);
   int32_t deliver_messages(uint64_t* word);  // those that the current phase counts
 
   std::vector<Copy> pending_;  // oldest first, as messages_
   std::vector<Message> messages_;
+  std::vector<OwnCopies> own_;  // by thread
 };
 
 // The rows of the runtime table that queue a copy of the running block, and wait for a thread's stores.
@@ -68,6 +96,11 @@ void tma_load(const weft_cpu_block* block, const void* map, const weft_tma_tile*
 void tma_store(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
                const int32_t* indices, void* shared, int32_t thread);
 void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending);
+
+// The rows for copies of elements, of a thread of the running block.
+void cp_async_copy(const weft_cpu_block* block, int32_t thread, void* to, const void* source, int32_t bytes);
+void cp_async_commit(const weft_cpu_block* block, int32_t thread);
+void cp_async_wait(const weft_cpu_block* block, int32_t thread, int32_t pending);
 
 }  // namespace weft
 

@@ -159,6 +159,7 @@ from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 
 from weft.language.matrix import mma as mma  # isort: skip
+from weft.language.asynchronous import cp_async as cp_async  # isort: skip
 from weft.language.asynchronous import tma as tma  # isort: skip
 from weft.language.matrix import wgmma as wgmma  # isort: skip
 from weft.language.numbers import math as math  # isort: skip

@@ -71,7 +71,16 @@ def test_an_unknown_name_is_not_an_operation():
 
 
 def test_a_namespace_holds_names():
-    assert NAMESPACES == ("Fragment", "Mbarrier", "NamedBarrier", "math", "mma", "tma", "wgmma")
+    assert NAMESPACES == (
+        "Fragment",
+        "Mbarrier",
+        "NamedBarrier",
+        "cp_async",
+        "math",
+        "mma",
+        "tma",
+        "wgmma",
+    )
     assert language_name("math").exp == language_name("math.exp")
 
 

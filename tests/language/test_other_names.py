@@ -57,7 +57,7 @@ def test_python_says_it_too():
         ("rand", "random numbers"),
         ("curand", "random numbers"),
         ("__ldmatrix_sync", "instruction of this kind"),
-        ("cp_async", "asynchronous copies"),
+        ("memcpy_async", "operation of this name; weft.cp_async"),
         ("ones", "tensors that a kernel makes"),
         ("matmul", "library of routines"),
         ("autotune", "autotuner"),

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 14
+#define WEFT_RUNTIME_TABLE_VERSION 15
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -284,7 +284,15 @@ typedef struct weft_failure_site {
   /* Queues a store of at most 16 bytes in any block of the running block's cluster; it reports to a word    \
    * there. */                                                                                               \
   ROW(st_async, void, (const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes),  \
-      "void (ptr, ptr, ptr, ptr, i32)")
+      "void (ptr, ptr, ptr, ptr, i32)")                                                                      \
+  /* Queue a thread's copy of elements, from `source` or of zeros, end its group of them, complete all but   \
+   * the newest groups. */                                                                                   \
+  ROW(cp_async_copy, void,                                                                                   \
+      (const weft_cpu_block* block, int32_t thread, void* to, const void* source, int32_t bytes),            \
+      "void (ptr, i32, ptr, ptr, i32)")                                                                      \
+  ROW(cp_async_commit, void, (const weft_cpu_block* block, int32_t thread), "void (ptr, i32)")               \
+  ROW(cp_async_wait, void, (const weft_cpu_block* block, int32_t thread, int32_t pending),                   \
+      "void (ptr, i32, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

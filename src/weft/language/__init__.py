@@ -100,6 +100,9 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_cas": "memory.atomics",
     "tensor_map": "asynchronous.tensor_map",
     "fence_proxy": "asynchronous.tma",
+    "cp_async.commit": "asynchronous.cp_async",
+    "cp_async.copy": "asynchronous.cp_async",
+    "cp_async.wait": "asynchronous.cp_async",
     "tma.load": "asynchronous.tma",
     "tma.prefetch": "asynchronous.tma",
     "tma.store": "asynchronous.tma",
@@ -178,7 +181,16 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.trunc": "numbers.math",
 }
 
-NAMESPACES: Final = ("Fragment", "Mbarrier", "NamedBarrier", "math", "mma", "tma", "wgmma")
+NAMESPACES: Final = (
+    "Fragment",
+    "Mbarrier",
+    "NamedBarrier",
+    "cp_async",
+    "math",
+    "mma",
+    "tma",
+    "wgmma",
+)
 """Namespaces: ``weft.math.exp``; methods: ``weft.Fragment.map``."""
 
 

@@ -55,7 +55,7 @@ _MATRIX: Final = (
     "instruction of this kind; weft.mma multiplies tiles, and weft.inline_ptx writes an instruction"
 )
 _COPIES: Final = (
-    "asynchronous copies; assign elements, or write the instruction with weft.inline_ptx"
+    "operation of this name; weft.cp_async copies for a thread, and weft.tma boxes of tensors"
 )
 _MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
 _LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
@@ -66,7 +66,7 @@ _ABSENT: Final = {
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
     ),
     **dict.fromkeys("wmma tcgen05 ldmatrix stmatrix load_matrix dot dp4a".split(), _MATRIX),
-    **dict.fromkeys("cp_async cp_async_bulk memcpy_async copy_async".split(), _COPIES),
+    **dict.fromkeys("cp_async_bulk memcpy_async copy_async".split(), _COPIES),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),

@@ -15,6 +15,7 @@ from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp
+from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -60,6 +61,9 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     MbarrierReleaseOp: lambda op: "Mbarrier.release",
     MbarrierWaitOp: lambda op: "Mbarrier.wait",
     MbarrierTryWaitOp: lambda op: "Mbarrier.try_wait",
+    CpAsyncCopyOp: lambda op: "cp_async.copy",
+    CpAsyncCommitOp: lambda op: "cp_async.commit",
+    CpAsyncWaitOp: lambda op: "cp_async.wait",
     TmaLoadOp: lambda op: "tma.load",
     TmaStoreOp: lambda op: "tma.store",
     TmaWaitOp: lambda op: "tma.wait",

@@ -77,9 +77,15 @@ _COOPERATION: Final = (
     "mbarrier.arrive.scope.cluster.space.cluster mbarrier.try.wait.parity.scope.cluster.space.cta "
     "read.ptx.sreg.cluster.ctarank"
 )
-_TMA: Final = (
+_COPIES: Final = (
     "fence.proxy.async.shared_cta",
     "prefetch.tensormap",
+    *(f"cp.async.{name}" for name in ("commit.group", "wait.group")),
+    *(
+        f"cp.async.{form}{masked}"
+        for form in ("ca.shared.global.4", "ca.shared.global.8", "cg.shared.global.16")
+        for masked in ("", ".s")
+    ),
     *(f"cp.async.bulk.{name}" for name in ("commit.group", "wait.group", "wait.group.read")),
     *(
         f"cp.async.bulk.tensor.{form}.tile.{rank}d"
@@ -112,7 +118,7 @@ INTRINSICS: Final = frozenset(
             for name in (
                 *_COOPERATION.split(),
                 *" ".join(_MATRIX).split(),
-                *_TMA,
+                *_COPIES,
                 "rsqrt.approx.f",
             )
         ),

@@ -11,6 +11,7 @@ from typing import Final
 from xdsl.ir import Dialect
 
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
+from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.mbarrier import (
@@ -43,6 +44,9 @@ NVGPU: Final = Dialect(
     [
         ClusterBarrierOp,
         ClusterRankOp,
+        CpAsyncCommitOp,
+        CpAsyncCopyOp,
+        CpAsyncWaitOp,
         ElectOneOp,
         FenceProxyOp,
         InlinePtxOp,

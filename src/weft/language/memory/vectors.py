@@ -116,6 +116,13 @@ def vector_place(
             f"{name}: the first argument must be a tensor, received {describe(tensor)}",
         )
     number = _count(name, tensor, count)
+    return tensor, neighbors_place(builder, name, tensor, index, number), number
+
+
+def neighbors_place(
+    builder: Builder, name: str, tensor: Tensor, index: object, number: int
+) -> list[SSAValue]:
+    """The indices of the first of `number` elements, checked to be neighbors that are aligned to their whole size."""
     places = index_values(builder, tensor, index)
     panels = tensor.type.panels
     is_turned = panels is not None and bool(panels.is_transposed.data)
@@ -147,7 +154,7 @@ def vector_place(
     last = places[-1]
     dtype = types.i32 if last.type == i32 else types.i64
     _check_multiple(builder, name, f"the last index of {tensor.name}", Scalar(last, dtype), number)
-    return tensor, places, number
+    return places
 
 
 def _count(name: str, tensor: Tensor, count: object) -> int:

@@ -17,6 +17,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     WARPGROUP,
     CoroutinePrinter,
 )
+from weft.backends.cpu.lowering.cp_async import CP_ASYNC
 from weft.backends.cpu.lowering.mbarrier import MBARRIERS
 from weft.backends.cpu.lowering.mma import MMA
 from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
@@ -96,6 +97,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     VoteOp: _print_vote,
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
+    **CP_ASYNC,
     **MBARRIERS,
     **MEETING_CLUSTERS,
     **MMA,

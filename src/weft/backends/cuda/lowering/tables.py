@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.cluster import CLUSTERS
+from weft.backends.cuda.lowering.cp_async import CP_ASYNC
 from weft.backends.cuda.lowering.debug import DEBUG
 from weft.backends.cuda.lowering.dependencies import DEPENDENCIES
 from weft.backends.cuda.lowering.fragment import FRAGMENTS
@@ -49,6 +50,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **MBARRIERS,
     **NAMED_BARRIERS,
     **CLUSTERS,
+    **CP_ASYNC,
     **WARP,
     **REGISTERS,
     **DEPENDENCIES,
