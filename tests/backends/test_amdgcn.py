@@ -443,10 +443,9 @@ from tests.backends.amdgcn_site import WARP_SIZES, installed
 from tests.conformance.harness import OF_INTEGERS, QUESTIONS, define, math_functions
 
 with installed(Path(tempfile.mkdtemp())):
-    for architecture in WARP_SIZES:
-        for level in (0, 3):
-            options = f"--gpu-arch {architecture} --opt-level {level}"
-            assert weft.compile(define(PROGRAM)["host"], options=options).kernels
+    for architecture, level in zip(WARP_SIZES, (3, 0, 3), strict=True):
+        options = f"--gpu-arch {architecture} --opt-level {level}"
+        assert weft.compile(define(PROGRAM)["host"], options=options).kernels
 print("done")
 """
 
