@@ -42,6 +42,7 @@ from examples import (
     strided_copy,
     tensor_core_gemm,
     tiled_matmul,
+    tma_transpose,
     transpose,
     warp_reduction,
 )
@@ -83,4 +84,4 @@ EXAMPLES = (
     profile_pipeline.EXAMPLE,
 )
 
-HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE, attention.EXAMPLE)
+HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE, attention.EXAMPLE, tma_transpose.EXAMPLE)
