@@ -2,7 +2,7 @@
 """A transposition by TMA: a tile comes into swizzled memory, is turned through registers, and goes out.
 
 Shapes: `a` is m x n and `b` n x m, float32; both sides are multiples of four, since a row of a tensor map is a multiple
-of 16 bytes. A warp turns a tile of 32 x 32: each lane reads its row, 16 bytes at a time, and the warp writes whole rows.
+of 16 bytes. A warp turns a tile of 32 x 32: each lane reads its row in chunks of 16 bytes, the warp writes whole rows.
 The swizzle keeps both free of bank conflicts, and no index shows it. Edges need no code.
 """
 
