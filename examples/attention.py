@@ -225,7 +225,7 @@ def reference(q, k, v, out, q_starts, k_starts, longest, scale, causal=True) -> 
             scores = scale * q[own, head].astype(np.float64) @ keys.T
             if causal:
                 ahead = scores.shape[1] - scores.shape[0]
-                scores[~np.tri(*scores.shape, ahead, dtype=bool)] = HIDDEN
+                scores[~np.tri(scores.shape[0], scores.shape[1], ahead, dtype=np.bool_)] = HIDDEN
             largest = scores.max(1, keepdims=True, initial=np.finfo(np.float64).min)
             weights = np.exp(scores - largest)
             total = weights.sum(1, keepdims=True)

@@ -8,6 +8,8 @@ warps multiply one, copies of the next three are under way, which pass no regist
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import weft
@@ -67,7 +69,11 @@ def matrix(rows, columns):
 
 
 @weft.jit
-def gemm(a: matrix("m", "k"), b: matrix("n", "k"), c: matrix("m", "n")):
+def gemm(
+    a: Annotated[weft.Tensor, matrix("m", "k")],
+    b: Annotated[weft.Tensor, matrix("n", "k")],
+    c: Annotated[weft.Tensor, matrix("m", "n")],
+):
     """c = a · bᵀ, for any m and n, and k whose rows are multiples of 16 bytes."""
     grid = weft.ceil_div(b.shape[0], BN), weft.ceil_div(a.shape[0], BM)
     gemm_kernel(a, b, c).launch(grid=grid, block=THREADS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Annotated
 
+import numpy as np
 import pytest
 
 from tests.arguments.inferring import X, infer, refused
@@ -124,3 +126,30 @@ def test_a_signature_is_checked_against_its_function():
     for name, parameters in (("g", declared), ("f", declared[1:])):
         with pytest.raises(SignatureError, match="cannot be compiled for the signature"):
             signature.checked_for(name, parameters)
+
+
+VECTOR = Tensor[F32, ("n",)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "same"),
+    [
+        (Annotated[Tensor, VECTOR], VECTOR),
+        (Annotated[Tensor, "of forces", VECTOR, "in newtons"], VECTOR),
+        (Annotated[float, types.f16], types.f16),
+        (Annotated[Tensor, "any"], Tensor),
+        (Annotated[Tensor, VECTOR] | None, VECTOR | None),
+        (Annotated[Tensor | None, VECTOR], VECTOR | None),
+    ],
+)
+def test_annotated_says_to_weft_what_is_of_weft(annotation, same):
+    examples = (1.5,) if same is types.f16 else (np.zeros(3, np.float32),)
+    declared = (DeclaredParameter("a", given) for given in (annotation, same))
+    found, expected = (infer_signature("f", [one], examples) for one in declared)
+    assert found == expected
+
+
+def test_annotated_in_a_container():
+    pair = tuple[Annotated[Tensor, VECTOR], Annotated[int, types.i64]]
+    signature = infer_signature("f", [DeclaredParameter("t", pair)])
+    assert signature.text == "f(t: tuple[Tensor[f32, (n,)], i64])"

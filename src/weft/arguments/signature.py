@@ -359,11 +359,15 @@ def _accepted() -> str:
 
 
 def without_none(annotation: object) -> tuple[object, bool]:
-    """The annotation without its `| None`, and whether it had one."""
+    """The annotation without its `| None`, and whether it had one; of an `Annotated` what is for weft."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        plain, *said = typing.get_args(annotation)
+        annotation = next((one for one in said if _is_annotation(one)), plain)
+        return without_none(annotation)[0], without_none(plain)[1]
     if isinstance(annotation, OptionalAnnotation):
         return annotation.annotation, True
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         members = [m for m in typing.get_args(annotation) if m is not types.NoneType]
         if len(members) == 1:
-            return members[0], True
+            return without_none(members[0])[0], True
     return annotation, False
