@@ -125,12 +125,13 @@ class FunctionPrinter:
         return (self.values[ssa],) if found is None else found
 
     def fragment_parts(self, kind: FragmentType) -> list[str]:
-        """The LLVM types of a fragment's parts: on a GPU one struct of registers; else vectors.
+        """The LLVM types of a fragment's parts: on a GPU its registers; else vectors.
 
         Vectors follow the product in flight, 0 for none, which only fragments of `wgmma` have.
         """
         if self.module.target.coordinates:
-            return [self.module.struct(*fragment_registers(kind))]
+            text, count = fragment_registers(kind)
+            return [text] * count
         handle = ["i64"] if kind.unit.data == "wgmma" else []
         return handle + [text for _, text in fragment_chunks(kind)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments on NVIDIA's GPUs: one struct of registers, small elements packed.
+"""Fragments on NVIDIA's GPUs: registers, small elements packed.
 
 In: the operations of dialects/simt/fragment. Out: LLVM text; a function of elements once for each of them,
 conversions to small floats by pairs.
@@ -45,20 +45,12 @@ _FIRST_WITH_BYTE_FLOATS: Final = 89
 
 def registers(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
     """The registers of a fragment."""
-    assert isinstance(fragment.type, FragmentType)
-    (struct,), (kind,) = printer.fragments[fragment], printer.fragment_parts(fragment.type)
-    count = fragment_registers(fragment.type)[1]
-    return [printer.let(f"extractvalue {kind} {struct}, {number}") for number in range(count)]
+    return [*printer.fragments[fragment]]
 
 
 def define_registers(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
     """Defines a fragment as these registers."""
-    assert isinstance(result.type, FragmentType)
-    (kind,), text = printer.fragment_parts(result.type), fragment_registers(result.type)[0]
-    struct = "poison"
-    for number, register in enumerate(texts):
-        struct = printer.let(f"insertvalue {kind} {struct}, {text} {register}, {number}")
-    printer.fragments[result] = [struct]
+    printer.fragments[result] = [*texts]
 
 
 def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft.backends.cuda.lowering.fragment import registers
+from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.codegen.llvm.types import fragment_registers
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
@@ -105,8 +105,7 @@ def _print_mma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
         group.lines.append(f"setp.ne.b32 p, ${count + len(inputs)}, 0;")
         inputs.append((f"i32 {flag}", "r"))
     group.add_instructions(op, first_of_a, b, scale)
-    struct = printer.fragment_parts(kind)[0]
-    printer.fragments[op.result] = [_asm(printer, struct, [text] * count, group.text(), inputs)]
+    define_registers(printer, op.result, _asm(printer, [text] * count, group.text(), inputs))
 
 
 def _scale(op: WgmmaMmaOp) -> str:
@@ -226,21 +225,7 @@ def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
     if not isinstance(op.prev_op, WgmmaMmaOp | WgmmaWaitOp):
         _work_first(printer)
     body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
-    if len(kinds) == 1:
-        struct = printer.fragment_parts(kinds[0])[0]
-        printer.fragments[op.outputs[0]] = [_asm(printer, struct, texts, body, inputs)]
-        return
-    whole = f"{{ {', '.join(texts)} }}" if texts else "void"
-    answer = _asm(printer, whole, texts, body, inputs)
-    number = 0
-    for output, kind in zip(op.outputs, kinds, strict=True):
-        (struct,), (text, count) = printer.fragment_parts(kind), fragment_registers(kind)
-        value = "poison"
-        for place in range(count):
-            one = printer.let(f"extractvalue {whole} {answer}, {number + place}")
-            value = printer.let(f"insertvalue {struct} {value}, {text} {one}, {place}")
-        printer.fragments[output] = [value]
-        number += count
+    printer.take(op.outputs, _asm(printer, texts, body, inputs))
 
 
 def _work_first(printer: FunctionPrinter) -> None:
@@ -260,22 +245,27 @@ def _work_first(printer: FunctionPrinter) -> None:
 
 def _asm(
     printer: FunctionPrinter,
-    result: str,
     outputs: Sequence[str],
     text: str,
     inputs: Sequence[tuple[str, str]],
-) -> str:
+) -> list[str]:
     """Prints assembly that threads execute together; each input has its type and its constraint."""
+    alike = len(set(outputs)) == 1
+    literal = f"{{ {', '.join(outputs)} }}" if outputs else "void"
+    result = printer.module.struct(outputs[0], len(outputs)) if alike else literal
     constraints = [f"={_LETTERS[one]}" for one in outputs] + [one for _, one in inputs]
     listed = ", ".join(one for one, _ in inputs)
     call = (
         f'call {result} asm sideeffect "{text}", "{",".join([*constraints, "~{memory}"])}"({listed}) '
         "convergent nounwind"
     )
-    if result == "void":
+    if not outputs:
         printer.line(call)
-        return ""
-    return printer.let(call, "sums")
+        return []
+    sums = printer.let(call, "sums")
+    return [
+        printer.let(f"extractvalue {result} {sums}, {number}") for number in range(len(outputs))
+    ]
 
 
 def _check_architecture(printer: FunctionPrinter, op: Operation, what: str) -> None:
