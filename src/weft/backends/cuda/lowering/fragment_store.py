@@ -151,6 +151,10 @@ class _Rows:
             printer.let(f"icmp ne i32 {printer.let(f'and i32 {lane}, {bit}')}, 0") for bit in (1, 2)
         )
         self.rank = printer.let(f"zext i32 {printer.let(f'and i32 {lane}, 3')} to i64")
+        start, columns = self.start[1], self.dims[1]
+        self.has_columns = self.op.whole is not None or (
+            not (start + columns).count("%") and 0 <= int(start) <= int(columns) - self.kind.dims[1]
+        )
 
     def print(self) -> None:
         printer = self.printer
@@ -187,8 +191,8 @@ class _Rows:
         rest = printer.let(f"and i64 {found}, {_VECTOR_BYTES - 1}")
         return printer.let(f"icmp eq i64 {rest}, 0", "aligned")
 
-    def _row(self, distance: int) -> tuple[str, str]:
-        """The address of a row's first element, and whether the tensor has it."""
+    def _row(self, distance: int, column: str) -> tuple[str, str]:
+        """The address of a row's element at a column, and whether the tensor has the row."""
         printer = self.printer
         row = plus(printer, self.row, str(distance), "nsw i64")
         offset = times(printer, row, self.stride, "nsw i64")
@@ -196,16 +200,21 @@ class _Rows:
         inside = "true"
         if self.op.whole is None:
             inside = printer.let(f"icmp ult i64 {row}, {self.dims[0]}")
-        return printer.let(base, "row"), inside
+        row = printer.let(base, "row")
+        at = f"getelementptr {self.element}, ptr addrspace(1) {row}, i64 {column}"
+        return printer.let(at, "at"), inside
 
-    def _store(self, base: str, inside: str, column: str, texts: Sequence[str], kind: str) -> None:
-        """Stores registers at a column of a row, if the tensor has it."""
-        printer = self.printer
-        pointer = printer.let(
-            f"getelementptr {self.element}, ptr addrspace(1) {base}, i64 {column}", "at"
-        )
-        if self.op.whole is None:
-            has = printer.let(f"icmp ult i64 {column}, {self.dims[1]}")
+    def _store(
+        self, row: tuple[str, str], column: str, distance: int, texts: Sequence[str], kind: str
+    ) -> None:
+        """Stores registers that far from a row's element at a column, if the tensor has it.
+
+        The distance is part of the instruction, where LLVM would add it to each address.
+        """
+        printer, (pointer, inside) = self.printer, row
+        if not self.has_columns:
+            place = plus(printer, column, str(distance), "nsw i64")
+            has = printer.let(f"icmp ult i64 {place}, {self.dims[1]}")
             inside = printer.let(f"and i1 {inside}, {has}")
         bits = 8 * size_in_bytes(kind)
         many = f".v{len(texts)}" if len(texts) > 1 else ""
@@ -216,7 +225,7 @@ class _Rows:
             [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *(f"{kind} {text}" for text in texts)]
         )
         printer.line(
-            f'call void asm sideeffect "@$0 st.global{many}.b{bits} [$1], {listed};", '
+            f'call void asm sideeffect "@$0 st.global{many}.b{bits} [$1+{distance * self.size}], {listed};", '
             f'"{constraints}"({arguments}) nounwind'
         )
 
@@ -227,9 +236,8 @@ class _Rows:
         for number, text in enumerate(texts):
             place = layout.place(number)
             if place.row not in rows:
-                rows[place.row] = self._row(place.row)
-            column = plus(self.printer, self.column, str(place.column), "nsw i64")
-            self._store(*rows[place.row], column, [text], kind)
+                rows[place.row] = self._row(place.row, self.column)
+            self._store(rows[place.row], self.column, place.column, [text], kind)
 
     def _print_vectors(self) -> None:
         """Blocks of 8 columns, as many together as give each thread 16 bytes of one of them."""
@@ -240,19 +248,20 @@ class _Rows:
         together = {2: 4, 4: 2, 8: 1}[self.size]
         for tile in range(down):
             for half in range(2):
-                base, inside = self._row(16 * tile + 8 * half)
+                distance = 16 * tile + 8 * half
                 blocks = [
                     words[((tile * across + block) * 2 + half) * own :][:own]
                     for block in range(across)
                 ]
                 whole = across // together * together
+                row, last = None, None
                 for first in range(0, whole, together):
                     found, column = self._exchanged(blocks[first : first + together], kind)
-                    place = plus(self.printer, column, str(8 * first), "nsw i64")
-                    self._store(base, inside, place, found, kind)
+                    row = row or self._row(distance, column)
+                    self._store(row, column, 8 * first, found, kind)
                 for block in range(whole, across):
-                    place = plus(self.printer, self.column, str(8 * block), "nsw i64")
-                    self._store(base, inside, place, blocks[block], kind)
+                    last = last or self._row(distance, self.column)
+                    self._store(last, self.column, 8 * block, blocks[block], kind)
 
     def _exchanged(self, blocks: list[list[str]], kind: str) -> tuple[list[str], str]:
         """16 bytes of one of the blocks, and their column of the first block."""

@@ -113,7 +113,9 @@ def _print_mma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
 
 def _wait_of(op: Operation | None) -> WgmmaWaitOp | None:
     """The wait for this product alone that directly follows: one piece of assembly for both takes LLVM less time."""
-    wait = op.next_op if isinstance(op, WgmmaMmaOp) else None
+    if not isinstance(op, WgmmaMmaOp):
+        return None
+    wait = op.next_op
     return wait if isinstance(wait, WgmmaWaitOp) and [*wait.fragments] == [op.result] else None
 
 
