@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the output of ptxas and nvJitLink: each kernel's resources, warnings with their source line.
+"""Parses the output of ptxas and nvJitLink: each kernel's resources, what costs speed, with the line of Python.
 
-In: the log of an assembly (always verbose), the PTX. Out: `KernelResources`, `Remark`. A warning's line in
-the PTX is traced to the user's file through `.loc`.
+In: the log of an assembly (always verbose), the PTX, the cubin. Out: `KernelResources`, `Remark`. A warning's line in
+the PTX is traced to the user's file through `.loc`; spills are found in the machine code.
 """
 
 from __future__ import annotations
 
 import re
-import struct
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from weft.backends.cuda.line_table import Place, local_accesses, read_sections
 from weft.codegen.llvm.debug_info import path_in_ptx
 from weft.runtime.object_code import Remark
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
@@ -34,6 +36,25 @@ _PTX_LINE: Final = re.compile(r"\bline (\d+)\b")
 _CODE: Final = re.compile(r"\((C\d{4})\)")
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
+# A place in the PTX, which users do not see.
+_IN_PTX: Final = re.compile(
+    r" (?:in|for) (?:the )?function '[\w$]+'(?: in line \d+)?| in around line \d+|^.*\bline \d+; warning\s*: "
+)
+_LOCAL_ACCESS: Final = re.compile(r"\s*(?:@!?%p\d+\s+)?(?:ld|st)\.(?:volatile\.)?local\b")
+# What to look for where a message about the words before it has no line.
+_CAUSES: Final = (
+    ("setmaxnreg", r"\bsetmaxnreg\."),
+    ("defining input registers", r"\bwgmma\.mma_async[^;]*\}, *\{"),
+    ("wgmma", r"\bwgmma\.mma_async\b"),
+)
+_ADVICE: Final = {
+    "C7510": "leave out printf and assertions, which are calls",
+    "C7511": "make the tiles smaller, or allow more registers",
+    "C7512": "make the tiles smaller, or allow more registers",
+    "C7513": "make the next operand after the wait",
+    "C7515": "give each product a fragment that no branch or other product has a part in",
+    "C7517": "wait before fragments change places, and after the loop's last product",
+}
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
 # Lines with sizes and times, which are not warnings.
 _ORDINARY: Final = re.compile(
@@ -91,20 +112,11 @@ def read_resources(log: str, cubin: bytes = b"") -> dict[str, KernelResources]:
             # nvJitLink repeats the sizes but counts reserved barriers too; ptxas's own line comes first.
             if amount is not None and (name != "barriers" or used is not None):
                 setattr(current, name, int(amount[1]))
-    sizes = _section_sizes(cubin) if cubin else {}
+    sections = read_sections(cubin) if cubin else {}
     for name, resources in found.items():
-        resources.constant_bytes = sizes.get(f".nv.constant0.{name}", 0)
+        constants = sections.get(f".nv.constant0.{name}")
+        resources.constant_bytes = len(constants.data) if constants else 0
     return found
-
-
-def _section_sizes(elf: bytes) -> dict[str, int]:
-    """The bytes of each section of a 64-bit ELF file."""
-    (table,) = struct.unpack_from("<Q", elf, 0x28)
-    each, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-    # The offset of the name, type, flags, address, offset and size of each section.
-    rows = [struct.unpack_from("<IIQQQQ", elf, table + each * index) for index in range(count)]
-    begin = rows[names][4]
-    return {elf[begin + row[0] : elf.index(0, begin + row[0])].decode(): row[5] for row in rows}
 
 
 def read_diagnostics(log: str, ptx: str) -> list[Remark]:
@@ -122,22 +134,89 @@ def _diagnostics(log: str, ptx: str) -> Iterator[Remark]:
             continue
         code = _CODE.search(line)
         at = _PTX_LINE.search(line)
-        file, number = source_line(ptx, int(at[1])) if at is not None else ("", 0)
-        inside = re.search(r"in (?:the )?function '([\w$]+)'", line)
+        number = int(at[1]) if at is not None else 0
+        inside = re.search(r"(?:in|for) (?:the )?function '([\w$]+)'", line)
+        kernel_here = inside[1] if inside else (_entry_of(ptx, number) if number else kernel)
+        file, place = source_line(ptx, number or _cause(ptx, kernel_here, line))
+        advice = _ADVICE.get(code[1]) if code else None
+        message = re.sub(r"^(ptxas|nvlink|info)?\s*(info|warning)?\s*:\s*", "", line)
         yield Remark(
             code=code[1] if code else "",
-            message=re.sub(r"^(ptxas|nvlink|info)?\s*(info|warning)?\s*:\s*", "", line).strip(),
-            kernel=inside[1] if inside else (_entry_of(ptx, int(at[1])) if at else kernel),
+            message=_IN_PTX.sub("", message).strip() + (f"; {advice}" if advice else ""),
+            kernel=kernel_here,
             file=file,
-            line=number,
+            line=place,
         )
+
+
+def local_memory(ptx: str, cubin: bytes, resources: dict[str, KernelResources]) -> Iterator[Remark]:
+    """What of each kernel's registers and arrays is in local memory, at the line with most of its accesses."""
+    for kernel, used in resources.items():
+        arrays = _array_accesses(ptx, kernel) if used.stack_bytes else Counter[Place]()
+        if used.spill_store_bytes or used.spill_load_bytes:
+            found = local_accesses(cubin, kernel)
+            spills = Counter({place: found[place] for place in found if place not in arrays})
+            file, line = _most(spills or found)
+            message = (
+                f"registers spill: each thread stores {used.spill_store_bytes} bytes to local memory and loads "
+                f"{used.spill_load_bytes}, most of them for this line; keep fewer values at a time, or allow more "
+                "registers"
+            )
+            yield Remark(kernel, message, "", file, line)
+        if arrays:
+            file, line = _most(arrays)
+            message = (
+                f"arrays of a thread lie in local memory, which takes {used.stack_bytes} bytes of stack; this line "
+                "has most of their accesses; only indices known at compile time keep an array in registers"
+            )
+            yield Remark(kernel, message, "", file, line)
+
+
+def _array_accesses(ptx: str, kernel: str) -> Counter[Place]:
+    """A kernel's accesses to its arrays in local memory by line, without the arguments of a printf."""
+    text = ptx.splitlines()
+    first, last = _lines_of(text, kernel)
+    found, place = Counter[Place](), ("", 0)
+    names = _files(text)
+    printed: set[Place] = set()
+    for line in text[first:last]:
+        at = _LOC.match(line)
+        if at is not None and int(at[2]):
+            place = path_in_ptx(names.get(at[1], "")), int(at[2])
+        elif _LOCAL_ACCESS.match(line):
+            found[place] += 1
+        elif "vprintf" in line:
+            printed.add(place)
+    return Counter({place: count for place, count in found.items() if place not in printed})
+
+
+def _most(counts: Counter[Place]) -> Place:
+    return counts.most_common(1)[0][0] if counts else ("", 0)
+
+
+def _cause(ptx: str, kernel: str, message: str) -> int:
+    """The line of PTX of the first instruction that a message without a line is about; 0 if there is none."""
+    pattern = next((text for words, text in _CAUSES if words in message), None)
+    if pattern is None:
+        return 0
+    text = ptx.splitlines()
+    first, last = _lines_of(text, kernel)
+    found = (n + 1 for n in range(first, last) if re.search(pattern, text[n]))
+    return next(found, 0)
+
+
+def _lines_of(text: list[str], kernel: str) -> tuple[int, int]:
+    """Where a kernel's text begins and ends."""
+    entries = [(n, found[1]) for n, line in enumerate(text) if (found := _ENTRY.search(line))]
+    spans = pairwise([*entries, (len(text), "")])
+    return next(((n, end) for (n, name), (end, _) in spans if name == kernel), (0, 0))
 
 
 def refused_line(log: str, ptx: str) -> tuple[str, int]:
     """The user's file and line of the first error in a log; ("", 0) if unknown."""
     for text in log.splitlines():
         at = _PTX_LINE.search(text)
-        if at is not None and "error" in text:
+        if at is not None and re.search(r"\b(error|fatal)\b", text):
             return source_line(ptx, int(at[1]))
     return "", 0
 
@@ -147,12 +226,15 @@ def source_line(ptx: str, line: int) -> tuple[str, int]:
     lines = ptx.splitlines()
     for text in reversed(lines[:line]):
         found = _LOC.match(text)
-        if found is not None:
-            names = {m[1]: m[2] for m in map(_FILE.match, lines) if m is not None}
-            return path_in_ptx(names.get(found[1], "")), int(found[2])
+        if found is not None and int(found[2]):  # 0 is code without a line of its own
+            return path_in_ptx(_files(lines).get(found[1], "")), int(found[2])
         if _ENTRY.search(text):
             break
     return "", 0
+
+
+def _files(ptx: list[str]) -> dict[str, str]:
+    return {m[1]: m[2] for m in map(_FILE.match, ptx) if m is not None}
 
 
 def _entry_of(ptx: str, line: int) -> str:

@@ -11,7 +11,12 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage, run_stages
-from weft.backends.cuda.diagnostics import KernelResources, read_diagnostics, read_resources
+from weft.backends.cuda.diagnostics import (
+    KernelResources,
+    local_memory,
+    read_diagnostics,
+    read_resources,
+)
 from weft.backends.cuda.fast_math import FAST
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
@@ -151,7 +156,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
         target=backend.name,
         architecture=machine.architecture,
         device_type=backend.device_type,
-        remarks=tuple(_report_diagnostics(assembly, job.artifacts)),
+        remarks=tuple(_report_diagnostics(assembly, job.artifacts, resources)),
     )
 
 
@@ -166,18 +171,21 @@ def _record_device_code(assembly: Assembly | None, artifacts: Recorder) -> bytes
     return (artifacts.data("ptx") or b"") + b"\0"  # the driver takes PTX as a C string
 
 
-def _report_diagnostics(assembly: Assembly | None, artifacts: Recorder) -> list[Remark]:
-    """Logs the assembler's warnings, with source lines."""
+def _report_diagnostics(
+    assembly: Assembly | None, artifacts: Recorder, resources: dict[str, KernelResources]
+) -> list[Remark]:
+    """Logs the assembler's warnings, with source lines; what lies in local memory is remarked on alone."""
     if assembly is None:
         return []
     if assembly.missing is not None:
         return [
             Remark("", f"the driver assembles the PTX when it loads it: {assembly.missing.message}")
         ]
-    ptx = artifacts.data("ptx") or b""
-    found = read_diagnostics(assembly.log, ptx.decode())
+    ptx = (artifacts.data("ptx") or b"").decode()
+    found = read_diagnostics(assembly.log, ptx)
     for diagnostic in found:
         _log.warning("%s", diagnostic)
+    found += local_memory(ptx, assembly.cubin, resources)
     return [*found, Remark("", assembly.remark)] if assembly.remark else found
 
 
