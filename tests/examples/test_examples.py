@@ -19,6 +19,7 @@ from examples.common import Example, largest_error
 from examples.demo import ARCHITECTURE, compile_for_gpu, cuda_missing
 
 EXAMPLES_FOLDER = Path(__file__).parents[2] / "examples"
+ALL_EXAMPLES = (*EXAMPLES, *HOPPER_EXAMPLES)
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 
 
@@ -31,7 +32,7 @@ def why_no_cuda() -> str:
 def compiled_for_gpu(name: str):
     if reason := why_no_cuda():
         pytest.skip(f"needs the extra cuda: {reason}")
-    return compile_for_gpu(next(example for example in EXAMPLES if example.name == name))
+    return compile_for_gpu(next(one for one in ALL_EXAMPLES if one.name == name))
 
 
 def checked(example: Example, function, size: int) -> float:
@@ -74,6 +75,12 @@ def test_ptx_contains_the_expected_instructions(example: Example):
     assert [text for text in example.instructions if text not in ptx] == []
 
 
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=lambda example: example.name)
+def test_the_assembler_has_nothing_to_remark(example: Example):
+    """No product or copy that waits where it need not (C75xx), no spill, no array in local memory."""
+    assert compiled_for_gpu(example.name).remarks == ()
+
+
 @every_example
 def test_sass_is_not_empty_and_nothing_spills(example: Example):
     compiled = compiled_for_gpu(example.name)
@@ -96,7 +103,7 @@ def test_every_module_with_a_kernel_is_in_the_catalog():
     modules = {
         path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "@weft.kernel" in path.read_text()
     }
-    assert modules == {example.name for example in (*EXAMPLES, *HOPPER_EXAMPLES)}
+    assert modules == {example.name for example in ALL_EXAMPLES}
 
 
 @every_example

@@ -76,7 +76,7 @@ class CompiledDetails:
         executor: how kernels are loaded; its `name` is one of those of ``--executor``.
         image: the native code image; holds code, state and libraries.
         captured: compiled-in globals and closure constants.
-        remarks: how each kernel was compiled, and the assembler's warnings.
+        remarks: how each kernel was compiled, the assembler's warnings, spills and arrays in local memory.
         scratch: each `weft.scratch` of the host function, with what is known of its size.
         times: prints the times of loading and of the first launch, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.

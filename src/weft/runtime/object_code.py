@@ -60,7 +60,7 @@ class ScratchInfo(Frozen):
 
 
 class Remark(Frozen):
-    """A backend's remark on a kernel: how it was compiled, or an assembler warning.
+    """A backend's remark on a kernel: how it was compiled, an assembler's warning, or what lies in local memory.
 
     Attributes:
         kernel: its name, or an empty string.

@@ -14,7 +14,7 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp
+from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
@@ -47,6 +47,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     GridBarrierOp: lambda op: "sync_grid",
     ClusterBarrierOp: lambda op: "sync_cluster",
     MapSharedOp: lambda op: "map_shared",
+    StAsyncOp: lambda op: "st_async",
     WarpBarrierOp: lambda op: "sync_warp",
     ShuffleOp: lambda op: f"shfl_{op.kind.data}",
     VoteOp: lambda op: op.kind.data,

@@ -156,20 +156,23 @@ def local_memory(ptx: str, cubin: bytes, resources: dict[str, KernelResources]) 
         if used.spill_store_bytes or used.spill_load_bytes:
             found = local_accesses(cubin, kernel)
             spills = Counter({place: found[place] for place in found if place not in arrays})
-            file, line = _most(spills or found)
             message = (
                 f"registers spill: each thread stores {used.spill_store_bytes} bytes to local memory and loads "
-                f"{used.spill_load_bytes}, most of them for this line; keep fewer values at a time, or allow more "
-                "registers"
+                f"{used.spill_load_bytes}; keep fewer values at a time, or allow more registers"
             )
-            yield Remark(kernel, message, "", file, line)
+            yield _at_most(kernel, message, spills or found)
         if arrays:
-            file, line = _most(arrays)
             message = (
-                f"arrays of a thread lie in local memory, which takes {used.stack_bytes} bytes of stack; this line "
-                "has most of their accesses; only indices known at compile time keep an array in registers"
+                f"arrays of a thread lie in local memory, in {used.stack_bytes} bytes of stack; only indices known "
+                "at compile time keep an array in registers"
             )
-            yield Remark(kernel, message, "", file, line)
+            yield _at_most(kernel, message, arrays)
+
+
+def _at_most(kernel: str, message: str, accesses: Counter[Place]) -> Remark:
+    """A remark on the line with most of the accesses to local memory."""
+    ((file, line), _) = next(iter(accesses.most_common(1)), (("", 0), 0))
+    return Remark(kernel, message, "", file, line)
 
 
 def _array_accesses(ptx: str, kernel: str) -> Counter[Place]:
@@ -188,10 +191,6 @@ def _array_accesses(ptx: str, kernel: str) -> Counter[Place]:
         elif "vprintf" in line:
             printed.add(place)
     return Counter({place: count for place, count in found.items() if place not in printed})
-
-
-def _most(counts: Counter[Place]) -> Place:
-    return counts.most_common(1)[0][0] if counts else ("", 0)
 
 
 def _cause(ptx: str, kernel: str, message: str) -> int:

@@ -33,15 +33,8 @@ _RELOCATIONS: Final = {
 _SYMBOL: Final = struct.Struct("<6xH16x")
 _DWARF: Final = (2, 3)
 # Codes of a line table's program.
-_EXTENDED, _ROW, _ADVANCE, _ADVANCE_LINE, _SET_FILE, _ADVANCE_SPECIAL, _ADVANCE_FIXED = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    8,
-    9,
-)
+_EXTENDED, _ROW, _ADVANCE, _ADVANCE_LINE, _SET_FILE = range(5)
+_ADVANCE_SPECIAL, _ADVANCE_FIXED = 8, 9
 _END, _SET_ADDRESS = 1, 2  # after _EXTENDED
 _MORE: Final = 0x80
 
@@ -109,12 +102,11 @@ class _Unit:
         if version not in _DWARF:
             self.begin = self.end
             return
-        at += 10
         self.step, _, self.line_base, self.line_range, self.first_special = struct.unpack_from(
-            "<BBbBB", data, at
+            "<BBbBB", data, at + 10
         )
-        self.lengths = data[at + 5 : at + 4 + self.first_special]
-        at += 4 + self.first_special
+        at += 14 + self.first_special
+        self.lengths = data[at + 1 - self.first_special : at]
         folders = [""]
         while data[at]:
             folder, at = _text(data, at)
