@@ -18,6 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+# What is measured compiles; cold_start has a cache of its own.
+os.environ.setdefault("WEFT_NO_CACHE", "1")
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 

@@ -15,6 +15,9 @@ import os
 
 import pytest
 
+# Tests compile; those of the cache have folders of their own.
+os.environ.setdefault("WEFT_NO_CACHE", "1")
+
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 WITH_TORCH = os.environ.get("WEFT_TEST_TORCH", "") not in ("", "0")
 # A skip whose reason begins with one of these is allowed in CI.

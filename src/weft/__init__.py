@@ -35,6 +35,7 @@ _PUBLIC = {
         "OptLevel",
         "FPContract",
         "MathFunctions",
+        "NoCache",
         "PtxasOptions",
         "TimeStages",
         "UseExecutor",
@@ -94,7 +95,7 @@ _PUBLIC = {
 # Public modules: `weft.profiler.capture`.
 _MODULES = ("profiler",)
 # Public too, but not exported by `from weft import *`: their names are common variable names.
-_NAMESPACES = ("config", "driver", "ffi", "torch")
+_NAMESPACES = ("cache", "config", "driver", "ffi", "torch")
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 

@@ -268,7 +268,7 @@ class Compile:
 
     Compiles a host function for the types of example arguments (values, `weft.fake_tensor`, or the
     `signature` of an earlier compilation) and returns a native function: call it with any argument that
-    the signature admits. Nothing is cached: each call compiles.
+    the signature admits. Each call gives a new one, compiled, or read from the cache on disk (`docs/cache.md`).
     """
 
     __slots__ = ("_typed",)
@@ -367,9 +367,9 @@ def _compiled(
     hooks: Sequence[Callable[[Any], object]] = (),
     is_call: bool = False,
 ) -> Any:
-    from weft.compiler.pipeline import compile_function
+    from weft.compiler.cached import find_or_compile
 
-    return compile_function(function, arguments, keywords, options, hooks, is_call)
+    return find_or_compile(function, arguments, keywords, options, hooks, is_call)
 
 
 def check_bound(name: str, value: object, low: int, high: int) -> None:

@@ -212,6 +212,22 @@ class Config:
         "WEFT_NVJITLINK",
         "The `libnvJitLink.so` to assemble with instead of `ptxas`, unless `WEFT_PTXAS` is set.",
     )
+    no_cache = Switch(
+        "WEFT_NO_CACHE",
+        "Nothing is read from the cache on disk or kept there, as with the option `--no-cache` for one function.",
+    )
+    cache_dir = FilePath(
+        "WEFT_CACHE_DIR",
+        "The folder of the cache on disk instead of `weft` in `XDG_CACHE_HOME` or `~/.cache`.",
+    )
+    cache_pack = FilePath(
+        "WEFT_CACHE_PACK",
+        "Folders made by `weft cache pack`, separated as in `PATH`, that are searched before the user's cache.",
+    )
+    cache_limit = Count(
+        "WEFT_CACHE_LIMIT",
+        "How many megabytes the cache on disk may take; 0: 1024. What was not used for longest goes first.",
+    )
     nvdisasm = FilePath(
         "WEFT_NVDISASM",
         "The `nvdisasm` to run instead of that of the `cuda` extra or the search path.",
@@ -248,6 +264,14 @@ def misspelled_variables() -> dict[str, str]:
 def search_path() -> str:
     """`PATH`, for tools that no variable names."""
     return os.environ.get("PATH", os.defpath)
+
+
+def cache_home() -> str | None:
+    """Where programs keep caches: `XDG_CACHE_HOME` or `~/.cache`; None where there is no home directory."""
+    chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    if os.path.isabs(chosen):  # noqa: PTH117
+        return chosen
+    return os.path.join(home, ".cache") if home and os.path.isdir(home) else None  # noqa: PTH112, PTH118
 
 
 def environment(**defaults: str) -> dict[str, str]:

@@ -148,7 +148,7 @@ def test_an_unknown_option_lists_all_options():
         assert option.flag in caught.value.hint
 
 
-@pytest.mark.parametrize("flag", ["--sanitize", "--no-cache"])
+@pytest.mark.parametrize("flag", ["--sanitize"])
 def test_an_option_of_a_later_version_is_refused_by_name(flag):
     with pytest.raises(UnavailableError, match=f"{flag} is not available in this version"):
         parse_options(flag)

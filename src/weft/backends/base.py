@@ -134,6 +134,10 @@ class Backend(ABC):
         """
         return None
 
+    def tools_version(self) -> str | None:
+        """Digest of what makes the machine code besides weft, without running it; None: nothing is kept on disk."""
+        return None
+
     @abstractmethod
     def compile(self, job: Job) -> ObjectCode:
         """Machine code of the kernels, the host function and its wrapper.

@@ -8,7 +8,6 @@ of times.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import sys
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
-from weft.compiler.module_text import IRText
 from weft.errors import OptionError, ToolchainError, WeftError
 from weft.runtime.call_times import times_table
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from weft.compiler.options import CompileOptions
 
     Maker = Callable[["Artifacts"], Mapping[str, str | None]]
-
-_log = logging.getLogger("weft")
 
 DEFAULT_DUMP_DIR: Final = "weft-dump"
 
@@ -126,7 +122,11 @@ class Artifacts:
             if stage in self.options.keep:
                 raise
             # ``--dump-dir`` alone writes what this machine can make.
-            _log.warning("%s: no %s in the dump directory: %s", self.name, stage, error)
+            import logging  # 4 ms, which a function found in the cache does not wait for
+
+            logging.getLogger("weft").warning(
+                "%s: no %s in the dump directory: %s", self.name, stage, error
+            )
         else:
             if data is not None:
                 self.write(stage, data)
@@ -164,6 +164,8 @@ class Artifacts:
         data = self.data(stage)
         if data is None:
             return None
+        from weft.compiler.module_text import IRText
+
         return IRText(data.decode()) if stage in (*self.modules, "ir") else data.decode()
 
     def data(self, stage: str) -> bytes | None:
@@ -183,6 +185,14 @@ class Artifacts:
             # A new one each time: exceptions collect the frames they pass through.
             raise type(kept)(kept.code, kept.message, hint=kept.hint)
         return None if kept is None else zlib.decompress(kept)
+
+    def kept(self) -> dict[str, bytes | WeftError]:
+        """What was recorded or refused, texts compressed; not what is made on request."""
+        return {n: kept for n, kept in self._kept.items() if isinstance(kept, bytes | WeftError)}
+
+    def restore(self, kept: Mapping[str, bytes | WeftError]) -> None:
+        """Takes what `kept` gave in another process."""
+        self._kept.update(kept)
 
     def module_texts(self) -> dict[str, str]:
         """The module's text at each stage, in order."""

@@ -16,7 +16,7 @@ from weft.errors import OptionError, UnavailableError, brief
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LATER_FLAGS: Final = ("--sanitize", "--no-cache")
+LATER_FLAGS: Final = ("--sanitize",)
 """Planned options that this version does not have yet."""
 
 _BY_FLAG: Final = {option.flag: option for option in OPTIONS}

@@ -303,6 +303,15 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
             raise cls.wrong(value, f"{cls.takes} ({error})") from None
 
 
+class NoCache(CompileOption, flag="--no-cache"):
+    """Neither looks the function up in the cache on disk nor keeps it there.
+
+    Example:
+        >>> weft.compile[weft.NoCache]
+        weft.compile[weft.NoCache]
+    """
+
+
 class TimeStages(CompileOption, flag="--time"):
     """Prints the time of each stage, of loading and of the first launch, in milliseconds.
 
@@ -337,6 +346,7 @@ OPTIONS: Final[tuple[type[CompileOption], ...]] = (
     EnableAssertions,
     FPContract,
     MathFunctions,
+    NoCache,
     PtxasOptions,
     TimeStages,
     VerifyIR,
@@ -347,7 +357,7 @@ class CompileOptions:
     """All options of one compilation, each with its default.
 
     Attributes:
-        enable_tvm_ffi, generate_line_info, enable_assertions, time, verify: switches.
+        enable_tvm_ffi, generate_line_info, enable_assertions, no_cache, time, verify: switches.
         executor: a name of `EXECUTORS`, or None for the default.
         target: a backend's name; None follows the arguments.
         gpu_arch: such as ``"sm_90a"``; None: the first tensor's device.
@@ -371,6 +381,7 @@ class CompileOptions:
     enable_assertions = False
     fp_contract = "on"
     math = "fast"
+    no_cache = False
     ptxas_options: tuple[str, ...] = ()
     time = False
     verify = False

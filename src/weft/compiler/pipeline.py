@@ -11,7 +11,6 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
-from weft.arguments.signature import Signature, infer_signature
 from weft.backends.base import Job
 from weft.backends.worker import away_from_signals
 from weft.codegen.llvm.object_loader import load_object
@@ -24,6 +23,8 @@ from weft.compiler.hooks import Hooks
 from weft.compiler.logs import show_logs
 from weft.compiler.module_text import module_text, parse_module
 from weft.compiler.options import CompileOptions
+from weft.compiler.request import requested_signature
+from weft.compiler.stored import Stored
 from weft.compiler.target_choice import choose_target
 from weft.config import config
 from weft.errors import REPORT_HINT, InternalCompilerError
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from weft._native import CallPlan
+    from weft.arguments.signature import Signature
     from weft.backends.base import Backend
     from weft.compiler.hooks import PostCompileHook
     from weft.frontend.source.text import FunctionSource
@@ -72,6 +73,7 @@ def compile_function(
     options: CompileOptions,
     hooks: Sequence[PostCompileHook] = (),
     is_call: bool = False,
+    keep: Callable[[TracedModule, Stored], None] | None = None,
 ) -> Any:
     """Compiles a host function and the kernels that it launches.
 
@@ -82,6 +84,7 @@ def compile_function(
         options: see `weft.compiler.options`.
         hooks: called in order with the module after the passes, which is verified after them.
         is_call: whether the arguments are those of a direct call, not examples.
+        keep: called with what a cache can keep.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         SignatureError: if no signature can be made from the arguments.
@@ -91,7 +94,7 @@ def compile_function(
     source = read_source(function)
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source):
-        signature = _signature(source, arguments, keywords)
+        signature = requested_signature(source, arguments, keywords)
         backend, architecture = choose_target(signature, options, is_call)
         signature = signature.for_device(backend.device_type)
     edits = Hooks(hooks)
@@ -111,19 +114,23 @@ def compile_function(
         with edits.blamed(), reported("linking", source):
             image = away_from_signals(lambda: link(code, load, executor.load_policy))
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
+    scratch, paths = scratch_arrays(traced.module), _written_paths(signature, traced)
+    if keep is not None:
+        returned = traced.returns_objects, traced.restored_result
+        keep(traced, Stored(code, scratch, paths, *returned, artifacts.modules, artifacts.kept()))
     timed = options.time or config.time
     if timed:
         artifacts.print_report()
     return make_compiled_function(
         CompiledDetails(
             image=image,
-            plan=_call_plan(signature, traced),
+            plan=make_call_plan(signature, paths, traced.returns_objects, traced.restored_result),
             signature=signature,
             executor=executor,
             captured=traced.captured,
             inspection=artifacts,
             remarks=code.remarks,
-            scratch=scratch_arrays(traced.module),
+            scratch=scratch,
             times=CallTimes(source.name, image) if timed else None,
             documentation=source.function.__doc__,
             module=source.function.__module__,
@@ -131,10 +138,10 @@ def compile_function(
     )
 
 
-def _call_plan(signature: Signature, traced: TracedModule) -> CallPlan:
+def _written_paths(signature: Signature, traced: TracedModule) -> tuple[str, ...]:
+    """The arguments that kernels write to."""
     paths = [argument.path for argument in signature.host_arguments()]
-    written = frozenset(paths[index] for index in written_arguments(traced.module))
-    return make_call_plan(signature, written, traced.returns_objects, traced.restored_result)
+    return tuple(paths[index] for index in written_arguments(traced.module))
 
 
 @deep_recursion()
@@ -171,7 +178,7 @@ def lower(
         hooks.run(module)
     if hooked or artifacts.writes("ir"):
         artifacts.record("ir", module_text(module))
-    artifacts.offer((*passes, "ir"), functools.partial(_lower_again, signature))
+    artifacts.offer((*passes, "ir"), functools.partial(lower_again, signature))
     return traced
 
 
@@ -204,7 +211,7 @@ def passes_for(
 
 
 @deep_recursion()
-def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
+def lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
@@ -213,14 +220,6 @@ def _lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
         change(module)
         texts[name] = texts["ir"] = module_text(module)
     return texts
-
-
-def _signature(
-    source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> Signature:
-    if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
-        return arguments[0].checked_for(source.name, source.parameters)
-    return infer_signature(source.name, source.parameters, arguments, keywords)
 
 
 def _verify(module: ModuleOp, last: str) -> None:

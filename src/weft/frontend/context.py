@@ -117,6 +117,7 @@ class Session:
         inline: inlines a Python function into a frame; passed in, since it needs the statement visitor.
         captures: reads of Python's state.
         failed_at: the place of a failure of the front end itself, or None.
+        sources: of each function traced so far.
         loop_types: the types that loops carried, with which a retraced loop begins.
     """
 
@@ -127,13 +128,13 @@ class Session:
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
         self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[Any, ...]]]] = {}
-        self._sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
+        self.sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:
         """The source of a kernel or a helper, read once per trace."""
-        found = self._sources.get(function)
+        found = self.sources.get(function)
         if found is None:
-            found = self._sources[function] = read_source(function, self.texts)
+            found = self.sources[function] = read_source(function, self.texts)
         return found
 
 
@@ -168,7 +169,7 @@ class Context:
         self.builder = builder
         self.call_kernel = call_kernel
         self.configure = configure
-        self.state = State(session.program)
+        self.state = State(session.program, session.captures.refuse)
         self.calls: list[tuple[object, int]] = []
 
     @property

@@ -126,6 +126,7 @@ class Scope:
             return resolved(value)
         value = _BUILTINS.get(name, _ABSENT)
         if value is not _ABSENT:
+            self._captures.read_builtin(namespace, name, value)
             return value
         raise self._unknown(name)
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from weft.arguments.signature import Signature
     from weft.frontend.functions.interface import RestoredResult
     from weft.frontend.source.text import FunctionSource
-    from weft.frontend.state.captured import CapturedValue
+    from weft.frontend.state.captured import CapturedValue, Captures
     from weft.language.functions import KernelFunction
 
 
@@ -54,6 +54,8 @@ class TracedModule:
     Attributes:
         module: the kernels, then the host function, its only `func.func`.
         kernels: symbols of the kernels, in the order of their first launch.
+        captures: everything read, for a cache; `captured` is the part that may change.
+        traced: the functions whose text was traced, without the host function.
         captured: globals and closure constants read; direct calls check `is_current()` of each.
         result: the host function's result, as described in `weft.dialects.ffi`; also its attribute `weft.result`.
         restored_result: its conversion in Python.
@@ -62,6 +64,8 @@ class TracedModule:
 
     module: ModuleOp
     kernels: tuple[str, ...]
+    captures: Captures
+    traced: tuple[Any, ...]
     captured: tuple[CapturedValue, ...]
     result: Attribute
     restored_result: RestoredResult | None
@@ -171,6 +175,8 @@ def _trace(
     return TracedModule(
         module,
         tuple(kernel.symbol for kernel in table.kernels),
+        session.captures,
+        tuple(session.sources),
         session.captures.values(),
         tree,
         restored,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.backends.base import Backend
+from weft.cache.versions import cpu_version
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ class CpuBackend(Backend):
 
     name = "cpu"
     device_type = CPU
+
+    def tools_version(self) -> str | None:
+        """That of the CPU, with all its features."""
+        return cpu_version()
 
     def compile(self, job: Job) -> ObjectCode:
         """Machine code for this CPU."""

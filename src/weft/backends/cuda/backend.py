@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.backends.base import Backend
+from weft.cache.versions import cpu_version, tool_version
 from weft.driver.device import find_architecture
 from weft.types.device import CUDA
 
@@ -32,6 +33,14 @@ class CudaBackend(Backend):
     def find_architecture(self, ordinal: int | None) -> str | None:
         """The architecture reported by the driver."""
         return find_architecture(ordinal)
+
+    def tools_version(self) -> str | None:
+        """Those of this machine's CPU, for the host function, and of the assembler."""
+        from weft.backends.cuda.assemblers import nvjitlink_path, ptxas_path
+
+        cpu, paths = cpu_version(), (ptxas_path(), nvjitlink_path())
+        tools = ["" if path is None else tool_version(path) for path in paths]
+        return None if cpu is None or None in tools else f"{cpu} {tools}"
 
     def compile(self, job: Job) -> ObjectCode:
         """The kernels and the host object that launches them.

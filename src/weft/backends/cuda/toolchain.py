@@ -8,17 +8,15 @@ In: PTX, an architecture. Out: a cubin and the verbose log. Tools are searched i
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.backends.cuda.assemblers import find_nvdisasm, find_ptxas, nvjitlink_path
 from weft.backends.cuda.diagnostics import refused_line
-from weft.backends.cuda.installed import find_installed
 from weft.backends.cuda.nvjitlink import NvJitLink
 from weft.backends.cuda.tool_process import Ptxas, run_tool
 from weft.codegen.llvm.lock import holding_llvm
-from weft.config import config, search_path
+from weft.config import config
 from weft.errors import ToolchainError
 from weft.location import SourceLocation
 from weft.memo import kept
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 INSTALL_HINT: Final = "pip install 'weft[cuda]' installs it; it needs no GPU"
-_USUAL_PLACE: Final = Path("/usr/local/cuda/bin")
 # Errors that are not about the code: another assembler may work.
 _TRIES_ANOTHER: Final = {"TOOL_MISSING", "TOOL_FAILED", "ASSEMBLER_ARCHITECTURE"}
 _TOO_NEW: Final = re.compile(r"'gpu-name'|Unsupported \.version")
@@ -208,24 +205,5 @@ def _open_nvjitlink(path: str) -> NvJitLink:
 
 def find_nvjitlink() -> NvJitLink | None:
     """nvJitLink from `WEFT_NVJITLINK` or NVIDIA's wheel, or None."""
-    if config.nvjitlink is not None:
-        return _open_nvjitlink(config.nvjitlink)
-    found = find_installed("nvidia-nvjitlink", r"libnvJitLink\.so\.\d+")
-    return _open_nvjitlink(found) if found else None
-
-
-def find_ptxas() -> str | None:
-    """Path of ptxas, or None."""
-    return config.ptxas or _find_program("ptxas", "nvidia-cuda-nvcc")
-
-
-def find_nvdisasm() -> str | None:
-    """Path of nvdisasm, or None."""
-    return config.nvdisasm or _find_program("nvdisasm", "nvidia-cuda-nvdisasm")
-
-
-def _find_program(name: str, distribution: str) -> str | None:
-    installed = find_installed(distribution, f"bin/{name}")
-    if installed is not None:
-        return installed
-    return shutil.which(name, path=search_path()) or shutil.which(name, path=str(_USUAL_PLACE))
+    path = nvjitlink_path()
+    return None if path is None else _open_nvjitlink(path)

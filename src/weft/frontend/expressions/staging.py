@@ -18,7 +18,8 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.state.reachable import attributes_of, cell_contents, code_names
+from weft.frontend.state.captured import cell_contents, code_names
+from weft.frontend.state.reachable import attributes_of
 from weft.frontend.structure import PLAIN, Deferred, passed_on
 from weft.language import LanguageName
 from weft.language.functions import StagedFunction

@@ -9,16 +9,15 @@ from __future__ import annotations
 import ast
 import copy
 import marshal
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft._native import constant_key
-from weft.frontend.state.reachable import cell_contents, code_names
 from weft.language import LanguageName
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import CellType
 
 _GONE: Final = object()
@@ -60,13 +59,40 @@ class CapturedValue:
         return type(current) is type(self.value) and bool(snapshot(current) == snapshot(self.value))
 
 
-class Captures:
-    """Everything read by a trace, each place once."""
+class Read(NamedTuple):
+    """One read of a trace, also of a name that the program's state does not change.
 
-    __slots__ = ("_found",)
+    Attributes:
+        owner: the namespace, the cell, or the object with the attribute.
+        kind: ``"global"``, ``"cell"`` or ``"attribute"``.
+        name: of the variable or attribute.
+        value: what was found.
+    """
+
+    owner: object
+    kind: str
+    name: str
+    value: Any
+
+
+class Captures:
+    """Everything read by a trace, each place once.
+
+    Attributes:
+        reads: all of them, in order, for a cache that outlives this process.
+        unknown: why other state may have been read, or an empty string.
+    """
+
+    __slots__ = ("_found", "reads", "unknown")
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], CapturedValue] = {}
+        self.reads: dict[tuple[int, str], Read] = {}
+        self.unknown = ""
+
+    def refuse(self, reason: str) -> None:
+        """Records that something was read that cannot be read again from its place."""
+        self.unknown = self.unknown or reason
 
     def values(self) -> tuple[CapturedValue, ...]:
         """The values read, in order."""
@@ -74,18 +100,25 @@ class Captures:
 
     def read_global(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
         """Records that `name` was read from a module's namespace."""
+        self.reads.setdefault((id(namespace), name), Read(namespace, "global", name, value))
         if not isinstance(value, _FIXED):
             self._note(namespace, name, name, value, lambda: namespace.get(name, _GONE))
 
+    def read_builtin(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
+        """Records that a module's namespace leaves `name` to Python."""
+        self.reads.setdefault((id(namespace), name), Read(namespace, "global", name, value))
+
     def read_cell(self, cell: CellType, name: str, value: object) -> None:
         """Records that the free variable `name` was read."""
+        self.reads.setdefault((id(cell), name), Read(cell, "cell", name, value))
         if not isinstance(value, _FIXED):
             self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), _GONE))
 
-    def read_attribute(self, owner: object, name: str, value: object, node: ast.AST) -> None:
+    def read_attribute(self, owner: object, name: str, value: object, said: str | ast.AST) -> None:
         """Records that an attribute of a mutable object was read."""
+        self.reads.setdefault((id(owner), name), Read(owner, "attribute", name, value))
         if not isinstance(value, _FIXED):
-            self._note(owner, name, node, value, lambda: getattr(owner, name, _GONE))
+            self._note(owner, name, said, value, lambda: getattr(owner, name, _GONE))
 
     def read_function(self, function: FunctionType) -> None:
         """Records the names that a function run by Python while tracing can read, and those of its callees.
@@ -123,6 +156,22 @@ class Captures:
         if key not in self._found:
             text = said if isinstance(said, str) else ast.unparse(said)
             self._found[key] = CapturedValue(text, value, read)
+
+
+def cell_contents(cell: CellType) -> list[Any]:
+    """A cell's contents: one object, or none if not assigned yet."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def code_names(code: CodeType) -> Iterator[str]:
+    """The names that a function and nested ones may look up among globals or as attributes."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_names(constant)
 
 
 def _is_constant(value: object) -> bool:

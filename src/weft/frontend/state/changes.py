@@ -27,13 +27,21 @@ from weft.frontend.state.reachable import (
     is_plain_iterator,
     iterators,
 )
+from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.state.slots import Slot, has_slots
 from weft.frontend.structure import children
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CONTAINERS: Final = (list, dict, set, deque)
+_PLAIN_KINDS: Final = (type, DType)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether what Python does with an argument depends on nothing else."""
+    return is_inert(value) or is_plain_iterator(value) or type(value) in _PLAIN_KINDS
 
 
 @dataclass(slots=True, eq=False)
@@ -59,12 +67,14 @@ class State:
 
     Args:
         program: name of the compiled module, whose package's globals are examined.
+        refuse: called with the reason when Python runs code that may read any state.
 
     Attributes:
         regions: the regions of staged control flow being traced, outermost first.
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, refuse: Callable[[str], None]) -> None:
+        self._refuse = refuse
         self.regions: list[object] = []
         # For each region, what slots of objects made around it held before their first change in it.
         self._before: list[dict[Slot, Any]] = []
@@ -192,6 +202,8 @@ class State:
             CompileError: if it raises.
         """
         roots = (function, *arguments, *keywords.values())
+        if not is_repeatable(function) or not all(map(_is_plain, roots[1:])):
+            self._refuse(f"{what} runs in Python while it is compiled")
         for value in roots:
             if is_iterator(value) and self._is_lost(value):
                 raise _refusal(value, what)

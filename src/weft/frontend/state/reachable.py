@@ -30,6 +30,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.ffi.tensor import Tensor
+from weft.frontend.state.captured import cell_contents, code_names
 from weft.frontend.structure import PLAIN, same_constant
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -123,22 +124,6 @@ def is_plain_iterator(value: object) -> bool:
     if _is_lazy(value) or kind in _FORWARDING[:3]:
         return True
     return kind.__module__ == "builtins" and hasattr(kind, "__length_hint__")
-
-
-def cell_contents(cell: CellType) -> list[Any]:
-    """A cell's contents: one object, or none if not assigned yet."""
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
-
-
-def code_names(code: CodeType) -> Iterator[str]:
-    """The names that a function and nested ones may look up among globals or as attributes."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from code_names(constant)
 
 
 def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:

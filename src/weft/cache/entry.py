@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of one entry: named sections behind a checksum.
+
+In: sections. Out: bytes, and sections from bytes of any origin; anything but a whole entry of this format is None.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAGIC: Final = b"weft\r\n\0\x01"
+"""Ends with the version of the format."""
+SUFFIX: Final = ".weft"
+_DIGEST_BYTES: Final = 16
+_LENGTHS: Final = struct.Struct("<HQ")
+
+
+def encode(sections: Mapping[str, bytes]) -> bytes:
+    """The file of these sections: magic, checksum, and each section with the lengths of its name and content.
+
+    Example:
+        >>> decode(encode({"meta": b"{}"}))
+        {'meta': b'{}'}
+    """
+    parts: list[bytes] = []
+    for name, content in sections.items():
+        word = name.encode()
+        parts += [_LENGTHS.pack(len(word), len(content)), word, content]
+    body = b"".join(parts)
+    return MAGIC + blake2b(body, digest_size=_DIGEST_BYTES).digest() + body
+
+
+def decode(data: bytes) -> dict[str, bytes] | None:
+    """The sections of a file; None if it is truncated, damaged, foreign, or of another version.
+
+    Example:
+        >>> decode(b"something else") is None
+        True
+    """
+    start = len(MAGIC) + _DIGEST_BYTES
+    body = memoryview(data)[start:]
+    if data[: len(MAGIC)] != MAGIC:
+        return None
+    if blake2b(body, digest_size=_DIGEST_BYTES).digest() != data[len(MAGIC) : start]:
+        return None
+    sections: dict[str, bytes] = {}
+    position = 0
+    while position < len(body):
+        name_length, length = _LENGTHS.unpack_from(body, position)
+        middle = position + _LENGTHS.size + name_length
+        name = bytes(body[position + _LENGTHS.size : middle]).decode()
+        sections[name] = bytes(body[middle : middle + length])
+        position = middle + length
+    return sections

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles, or finds what another process compiled.
+
+In: a function, arguments, options, as `compile_function` takes them. Out: its result. A function that is found needs no
+compiler: neither xDSL nor llvmlite is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.blame import is_of_a_handler
+from weft.cache import store
+from weft.cache.entry import SUFFIX, encode
+from weft.cache.versions import compiler_version
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.call_plan import make_call_plan
+from weft.compiler.request import requested_signature
+from weft.compiler.stored import Stored, from_sections, steps_of, to_sections
+from weft.compiler.target_choice import choose_target
+from weft.config import config
+from weft.frontend.source.text import read_source
+from weft.frontend.state.content import Content, Unknown
+from weft.frontend.state.manifest import ROOT, describe, read_again
+from weft.runtime.code_image import link
+from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
+from weft.runtime.executor import choose_executor
+from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from weft.arguments.signature import Signature
+    from weft.backends.base import Backend
+    from weft.compiler.options import CompileOptions
+    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.state.manifest import Manifest
+    from weft.language.functions import HostFunction
+
+# Those that change the machine code or the texts; the architecture is the target's.
+_OPTIONS: Final = (
+    *("opt_level", "generate_line_info", "enable_assertions", "fp_contract", "math"),
+    "ptxas_options",
+)
+
+
+def find_or_compile(
+    function: HostFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: CompileOptions,
+    hooks: Sequence[Callable[[Any], object]] = (),
+    is_call: bool = False,
+) -> Any:
+    """`compile_function` with the cache on disk around it; see there for arguments and errors."""
+    request = None
+    if _is_wanted(options) and not hooks:
+        request = _request(function, arguments, keywords, options, is_call)
+    if request is not None:
+        found = _find(request, options)
+        if found is not None:
+            store.stats().hits += 1
+            return found
+        store.stats().misses += 1
+    from weft.compiler.pipeline import compile_function
+
+    keep = None if request is None else functools.partial(_keep, request)
+    return compile_function(function, arguments, keywords, options, hooks, is_call, keep)
+
+
+def _is_wanted(options: CompileOptions) -> bool:
+    """Whether a result may come from the cache: nothing else is to be written, printed or checked on the way."""
+    effects = options.keep or options.dump_dir or options.verify or options.time or config.time
+    return KNOWS_THIS_MACHINE and not (options.no_cache or config.no_cache or effects or config.log)
+
+
+class _Request(NamedTuple):
+    """One compilation, by all that it depends on before it is traced.
+
+    Attributes:
+        key: a digest of the rest; never of a value of an argument, an address, a path or a time.
+    """
+
+    key: str
+    source: FunctionSource
+    signature: Signature
+    backend: Backend
+
+
+def _request(
+    function: HostFunction,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: CompileOptions,
+    is_call: bool,
+) -> _Request | None:
+    try:
+        source = read_source(function)
+        signature = requested_signature(source, arguments, keywords)
+        backend, architecture = choose_target(signature, options, is_call)
+        signature = signature.for_device(backend.device_type)
+        content = Content(source.texts)
+        content.say(function.function.__qualname__, source.name)
+        content.source(source)
+        content.say(*(f"{name}={getattr(options, name)!r}" for name in _OPTIONS))
+        content.say(backend.name, architecture)
+        content.add(signature)
+    except Unknown as reason:
+        store.stats().refuse(str(reason))
+        return None
+    except Exception as error:
+        if is_of_a_handler(error):
+            raise
+        return None  # the compiler meets it again, and reports it with its place
+    versions = compiler_version(), backend.tools_version()
+    if None in versions:
+        store.stats().refuse("tools of unknown versions")
+        return None
+    content.say(*versions)
+    return _Request(content.digest(), source, signature, backend)
+
+
+def _find(request: _Request, options: CompileOptions) -> Any:
+    """The function of an entry whose manifest holds, or None."""
+    tried: set[str] = set()
+    for place, name in store.names(request.key):
+        shape = name.partition("-")[0]
+        if shape in tried:
+            continue
+        tried.add(shape)
+        sections = store.read(place, name)
+        if sections is None:
+            tried.discard(shape)  # another entry of this shape may be whole
+            continue
+        try:
+            now = read_again(request.source, request.signature, steps_of(sections))
+        except Unknown:
+            continue
+        if now is None:
+            continue
+        wanted = _file_name(now)
+        if wanted != name:
+            sections = store.read(place, wanted)
+        if sections is not None:
+            return _load(request, now, sections, options)
+    return None
+
+
+def _file_name(manifest: Manifest) -> str:
+    """Of an entry: a digest of what was read, and of its contents."""
+    shape = blake2b(repr(manifest.steps).encode(), digest_size=8).hexdigest()
+    return f"{shape}-{manifest.digest}{SUFFIX}"
+
+
+def _files(request: _Request, manifest: Manifest) -> dict[str, str]:
+    """The name in an entry of each source file: which of the functions it holds."""
+    files = {request.source.file: f"<{ROOT}>"}
+    for number, function in enumerate(manifest.functions.values()):
+        files.setdefault(function.__code__.co_filename, f"<{number}>")
+    return files
+
+
+def _keep(request: _Request, traced: Any, stored: Stored) -> None:
+    """Adds a compilation to the cache, if another process can know that it may use it."""
+    try:
+        captures = traced.captures
+        manifest = describe(request.source, request.signature, captures, traced.traced)
+        sections = to_sections(stored, manifest.steps, _files(request, manifest))
+    except Unknown as reason:
+        store.stats().refuse(str(reason))
+        return
+    if not store.write(request.key, _file_name(manifest), encode(sections)):
+        store.stats().refuse("the folder cannot be written")
+
+
+def _load(
+    request: _Request, manifest: Manifest, sections: Mapping[str, bytes], options: CompileOptions
+) -> Any:
+    paths = {name: path for path, name in _files(request, manifest).items()}
+    stored = from_sections(sections, paths)
+    source, signature, backend = request.source, request.signature, request.backend
+    executor, _ = choose_executor(options.executor, options.enable_tvm_ffi)
+    debuggable = options.generate_line_info and backend.runs_on_host
+    load = functools.partial(link_object, debuggable=debuggable)
+    image = link(stored.code, load, executor.load_policy)
+    return make_compiled_function(
+        CompiledDetails(
+            image=image,
+            plan=make_call_plan(signature, stored.written, stored.returns_objects, stored.result),
+            signature=signature,
+            executor=executor,
+            captured=manifest.captures.values(),
+            inspection=_texts(source, signature, backend, stored, options),
+            remarks=stored.code.remarks,
+            scratch=stored.scratch,
+            documentation=source.function.__doc__,
+            module=source.function.__module__,
+        )
+    )
+
+
+def _texts(
+    source: FunctionSource,
+    signature: Signature,
+    backend: Backend,
+    stored: Stored,
+    options: CompileOptions,
+) -> Artifacts:
+    """The texts of an entry; those made on request need the compiler."""
+    artifacts = Artifacts(source.name, options)
+    artifacts.modules = stored.modules
+    artifacts.restore(stored.texts)
+
+    def lower_again(kept: Artifacts) -> Mapping[str, str]:
+        from weft.compiler.pipeline import lower_again
+
+        return lower_again(signature, kept)
+
+    artifacts.offer((*stored.modules, "ir"), lower_again)
+    artifacts.offer(("sass",), lambda kept: {"sass": backend.disassemble(kept)})
+    return artifacts

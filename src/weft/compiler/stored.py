@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled function as an entry of the cache, and back.
+
+In: object code, what the trace said of it, its texts. Out: sections, and from these the arguments of
+`make_compiled_function`. Plain data only: nothing of an entry is run before it is checked, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from weft import errors
+from weft.errors import WeftError
+from weft.frontend.state.content import Unknown
+from weft.runtime.object_code import KernelInfo, ObjectCode, Remark, ScratchInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.types.frozen import Frozen
+
+_TEXT: Final = "text:"
+
+
+class Stored(NamedTuple):
+    """What is kept of a compilation.
+
+    Attributes:
+        code: the machine code.
+        scratch: each array of the host function.
+        written: paths of the arguments that kernels write to.
+        returns_objects: whether it returns an argument tensor.
+        result: the conversion of a returned tuple; see `weft.frontend.functions.interface`.
+        modules: names of the module's stages.
+        texts: the stages' texts, compressed, or why there is none.
+    """
+
+    code: ObjectCode
+    scratch: tuple[ScratchInfo, ...]
+    written: tuple[str, ...]
+    returns_objects: bool
+    result: Any
+    modules: tuple[str, ...]
+    texts: Mapping[str, bytes | WeftError]
+
+
+def to_sections(stored: Stored, steps: Sequence[Any], files: Mapping[str, str]) -> dict[str, bytes]:
+    """The sections of an entry.
+
+    Args:
+        stored: the compilation.
+        steps: of its manifest.
+        files: path of each source → its name in the entry.
+    Raises:
+        Unknown: if the machine code or the result cannot be used by another process.
+    """
+    code = stored.code
+    for file in files:
+        if file.encode() in code.host_object or file.encode() in code.device_code:
+            raise Unknown("code that holds the path of its source")
+    facts = {
+        "steps": steps,
+        "kernels": [_values(kernel) for kernel in code.kernels],
+        "remarks": [_values(_moved(remark, files)) for remark in code.remarks],
+        "scratch": [_values(_moved(array, files)) for array in stored.scratch],
+        "entry_symbols": code.entry_symbols,
+        "target": code.target,
+        "architecture": code.architecture,
+        "device_type": code.device_type,
+        "written": stored.written,
+        "returns_objects": stored.returns_objects,
+        "result": _result(stored.result),
+        "modules": stored.modules,
+        "refused": {
+            name: (type(error).__name__, error.code, error.message, error.hint)
+            for name, error in stored.texts.items()
+            if isinstance(error, WeftError)
+        },
+    }
+    texts = {_TEXT + n: kept for n, kept in stored.texts.items() if isinstance(kept, bytes)}
+    meta = json.dumps(facts).encode()
+    return {"meta": meta, "host": code.host_object, "device": code.device_code, **texts}
+
+
+def steps_of(sections: Mapping[str, bytes]) -> tuple[Any, ...]:
+    """The steps of an entry's manifest."""
+    return tuple(tuple(step) for step in json.loads(sections["meta"])["steps"])
+
+
+def from_sections(sections: Mapping[str, bytes], files: Mapping[str, str]) -> Stored:
+    """The compilation of an entry.
+
+    Args:
+        sections: of the entry.
+        files: name of each source in the entry → its path here.
+    """
+    facts = json.loads(sections["meta"])
+    code = ObjectCode(
+        sections["host"],
+        sections["device"],
+        tuple(KernelInfo(*_tuples(values)) for values in facts["kernels"]),
+        tuple(facts["entry_symbols"]),
+        facts["target"],
+        facts["architecture"],
+        tuple(_moved(Remark(*values), files) for values in facts["remarks"]),
+        facts["device_type"],
+    )
+    texts: dict[str, bytes | WeftError] = {
+        name.removeprefix(_TEXT): content
+        for name, content in sections.items()
+        if name.startswith(_TEXT)
+    }
+    for name, (kind, error_code, message, hint) in facts["refused"].items():
+        texts[name] = getattr(errors, kind)(error_code, message, hint=hint)
+    return Stored(
+        code,
+        tuple(_moved(ScratchInfo(*_tuples(values)), files) for values in facts["scratch"]),
+        tuple(facts["written"]),
+        facts["returns_objects"],
+        _restored(facts["result"]),
+        tuple(facts["modules"]),
+        texts,
+    )
+
+
+def _values(record: Frozen) -> list[Any]:
+    return list(record.__reduce__()[1])
+
+
+def _tuples(values: Sequence[Any]) -> list[Any]:
+    return [tuple(cast("list[Any]", v)) if isinstance(v, list) else v for v in values]
+
+
+def _moved(record: Any, files: Mapping[str, str]) -> Any:
+    return record.replaced(file=files.get(record.file, record.file))
+
+
+def _result(result: Any) -> Any:
+    """The conversion of a result as JSON: a list for each tuple of items, None to leave it as it is."""
+    if result is None:
+        return None
+    make, items = result
+    if make not in (None, list):
+        raise Unknown("a result of a class")
+    return ["list" if make is list else "tuple", [_result(item) for item in items]]
+
+
+def _restored(result: Any) -> Any:
+    if result is None:
+        return None
+    kind, items = result
+    return (list if kind == "list" else None, tuple(_restored(item) for item in items))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compile-time objects contain, as a digest that is the same in every process and every checkout.
+
+In: functions, classes, containers, arrays. Out: a digest, without paths and addresses; `Unknown` for an object whose
+content cannot be told.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import marshal
+from hashlib import blake2b
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from weft.arguments.base import ArgumentKind
+from weft.arguments.constant import ConstantKind
+from weft.errors import WeftError
+from weft.frontend.source.text import read_source
+from weft.language import LanguageName
+from weft.language.functions import BoundFunction, KernelFunction, StagedFunction
+from weft.types.dtype import DType
+from weft.types.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.frontend.source.text import FunctionSource
+    from weft.language.source_text import SourceTexts
+
+_SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None), type(...)))
+_STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS; such functions' annotations are ignored
+_BOUNDS: Final = ("max_threads", "min_blocks", "max_registers", "cluster", "fp_contract", "math")
+# Of a class: what Python adds, and what says nothing about instances.
+_IGNORED: Final = frozenset(
+    (
+        *("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__slots__"),
+        *(
+            "__firstlineno__",
+            "__static_attributes__",
+            "__orig_bases__",
+            "__parameters__",
+            "__hash__",
+        ),
+        *("__dataclass_params__", "__abstractmethods__", "_abc_impl", "__annotate_func__"),
+        *("__annotations_cache__", "__match_args__"),
+    )
+)
+
+
+class Unknown(Exception):
+    """The content of an object cannot be told; the message names its type."""
+
+
+class Content:
+    """A digest of objects in order.
+
+    Args:
+        texts: of the compiled functions' files.
+
+    Attributes:
+        functions: the Python functions whose text is in the digest, by id.
+    """
+
+    def __init__(self, texts: SourceTexts) -> None:
+        self.functions: dict[int, FunctionType] = {}
+        self._texts = texts
+        self._hash = blake2b(digest_size=16)
+        self._around: list[int] = []
+
+    def digest(self) -> str:
+        """Of everything added so far."""
+        return self._hash.hexdigest()
+
+    def say(self, *words: object) -> None:
+        """Adds words; each ends where the next begins."""
+        for word in words:
+            data = word if isinstance(word, bytes) else str(word).encode(errors="backslashreplace")
+            self._hash.update(b"%d:" % len(data) + data)
+
+    def add(self, value: Any) -> None:
+        """Adds an object and what it reaches.
+
+        Raises:
+            Unknown: if its content, or that of something inside it, cannot be told.
+        """
+        kind = cast("type[Any]", type(value))
+        if kind in _SCALARS:
+            self.say(kind.__name__, repr(value))
+            return
+        if id(value) in self._around:
+            self.say("again", self._around.index(id(value)))
+            return
+        self._around.append(id(value))
+        try:
+            self._add(value, kind)
+        finally:
+            self._around.pop()
+
+    def _add(self, value: Any, kind: type[Any]) -> None:
+        if isinstance(value, DType | LanguageName):
+            self.say("weft", value.name)
+        elif isinstance(value, ModuleType):
+            self.say("module", value.__name__)
+        elif kind in (tuple, list):
+            self._items(kind, value)
+        elif kind in (set, frozenset):
+            self.say(kind.__name__, *sorted(self._apart(item) for item in value))
+        elif kind is dict:
+            self._items(kind, (part for pair in value.items() for part in pair))
+        elif isinstance(value, FunctionType):
+            self._function(value)
+        elif isinstance(value, StagedFunction):
+            bounds = [getattr(value, bound) for bound in _BOUNDS] * isinstance(
+                value, KernelFunction
+            )
+            self.say(kind.__name__, bounds)
+            self._function(value.function, value)
+        elif isinstance(value, BoundFunction):
+            self._items(kind, (value.function, value.owner))
+        elif kind is functools.partial:
+            self._items(kind, (value.func, value.args, value.keywords))
+        elif isinstance(value, enum.Enum):
+            self.say("enum", kind.__module__, kind.__qualname__, value.name)
+            self.add(value.value)
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, BuiltinFunctionType):
+            if not (value.__self__ is None or isinstance(value.__self__, ModuleType)):
+                self.add(value.__self__)
+            self.say("builtin", value.__module__, value.__qualname__)
+        elif isinstance(value, Frozen):
+            self._record(value)
+        else:
+            self._object(value, kind)
+
+    def _items(self, kind: type, items: Iterable[Any]) -> None:
+        self.say(kind.__name__, "(")
+        for item in items:
+            self.add(item)
+        self.say(")")
+
+    def _apart(self, value: Any) -> str:
+        other = Content(self._texts)
+        other.functions, other._around = self.functions, self._around
+        other.add(value)
+        return other.digest()
+
+    def _record(self, value: Frozen) -> None:
+        """One of weft's own records: an annotation, a kind of argument."""
+        if isinstance(value, ConstantKind):
+            self._items(ConstantKind, (value.value,))
+        elif isinstance(value, ArgumentKind) and not value.parts:
+            self.say(repr(value.key))
+        else:
+            self.say(type(value).__module__, type(value).__name__)
+            self._items(type(value), value.__reduce__()[1])
+
+    def _function(self, function: Any, staged: Any = None) -> None:
+        code = function.__code__
+        self.say("function", function.__module__.partition(".")[0] == "weft", code.co_qualname)
+        if code.co_filename == "<string>":
+            self.say(marshal.dumps(code))  # made by Python for a class
+        elif function.__module__.partition(".")[0] != "weft":
+            try:
+                source = read_source(function if staged is None else staged, self._texts)
+                self.source(source)
+                if not code.co_flags & _STARRED:
+                    for parameter in source.parameters:
+                        self._annotation(parameter.name, parameter.annotation)
+            except WeftError as error:
+                raise Unknown(f"the source of {function.__qualname__} ({error.code})") from None
+        self.functions[id(function)] = function
+        self.add(function.__defaults__)
+        self.add(function.__kwdefaults__)
+
+    def _annotation(self, name: str, annotation: Any) -> None:
+        if isinstance(annotation, DType | Frozen):
+            self.say(name)
+            self.add(annotation)
+            return
+        text = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+        if " at 0x" in text:
+            raise Unknown("an annotation")
+        self.say(name, text)
+
+    def source(self, source: FunctionSource) -> None:
+        """Adds a function's text, and its place as far as it shows in messages."""
+        self.say(source.file.rpartition("/")[2], source.first_line, source.text)
+
+    def _class(self, kind: type) -> None:
+        """A class with its bases and all that it defines; installed and built-in ones by name."""
+        self.say("class", kind.__module__, kind.__qualname__)
+        top = kind.__module__.partition(".")[0]
+        if top in ("builtins", "weft", "typing", "collections", "abc", "enum") or top == "numpy":
+            return
+        if isinstance(kind, enum.EnumMeta):
+            self._items(kind, [(member.name, member.value) for member in cast("Any", kind)])
+            return
+        for base in kind.__bases__:
+            self.add(base)
+        for name, value in sorted(vars(kind).items()):
+            if name in _IGNORED:
+                continue
+            self.say(name)
+            self._member(name, value)
+
+    def _member(self, name: str, value: Any) -> None:
+        if name == "__annotations__":
+            self.say(*(f"{field}={said}" for field, said in value.items()))
+        elif name == "__dataclass_fields__":
+            self.say(*value)
+        elif isinstance(value, property):
+            self._items(property, (value.fget, value.fset, value.fdel))
+        elif isinstance(value, staticmethod | classmethod):
+            self.add(cast("Any", value).__func__)
+        elif type(value).__module__ in ("_collections", "builtins") and not isinstance(
+            value, (*_SCALARS, FunctionType, tuple, list, dict, set, frozenset, type)
+        ):
+            self.say(type(value).__name__)  # a descriptor of a field
+        else:
+            self.add(value)
+
+    def _object(self, value: Any, kind: type[Any]) -> None:
+        try:
+            view = memoryview(value)
+        except (TypeError, ValueError, BufferError):
+            pass
+        else:
+            with view:
+                self.say(
+                    kind.__module__, kind.__qualname__, view.format, view.shape, view.tobytes()
+                )
+            return
+        is_record = isinstance(value, tuple) or hasattr(kind, "__dataclass_fields__")
+        if kind.__mro__[-2].__module__ in ("builtins", "_thread") and not isinstance(value, tuple):
+            raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}")
+        if any(vars(base).get("__slots__") for base in kind.__mro__) and not is_record:
+            raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}, which has slots")
+        if not any(base.__flags__ & (1 << 9) for base in (kind,)):
+            raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}")
+        self._class(kind)
+        if isinstance(value, tuple):
+            self._items(kind, cast("Any", value))
+        elif is_record:
+            self._items(kind, (getattr(value, name, None) for name in kind.__dataclass_fields__))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compilation read, by the path from its function, so that another process can read it again and compare.
+
+In: the captures of a trace. Out: `Manifest`: each read by the place of its owner, and one digest of all contents; the
+same of what is there now.
+"""
+
+from __future__ import annotations
+
+import builtins
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.arguments.constant import ConstantKind
+from weft.frontend.source.text import plain_function
+from weft.frontend.state.captured import Captures, cell_contents
+from weft.frontend.state.content import Content, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from weft.arguments.signature import Signature
+    from weft.frontend.source.text import FunctionSource
+
+ROOT: Final = -1
+_ABSENT: Final = object()
+
+# Of one read: the number of the read whose value owns it, or ROOT; its kind; its name.
+Step = tuple[int, str, str]
+
+
+class Manifest(NamedTuple):
+    """What was read, or is there now.
+
+    Attributes:
+        steps: each read, after that of its owner.
+        digest: of all values.
+        captures: the values, which direct calls compare again.
+        functions: those whose text was read, by id.
+    """
+
+    steps: tuple[Step, ...]
+    digest: str
+    captures: Captures
+    functions: dict[int, FunctionType]
+
+
+def describe(
+    source: FunctionSource, signature: Signature, captures: Captures, traced: Iterable[Any]
+) -> Manifest:
+    """The manifest of a trace that has just ended.
+
+    Args:
+        source: of the host function.
+        signature: of its parameters, some of which are constants.
+        captures: what was read.
+        traced: the functions whose text was traced.
+    Raises:
+        Unknown: if something was read that has no path or no content.
+    """
+    if captures.unknown:
+        raise Unknown(captures.unknown)
+    owners: dict[int, int] = {}
+    steps: list[Step] = []
+    content = Content(source.texts)
+    _own(owners, source.function, ROOT)
+    for name, value in _constants(signature).items():
+        _own(owners, value, len(steps))
+        steps.append((ROOT, "constant", name))
+        content.add(value)
+    for read in captures.reads.values():
+        if read.kind == "global" and str(read.owner.get("__name__")).partition(".")[0] == "weft":  # pyright: ignore
+            continue
+        owner = owners.get(id(read.owner))
+        if owner is None:
+            raise Unknown(f"{read.name}, which was not reached by a name")
+        _own(owners, read.value, len(steps))
+        steps.append((owner, read.kind, read.name))
+        content.add(read.value)
+    for function in traced:
+        plain = plain_function(function)
+        if (
+            plain is None
+            or plain.__module__.partition(".")[0] == "weft"
+            or plain is source.function
+        ):
+            continue
+        if id(plain) not in content.functions:
+            raise Unknown(f"{plain.__qualname__}, which was not reached by a name")
+    if not all(value.is_current() for value in captures.values()):
+        raise Unknown("a value that changed meanwhile")
+    return Manifest(tuple(steps), content.digest(), captures, content.functions)
+
+
+def read_again(
+    source: FunctionSource, signature: Signature, steps: Sequence[Step]
+) -> Manifest | None:
+    """What stands now where a trace read; None if a place is gone.
+
+    Raises:
+        Unknown: if the content of a value cannot be told.
+    """
+    constants = _constants(signature)
+    captures, content = Captures(), Content(source.texts)
+    values: list[Any] = []
+    for owner_number, kind, name in steps:
+        owner = source.function if owner_number == ROOT else values[owner_number]
+        value = (
+            constants.get(name, _ABSENT)
+            if kind == "constant"
+            else _read(captures, owner, kind, name)
+        )
+        if value is _ABSENT:
+            return None
+        values.append(value)
+        content.add(value)
+    return Manifest(tuple(steps), content.digest(), captures, content.functions)
+
+
+def _read(captures: Captures, owner: Any, kind: str, name: str) -> Any:
+    if kind == "attribute":
+        value = getattr(owner, name, _ABSENT)
+        if value is not _ABSENT:
+            captures.read_attribute(owner, name, value, name)
+        return value
+    function = plain_function(owner)
+    if function is None:
+        return _ABSENT
+    if kind == "global":
+        namespace = function.__globals__
+        if name not in namespace:
+            return getattr(builtins, name, _ABSENT)
+        captures.read_global(namespace, name, namespace[name])
+        return namespace[name]
+    if name not in function.__code__.co_freevars or not function.__closure__:
+        return _ABSENT
+    cell = function.__closure__[function.__code__.co_freevars.index(name)]
+    for value in cell_contents(cell):
+        captures.read_cell(cell, name, value)
+        return value
+    return _ABSENT
+
+
+def _own(owners: dict[int, int], value: Any, number: int) -> None:
+    """Notes that an object, and a function's namespace and cells, are reached by a read."""
+    owners.setdefault(id(value), number)
+    function = plain_function(value)
+    if function is not None:
+        owners.setdefault(id(function.__globals__), number)
+        for cell in function.__closure__ or ():
+            owners.setdefault(id(cell), number)
+
+
+def _constants(signature: Signature) -> dict[str, Any]:
+    """The values of the compile-time parameters."""
+    kinds = ((parameter.name, parameter.kind) for parameter in signature.parameters)
+    return {name: kind.value for name, kind in kinds if isinstance(kind, ConstantKind)}
