@@ -3,6 +3,7 @@
 
 from typing import Annotated, Any, TypeAlias, TypeVar
 
+from weft import cache as cache
 from weft import config as config
 from weft import driver as driver
 from weft import ffi as ffi
@@ -46,6 +47,7 @@ from weft.compiler.options import KeepLLVM as KeepLLVM
 from weft.compiler.options import KeepPTX as KeepPTX
 from weft.compiler.options import KeepSASS as KeepSASS
 from weft.compiler.options import MathFunctions as MathFunctions
+from weft.compiler.options import NoCache as NoCache
 from weft.compiler.options import OptLevel as OptLevel
 from weft.compiler.options import PtxasOptions as PtxasOptions
 from weft.compiler.options import TimeStages as TimeStages

@@ -30,7 +30,7 @@ def said(program: str = PROGRAM, **environment: str) -> str:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=own | environment,
+        env=own | {"WEFT_NO_CACHE": "1"} | environment,
     )
     assert done.returncode == 0 or "expected one of" in done.stderr, done.stderr
     assert done.stdout == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of one entry: named sections behind a checksum.
+"""The file of one entry: a checksum and named sections.
 
 In: sections. Out: bytes, and sections from bytes of any origin; anything but a whole entry of this format is None.
 """

@@ -8,6 +8,7 @@ compiler: neither xDSL nor llvmlite is imported.
 from __future__ import annotations
 
 import functools
+import sys
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from weft.compiler.call_plan import make_call_plan
 from weft.compiler.request import requested_signature
 from weft.compiler.stored import Stored, from_sections, steps_of, to_sections
 from weft.compiler.target_choice import choose_target
-from weft.config import config
+from weft.config import config, misspelled_variables
 from weft.frontend.source.text import read_source
 from weft.frontend.state.content import Content, Unknown
 from weft.frontend.state.manifest import ROOT, describe, read_again
@@ -62,6 +63,7 @@ def find_or_compile(
         found = _find(request, options)
         if found is not None:
             store.stats().hits += 1
+            _tell(request.source.name, found)
             return found
         store.stats().misses += 1
     from weft.compiler.pipeline import compile_function
@@ -74,6 +76,14 @@ def _is_wanted(options: CompileOptions) -> bool:
     """Whether a result may come from the cache: nothing else is to be written, printed or checked on the way."""
     effects = options.keep or options.dump_dir or options.verify or options.time or config.time
     return KNOWS_THIS_MACHINE and not (options.no_cache or config.no_cache or effects or config.log)
+
+
+def _tell(name: str, found: Any) -> None:
+    """What the compiler says in any case, without importing `logging` if nothing is to be said."""
+    if "logging" in sys.modules or misspelled_variables():
+        from weft.compiler.logs import log_found
+
+        log_found(name, found.executor.name)
 
 
 class _Request(NamedTuple):

@@ -47,3 +47,9 @@ def _misspelled_variables() -> Iterator[tuple[str, str]]:
 def _warn_of_misspelled_variables() -> None:
     for name, meant in _misspelled_variables():
         _log.warning("weft has no environment variable %s; did you mean %s?", name, meant)
+
+
+def log_found(name: str, executor: str) -> None:
+    """Shows the log, and says that a function was found in the cache on disk."""
+    show_logs()
+    _log.info("%s: executor %s, found in the cache", name, executor)
