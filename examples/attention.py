@@ -59,7 +59,7 @@ def attention_kernel(
     group: weft.i32,
     scale: weft.f32,
     hdim: weft.Constexpr[int],
-    dtype: weft.Constexpr[object],
+    dtype: weft.Constexpr[weft.DType],
     causal: weft.Constexpr[bool],
 ):
     """One block: 128 queries of one head of one sequence."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The matrix product of a Hopper GPU: TMA copies, tensor cores multiply, and no thread waits for the other kind.
 
-Shapes: `a` is m x k, `b` is n x k, `c` is m x n = a · bᵀ, float16 or bfloat16, summed in float32; rows are multiples
-of 16 bytes. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of four stages; two multiply, 64
-rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps that are done with it. Every
-multiprocessor has one block, which takes tile after tile.
+Shapes: `a` is m x k, `b` is n x k, of bfloat16, float16 or 8-bit floats; `c` is m x n = a · bᵀ, float16 or bfloat16,
+summed in float32; rows are multiples of 16 bytes. A block has three warpgroups. One copies tiles of `a` and `b` into a
+ring of four stages; two multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty`
+the warps that are done with it. Every multiprocessor has one block, which takes tile after tile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import weft
 from examples.common import Arguments, Arrays, Example, show
 
-BM, BN, BK, STAGES = 128, 256, 64, 4
+BM, BN, STAGES = 128, 256, 4
+ROW_BYTES = 128  # of a and b in a tile: 64 elements of 16 bits, 128 of 8
 BAND = 16  # rows of tiles that run together, so that they share b in the L2 cache
 
 
@@ -33,14 +34,14 @@ def gemm_kernel(
     m_tiles: weft.i32,
     n_tiles: weft.i32,
     steps: weft.i32,
-    dtype: weft.Constexpr[object],
+    dtype: weft.Constexpr[weft.DType],
+    out_dtype: weft.Constexpr[weft.DType],
 ):
     """One block: one tile of c after the other."""
-    a_ring = weft.shared((STAGES, BM, BK), dtype, swizzle=128)
-    b_ring = weft.shared((STAGES, BN, BK), dtype, swizzle=128)
-    c_tiles = weft.shared(
-        (2, 2, 64, 64), dtype, swizzle=128
-    )  # two of each warpgroup that multiplies
+    bk = ROW_BYTES // dtype.itemsize
+    a_ring = weft.shared((STAGES, BM, bk), dtype, swizzle=128)
+    b_ring = weft.shared((STAGES, BN, bk), dtype, swizzle=128)
+    c_tiles = weft.shared((2, 2, 64, 64), out_dtype, swizzle=128)  # two of each that multiplies
     full = weft.mbarrier(STAGES, arrivals=1)
     empty = weft.mbarrier(STAGES, arrivals=8)  # warps that multiply
     role = weft.warpgroup_id()
@@ -54,8 +55,8 @@ def gemm_kernel(
                 for step in range(steps):
                     empty[stage].wait()
                     full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
-                    weft.tma.load(a, (row, BK * step), a_ring[stage], full[stage])
-                    weft.tma.load(b, (column, BK * step), b_ring[stage], full[stage])
+                    weft.tma.load(a, (row, bk * step), a_ring[stage], full[stage])
+                    weft.tma.load(b, (column, bk * step), b_ring[stage], full[stage])
                     stage = stage.next()
     else:  # multiplies
         weft.setmaxnreg(232)
@@ -65,7 +66,7 @@ def gemm_kernel(
             acc = weft.wgmma.accumulator((64, BN), weft.f32)
             for step in range(steps):
                 full[stage].wait()
-                rows = a_ring[stage].tile((64, BK), (mine, 0))
+                rows = a_ring[stage].tile((64, bk), (mine, 0))
                 acc = weft.wgmma.mma(rows, b_ring[stage].T, acc, accumulate=step > 0)
                 acc = weft.wgmma.wait(acc, pending=0)
                 empty[stage].release()
@@ -77,7 +78,7 @@ def gemm_kernel(
                 if leader:
                     weft.tma.wait(pending=1, read=True)  # the buffer's last copy has been read
                 weft.sync_warpgroup()
-                acc[:, 64 * j : 64 * (j + 1)].to(dtype).store(buffer)
+                acc[:, 64 * j : 64 * (j + 1)].to(out_dtype).store(buffer)
                 weft.fence_proxy()
                 weft.sync_warpgroup()
                 if leader:
@@ -90,14 +91,16 @@ def gemm_kernel(
 def gemm(a, b, c):
     """c = a · bᵀ, for any m, n and k."""
     m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
+    bk = ROW_BYTES // a.dtype.itemsize
     gemm_kernel(
-        weft.tensor_map(a, box=(BM, BK), swizzle=128),
-        weft.tensor_map(b, box=(BN, BK), swizzle=128),
+        weft.tensor_map(a, box=(BM, bk), swizzle=128),
+        weft.tensor_map(b, box=(BN, bk), swizzle=128),
         weft.tensor_map(c, box=(64, 64), swizzle=128),
         m_tiles,
         n_tiles,
-        weft.ceil_div(a.shape[1], BK),
+        weft.ceil_div(a.shape[1], bk),
         a.dtype,
+        c.dtype,
     ).launch(grid=min(m_tiles * n_tiles, weft.multiprocessors()), block=384)
 
 
@@ -110,11 +113,15 @@ def make_arguments(size: int) -> Arguments:
     return {"a": a, "b": b, "c": np.empty((m, n), np.float16)}
 
 
-def fake_arguments():
-    """Matrices of bfloat16 whose rows are multiples of 16 bytes."""
-    m, n, k = weft.sym("m"), weft.sym("n", divisibility=8), weft.sym("k", divisibility=8)
-    shapes = (m, k), (n, k), (m, n)
-    return tuple(weft.fake_tensor(weft.bf16, shape, alignment_bytes=16) for shape in shapes)
+def fake_arguments(dtype: weft.DType = weft.bf16):
+    """Matrices whose rows are multiples of 16 bytes; the product of 8-bit floats is bfloat16."""
+    m, n, k = (
+        weft.sym("m"),
+        weft.sym("n", divisibility=8),
+        weft.sym("k", divisibility=16 // dtype.itemsize),
+    )
+    kinds = (dtype, (m, k)), (dtype, (n, k)), (weft.bf16 if dtype.bits == 8 else dtype, (m, n))
+    return tuple(weft.fake_tensor(kind, shape, alignment_bytes=16) for kind, shape in kinds)
 
 
 def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Arrays:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -30,22 +31,47 @@ def test_every_shape_is_right(shape):
     np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-3 * np.sqrt(k))
 
 
+NARROW = {
+    "bf16": ml_dtypes.bfloat16,
+    "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 16), (129, 264, 272)])
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_types_are_summed_in_f32(name, shape):
+    m, n, k = shape
+    random = np.random.default_rng(9)
+    a, b = (random.standard_normal(s).astype(NARROW[name]) for s in ((m, k), (n, k)))
+    gemm(a, b, c := np.zeros((m, n), ml_dtypes.bfloat16))
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=2**-8, atol=1e-3 * np.sqrt(k))
+
+
+DTYPES = pytest.mark.parametrize("dtype", [weft.bf16, weft.f16, weft.f8e4m3, weft.f8e5m2], ids=str)
+
+
 @functools.cache
-def compiled():
-    return weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90a")
+def compiled(dtype):
+    return weft.compile(gemm, *fake_arguments(dtype), options="--gpu-arch sm_90a")
 
 
-def test_the_assembler_has_nothing_to_remark():
-    found = compiled()
+@DTYPES
+def test_the_assembler_has_nothing_to_remark(dtype):
+    found = compiled(dtype)
     kernel = found.kernels[gemm_kernel.function.__name__]
     assert (found.remarks, kernel.spill_load_bytes, kernel.registers) == ((), 0, 168)
     assert [text for text in EXAMPLE.instructions if text not in found.ptx] == []
 
 
-def test_a_step_is_four_products_and_no_more_than_45_instructions():
+@DTYPES
+def test_a_step_is_four_products_and_no_more_than_45_instructions(dtype):
     """From the label that the loop goes back to, to the branch; sums stay where they are."""
-    lines = [line for line in compiled().sass.splitlines() if "/*" in line or line.startswith(".L")]
-    products = [number for number, line in enumerate(lines) if "HGMMA" in line]
+    lines = [
+        line for line in compiled(dtype).sass.splitlines() if "/*" in line or line.startswith(".L")
+    ]
+    products = [number for number, line in enumerate(lines) if re.search("[HQ]GMMA", line)]
     assert len(products) == 4
     start = max(n for n, line in enumerate(lines[: products[0]]) if line.startswith(".L"))
     end = next(n for n in range(products[-1], len(lines)) if " BRA " in lines[n])
