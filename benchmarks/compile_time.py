@@ -22,7 +22,7 @@ from benchmarks.harness import (
     parse_arguments,
     report,
 )
-from examples.catalog import EXAMPLES
+from examples.catalog import EXAMPLES, HOPPER_EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ PEERS = {
     "numba-cuda": "benchmarks.peers.numba_cuda",
 }
 GOALS = {"warm": 25.0, "first": 90.0}
+HOPPER_GOALS = {"hopper_gemm": 200.0, "attention": 400.0}  # to a cubin
 FIRSTS = 5
 
 
@@ -103,7 +104,7 @@ def stages(rounds: int) -> Iterator[Figure]:
 
 def examples(rounds: int) -> Iterator[Figure]:
     """Each example to a cubin and to the CPU, warm."""
-    for example in EXAMPLES:
+    for example in (*EXAMPLES, *HOPPER_EXAMPLES):
         try:
             workers = {
                 target: Worker(OURS, f"{target}:{example.name}") for target in ("cubin", "cpu")
@@ -115,7 +116,9 @@ def examples(rounds: int) -> Iterator[Figure]:
             continue
         measures = {target: worker.measure for target, worker in workers.items()}
         for target, median in medians(interleave(measures, rounds)).items():
-            yield Figure(f"compile_time/{example.name}/{target}/warm", median, "ms")
+            goal = HOPPER_GOALS.get(example.name) if target == "cubin" else None
+            note = f"goal {goal:g} ms" if goal else ""
+            yield Figure(f"compile_time/{example.name}/{target}/warm", median, "ms", note=note)
         for worker in workers.values():
             worker.close()
 

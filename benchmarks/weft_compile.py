@@ -14,7 +14,7 @@ import sys
 
 import weft
 from benchmarks.harness import serve
-from examples.catalog import EXAMPLES
+from examples.catalog import EXAMPLES, HOPPER_EXAMPLES
 
 OPTIONS = {"cubin": "--gpu-arch sm_90a --enable-tvm-ffi", "cpu": "--target cpu"}
 STAGE = re.compile(r"^  (\S.*?)\s+([\d.]+)$", re.MULTILINE)
@@ -23,7 +23,7 @@ STAGE = re.compile(r"^  (\S.*?)\s+([\d.]+)$", re.MULTILINE)
 def main(case: str) -> None:
     """Serve compilations of one example for one target."""
     target, name = case.split(":")
-    example = next(example for example in EXAMPLES if example.name == name)
+    example = next(one for one in (*EXAMPLES, *HOPPER_EXAMPLES) if one.name == name)
     options = f"{OPTIONS[target]} --time"
 
     def compile_once() -> dict[str, object]:
