@@ -55,8 +55,8 @@ def test_decorated_functions_show_no_internals(function):
     assert all(name.startswith("__") for name in set(dir(function)) - public(dir(function)))
 
 
-def test_host_functions_show_their_function_and_options():
-    assert public(dir(fill)) == {"default_options", "function"}
+def test_host_functions_show_their_function_options_and_specializations():
+    assert public(dir(fill)) == {"default_options", "function", "specializations"}
 
 
 @pytest.mark.parametrize("method", ["to", "preload"])

@@ -26,7 +26,11 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs a command; without words, those of the process.
 
     Example:
-        >>> main(["cache", "info"])
+        >>> code = main(["cache", "info"])
+        folder   ...
+        entries  ...
+        size     ... MB of ... MB
+        >>> code
         0
     """
     parser = argparse.ArgumentParser(

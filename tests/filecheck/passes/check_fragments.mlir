@@ -10,13 +10,12 @@
 // CHECK_FRAGMENTS:         nvgpu.wgmma_wait 0 in
 // CHECK_FRAGMENTS:         simt.fragment_values
 
-// LLVM-CUDA:               phi %floats.4 [ poison, %{{.*}} ], [ %sums.{{.*}}, %{{.*}} ]
+// LLVM-CUDA:               phi float [ poison, %{{.*}} ], [ %{{.*}}, %{{.*}} ]
 // LLVM-CUDA:               and i32 %{{.*}}, 16383
 // LLVM-CUDA:               or disjoint i32 %{{.*}}, 65536
 // LLVM-CUDA:               wgmma.fence.sync.aligned; setp.ne.b32 p, $10, 0; mov.b64 d0, {$9, 1073741888}; mov.b64 d1, {$8, 1073741888}; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {$0, $1, $2, $3}, d1, d0, p, 1, 1, 0, 0; add.s32 l2, $9, 2;
-// LLVM-CUDA-SAME:          "=f,=f,=f,=f,0,1,2,3,r,r,r,~{memory}"
+// LLVM-CUDA-SAME:          wgmma.commit_group.sync.aligned; } wgmma.wait_group.sync.aligned 1;", "=f,=f,=f,=f,0,1,2,3,r,r,r,~{memory}"
 // LLVM-CUDA-SAME:          convergent nounwind
-// LLVM-CUDA:               asm sideeffect "wgmma.wait_group.sync.aligned 1;", "=f,=f,=f,=f,0,1,2,3,~{memory}"
 // LLVM-CUDA:               asm sideeffect "wgmma.wait_group.sync.aligned 0;"
 
 // SASS:                    WARPGROUP.ARRIVE
