@@ -94,14 +94,19 @@ def _folders() -> Iterator[str]:
         yield own
 
 
-@kept
-def _is_trusted(folder: str) -> bool:
-    """Whether only this user can write to a folder, or it can be made; else warns, once."""
+def others_can_write(folder: str) -> bool:
+    """Whether another user can write to a folder, so that its entries are not run; False if there is no folder yet."""
     try:
         status = os.stat(folder)
     except OSError:
-        return True  # it is made by the first entry
-    if status.st_uid in (os.geteuid(), 0) and not status.st_mode & _FOREIGN_WRITERS:
+        return False  # it is made by the first entry
+    return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _FOREIGN_WRITERS)
+
+
+@kept
+def _is_trusted(folder: str) -> bool:
+    """Whether only this user can write to a folder, or it can be made; else warns, once."""
+    if not others_can_write(folder):
         return True
     import warnings
 

@@ -12,14 +12,42 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from weft import __version__
+from weft.cli.functions import WrongCommandError
+from weft.errors import CudaError, WeftError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Command → what it is for; its module in this folder has `add_arguments(parser)` and `run(arguments)`.
+# Command → what it is for; its module in this folder has `EXAMPLES`, `add_arguments(parser)` and `run(arguments)`.
 COMMANDS: Final = {
+    "doctor": "what is installed, what does not work, and how to fix it",
+    "explain": "what the code of an error means and what to do",
+    "compile": "compile a function and write every stage into a folder",
+    "inspect": "print one stage of a function beside its lines of Python",
     "cache": "what is in the cache on disk: list, check, clear, fill and pack it",
+    "completion": "print a script that completes these commands in a shell",
 }
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; each knows its `run`."""
+    parser = argparse.ArgumentParser(
+        prog="weft", description="GPU kernels in Python: tools beside the library."
+    )
+    parser.add_argument("--version", action="version", version=f"weft {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name, purpose in COMMANDS.items():
+        module = importlib.import_module(f"weft.cli.{name}")
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            epilog="examples:\n" + "\n".join(f"  {line}" for line in module.EXAMPLES),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run, make_parser=make_parser)
+    return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -33,18 +61,14 @@ def main(words: Sequence[str] | None = None) -> int:
         >>> code
         0
     """
-    parser = argparse.ArgumentParser(
-        prog="weft", description="GPU kernels in Python: tools beside the library."
-    )
-    parser.add_argument("--version", action="version", version=f"weft {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    modules = {name: importlib.import_module(f"weft.cli.{name}") for name in COMMANDS}
-    for name, purpose in COMMANDS.items():
-        command = commands.add_parser(name, help=purpose, description=purpose)
-        modules[name].add_arguments(command)
-    arguments = parser.parse_args(words)
+    arguments = make_parser().parse_args(words)
     try:
-        return modules[arguments.command].run(arguments)
-    except OSError as error:
+        return arguments.run(arguments)
+    except WrongCommandError as error:
+        print(f"weft {arguments.command}: {error}", file=sys.stderr)
+        return 2
+    except (OSError, CudaError, WeftError) as error:
         print(f"weft: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130

@@ -17,6 +17,8 @@ from weft import cache
 if TYPE_CHECKING:
     import argparse
 
+EXAMPLES: Final = ("weft cache info", "weft cache list", "weft cache pack kernels")
+
 _ACTIONS: Final = {
     "info": "where the cache is and how full",
     "list": "each entry, the longest unused first",

@@ -18,6 +18,7 @@ from weft.backends.cpu.remarks import engine_remark
 from weft.backends.host import HostMachine, entry_symbols, host_machine, kernel_info, print_host
 from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
+from weft.codegen.llvm.lock import holding_llvm
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
@@ -47,12 +48,24 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
 
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimized LLVM module."""
+    waits = any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module))
+    return _optimized(text, job.options.opt_level, waits)
+
+
+def _optimized(text: str, opt_level: int, waits: bool) -> ModuleRef:
     module = parse(text, "kernels")
-    if any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module)):
+    if waits:
         # Coroutines are split first: values that optimization moves across a suspension enlarge every frame.
         run_pipeline(module, host_machine().machine, 0, vectorize=False)
-    run_pipeline(module, host_machine().machine, job.options.opt_level, vectorize=True)
+    run_pipeline(module, host_machine().machine, opt_level, vectorize=True)
     return module
+
+
+def assembly_text(text: str, opt_level: int) -> str:
+    """The assembly that the kernels' LLVM text becomes on this CPU; made for reading, by running LLVM again."""
+    with holding_llvm():
+        module = _optimized(text, opt_level, "@llvm.coro." in text)
+        return host_machine().machine.emit_assembly(module)
 
 
 def _print_kernels(job: Job, _value: None) -> str:
