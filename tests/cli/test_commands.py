@@ -35,6 +35,12 @@ def scale(a, b, by: weft.f32 = 2.0):
 def fill(a: weft.Tensor[weft.f32, ("n",)]):
     scale_kernel(a, a, 0.0).launch(over=a.shape[0])
 """
+PROGRAM = """\
+import sys
+import kernels, numpy
+kernels.fill(numpy.ones(4, numpy.float32))
+sys.exit(int(sys.argv[1]) if sys.argv[1:] else 0)
+"""
 EXAMPLES = [
     line for name in COMMANDS for line in importlib.import_module(f"weft.cli.{name}").EXAMPLES
 ]
@@ -48,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "kernels.py").write_text(KERNELS)
+    (tmp_path / "program.py").write_text(PROGRAM)
     return tmp_path
 
 
@@ -90,6 +97,8 @@ def test_page_has_every_command_and_option():
             ["inspect", SCALE, "--spec", "c:f32"],
             "--spec names 'c'; scale has the parameters a, b, by",
         ),
+        (["run", SCALE, *SPEC, "--sizes", "n=9999999999"], "'a' would have 9,999,999,999 elements"),
+        (["bench", SCALE, *SPEC, "--rounds", "0"], "--rounds is 0, expected at least 1"),
         (["inspect", SCALE, *SPEC, "--stage", "ptx"], "for a GPU: add --gpu-arch sm_90a"),
     ],
 )
@@ -139,6 +148,23 @@ def test_doctor_sees_a_cache_that_others_can_write(
     (folder / "cache").chmod(0o777)
     assert main(["doctor"]) == 0
     assert "chmod go-w" in capsys.readouterr().out
+
+
+def test_run_says_what_was_written(capsys: pytest.CaptureFixture[str]):
+    spec = "a:bf16[n],b:bf16[n]"
+    assert main(["run", SCALE, "--spec", spec, "--sizes", "n=8"]) == 0
+    _, a, b = capsys.readouterr().out.splitlines()
+    assert a.startswith("  a: bf16 (8,)  min -")
+    assert not a.endswith("(written)")
+    assert b.endswith("(written)")
+
+
+def test_profile_has_each_launch_and_ends_as_the_program(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["profile", "-o", "trace", "program.py", "3"]) == 3
+    assert "scale_kernel" in capsys.readouterr().out
+    assert b"scale_kernel" in (folder / "trace").read_bytes()
 
 
 def test_a_code_of_several_messages_has_all_of_them():

@@ -24,6 +24,9 @@ COMMANDS: Final = {
     "explain": "what the code of an error means and what to do",
     "compile": "compile a function and write every stage into a folder",
     "inspect": "print one stage of a function beside its lines of Python",
+    "run": "call a function once with random data, and say what it wrote",
+    "bench": "measure how long a call of a function takes, on each target",
+    "profile": "run a program and write a trace of its launches for Perfetto",
     "cache": "what is in the cache on disk: list, check, clear, fill and pack it",
     "completion": "print a script that completes these commands in a shell",
 }
