@@ -85,13 +85,15 @@ test-all: $(with_tests)  ## run every test, the slow ones too, as CI does
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
 	@$(bin)/python tools/run_sanitized.py $(ARGS)
 
-check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, import-linter, clang-format
+check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, mypy, import-linter, clang-format
 	@failed=; \
 	check() { echo "== $$1"; shift; "$$@" || failed="$$failed $$1"; }; \
 	check "ruff format" $(bin)/ruff format --check --quiet .; \
 	check "ruff check" $(bin)/ruff check --quiet .; \
 	check "pyright" $(bin)/pyright --pythonpath $(bin)/python; \
 	check "pyright, as users of weft see it" $(bin)/pyright -p examples --pythonpath $(bin)/python; \
+	check "pyright, strict, on a user's project" $(bin)/pyright -p tests/user_project --pythonpath $(bin)/python; \
+	check "mypy --strict, on a user's project" $(bin)/mypy --strict --cache-dir build/mypy tests/user_project/smoothing.py; \
 	check "import-linter" $(bin)/lint-imports --no-logo --no-cache; \
 	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all); \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
