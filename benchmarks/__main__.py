@@ -25,6 +25,7 @@ BENCHMARKS = (
     "launch_stages",
     "gpu_kernels",
     "each_bandwidth",
+    "tensor_cores",
 )
 
 

@@ -6,8 +6,9 @@ each key head serves as many query heads. Sequences lie one after the other: tho
 `q_starts[i]` to `q_starts[i + 1]`, and their keys likewise. With `causal` a query sees the keys up to its own, the last
 query all. After the last key of a sequence v is read, and multiplied by 0: it may not be infinite there.
 
-A block takes 128 queries of a head. One warpgroup copies blocks of K and V; two multiply, 64 queries each. While the
-tensor cores compute P·V of one block they are given Q·Kᵀ of the next, and its softmax runs between the two waits.
+A block takes queries of a head. One warpgroup copies blocks of K and V; the others multiply, 64 queries each: two for
+heads of 128 elements, three for those of 64, which leave more registers. While the tensor cores compute P·V of one
+block they are given Q·Kᵀ of the next, and its softmax runs between the two waits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def exp2(x):
     return weft.math.exp2(x, approx=True)
 
 
-BM, BN, STAGES = 128, 128, 2
+BN, STAGES = 128, 2
 LOG2_E = 1.4426950408889634
 HIDDEN = float("-inf")
 
@@ -48,7 +49,7 @@ def softmax_step(scores, largest, total, scale):
     return weights, new, total, factor
 
 
-@weft.kernel(max_threads=384)
+@weft.kernel
 def attention_kernel(
     q: weft.TensorMap,
     k: weft.TensorMap,
@@ -61,28 +62,30 @@ def attention_kernel(
     hdim: weft.Constexpr[int],
     dtype: weft.Constexpr[weft.DType],
     causal: weft.Constexpr[bool],
+    multiply: weft.Constexpr[int],
 ):
-    """One block: 128 queries of one head of one sequence."""
-    q_tile = weft.shared((BM, hdim), dtype, swizzle=128)
+    """One block: queries of one head of one sequence, 64 for each of `multiply` warpgroups."""
+    bm, warps = 64 * multiply, 4 * multiply
+    q_tile = weft.shared((bm, hdim), dtype, swizzle=128)
     k_ring = weft.shared((STAGES, BN, hdim), dtype, swizzle=128)
     v_ring = weft.shared((STAGES, BN, hdim), dtype, swizzle=128)
     q_full = weft.mbarrier(1, arrivals=1)
     k_full, v_full = weft.mbarrier(STAGES, arrivals=1), weft.mbarrier(STAGES, arrivals=1)
-    k_empty, v_empty = weft.mbarrier(STAGES, arrivals=8), weft.mbarrier(STAGES, arrivals=8)
+    k_empty, v_empty = weft.mbarrier(STAGES, arrivals=warps), weft.mbarrier(STAGES, arrivals=warps)
 
     head, batch = weft.block_idx.y, weft.block_idx.z
     q_start, k_start = q_starts[batch], k_starts[batch]
     queries, keys = q_starts[batch + 1] - q_start, k_starts[batch + 1] - k_start
-    first = BM * (weft.grid_dim.x - 1 - weft.block_idx.x)  # the longest of causal rows begin
+    first = bm * (weft.grid_dim.x - 1 - weft.block_idx.x)  # the longest of causal rows begin
     if first >= queries:
         return
     ahead = keys - queries
-    last = min(keys, first + BM + ahead) if causal else keys
+    last = min(keys, first + bm + ahead) if causal else keys
     blocks = max(weft.ceil_div(last, BN), 1)
     role = weft.warpgroup_id()
 
     if role == 0:  # copies
-        weft.setmaxnreg(24)
+        weft.setmaxnreg(24 if multiply == 2 else 32)
         if weft.warp_id() == 0 and weft.elect_one():
             q_full[0].arrive(expect_bytes=q_tile.nbytes)
             weft.tma.load(q, (q_start + first, head, 0), q_tile, q_full[0])
@@ -97,7 +100,7 @@ def attention_kernel(
                 weft.tma.load(v, where, v_ring[stage], v_full[stage])
                 stage = stage.next()
     else:  # multiplies
-        weft.setmaxnreg(240)
+        weft.setmaxnreg(240 if multiply == 2 else 160)
         mine = role - 1
         first_query = first + 64 * mine
         unmasked = (first_query + ahead) // BN if causal else keys // BN  # below, every key is seen
@@ -141,6 +144,8 @@ def attention_kernel(
 
 def attention_for(hdim: int):
     """The host function for heads of 64 or 128 elements."""
+    multiply = 2 if hdim == 128 else 3  # warpgroups
+    bm = 64 * multiply
 
     @weft.jit
     def attention(
@@ -156,7 +161,7 @@ def attention_for(hdim: int):
     ):
         """out = softmax(scale · q · kᵀ) · v, by head and sequence; `longest` is the most queries of one."""
         attention_kernel(
-            weft.tensor_map(q, box=(BM, 1, hdim), swizzle=128),
+            weft.tensor_map(q, box=(bm, 1, hdim), swizzle=128),
             weft.tensor_map(k, box=(BN, 1, hdim), swizzle=128),
             weft.tensor_map(v, box=(BN, 1, hdim), swizzle=128),
             out,
@@ -167,7 +172,11 @@ def attention_for(hdim: int):
             hdim,
             q.dtype,
             causal,
-        ).launch(grid=(weft.ceil_div(longest, BM), q.shape[1], q_starts.shape[0] - 1), block=384)
+            multiply,
+        ).launch(
+            grid=(weft.ceil_div(longest, bm), q.shape[1], q_starts.shape[0] - 1),
+            block=128 * (multiply + 1),
+        )
 
     return attention
 

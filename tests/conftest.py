@@ -60,6 +60,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="package")
+def _collections_are_short() -> None:
+    """Spares the collections of a folder's tests what the folders before have imported and keep."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     """In CI, a skip for something that could have been installed is a failure."""
