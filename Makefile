@@ -28,7 +28,7 @@ native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp
 
 native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
-.PHONY: help venv native demo test test-all sanitize check format docs bench gpu clean
+.PHONY: help venv native demo test test-all sanitize check format docs site bench gpu clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 
 docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough
 	@for page in configuration reference errors walkthrough; do $(bin)/python -m docs.generate_$$page; done
+
+site: $(base) $(stamps)/group-docs  ## build the documentation as a site in build/site/html; checks its links
+	@NO_MKDOCS_2_WARNING=1 $(bin)/python tools/build_site.py
 
 # The peers have an environment of their own: they would change versions of what weft runs on.
 $(stamps)/peers: pyproject.toml | $(stamps)/created
