@@ -54,6 +54,8 @@ def test_what_the_wheel_holds_runs(unpacked: Path, tmp_path: Path):
         f"import sys; sys.path.insert(0, {str(unpacked)!r})\n"
         "import weft._native\n"
         f"assert weft.__file__.startswith({str(unpacked)!r}), weft.__file__\n"
+        "from weft.cli import main\n"
+        "assert main(['explain', 'PRINT']) == 0\n"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
