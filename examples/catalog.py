@@ -16,6 +16,7 @@ from examples import (
     box_blur,
     breadth_first_search,
     cholesky,
+    cluster_softmax,
     convolution,
     crc32,
     fft,
@@ -39,6 +40,7 @@ from examples import (
     smith_waterman,
     softmax,
     sparse_matvec,
+    split_k_gemm,
     strided_copy,
     tensor_core_gemm,
     tiled_matmul,
@@ -84,4 +86,10 @@ EXAMPLES = (
     profile_pipeline.EXAMPLE,
 )
 
-HOPPER_EXAMPLES = (hopper_gemm.EXAMPLE, attention.EXAMPLE, tma_transpose.EXAMPLE)
+HOPPER_EXAMPLES = (
+    hopper_gemm.EXAMPLE,
+    attention.EXAMPLE,
+    tma_transpose.EXAMPLE,
+    cluster_softmax.EXAMPLE,
+    split_k_gemm.EXAMPLE,
+)
