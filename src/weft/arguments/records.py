@@ -108,6 +108,12 @@ def restorer(kind: type, fields: Mapping[str, Any]) -> Callable[[tuple[Any, ...]
     return functools.partial(_restored, kind, names, values)
 
 
+def restored_parts(make: Any) -> tuple[type, dict[str, Any]]:
+    """What `restorer` made this from: the class and its fields."""
+    kind, names, known = make.args
+    return kind, dict(zip(names, known, strict=True))
+
+
 def _restored(
     kind: type, names: tuple[str, ...], known: tuple[Any, ...], returned: tuple[Any, ...]
 ) -> Any:

@@ -32,7 +32,8 @@ def compiler_version() -> str | None:
     """Digest of the compiler's packages; None if one cannot be found."""
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     digest = blake2b(digest_size=16)
-    digest.update(f"{sys.implementation.cache_tag} {sys.version_info.releaselevel}".encode())
+    python = sys.implementation.cache_tag, sys.version_info.releaselevel, sys.flags.optimize
+    digest.update(repr(python).encode())
     try:
         for package in _PACKAGES:
             release = _release(package)

@@ -91,12 +91,14 @@ class _Request(NamedTuple):
 
     Attributes:
         key: a digest of the rest; never of a value of an argument, an address, a path or a time.
+        has_lines: whether the code is to name lines of files.
     """
 
     key: str
     source: FunctionSource
     signature: Signature
     backend: Backend
+    has_lines: bool
 
 
 def _request(
@@ -129,7 +131,7 @@ def _request(
         store.stats().refuse("tools of unknown versions")
         return None
     content.say(*versions)
-    return _Request(content.digest(), source, signature, backend)
+    return _Request(content.digest(), source, signature, backend, options.generate_line_info)
 
 
 def _find(request: _Request, options: CompileOptions) -> Any:
@@ -169,15 +171,19 @@ def _files(request: _Request, manifest: Manifest) -> dict[str, str]:
     files = {request.source.file: f"<{ROOT}>"}
     for number, function in enumerate(manifest.functions.values()):
         files.setdefault(function.__code__.co_filename, f"<{number}>")
+    files.pop("<string>", None)  # made by Python for a class; a word of LLVM's too
     return files
 
 
 def _keep(request: _Request, traced: Any, stored: Stored) -> None:
     """Adds a compilation to the cache, if another process can know that it may use it."""
+    read = request.source, request.signature, traced.captures, traced.traced
     try:
-        captures = traced.captures
-        manifest = describe(request.source, request.signature, captures, traced.traced)
-        sections = to_sections(stored, manifest.steps, _files(request, manifest))
+        manifest = describe(*read)
+        files = _files(request, manifest)
+        if request.has_lines or stored.holds_any(files):
+            manifest = describe(*read, has_paths=True)
+        sections = to_sections(stored, manifest, files)
     except Unknown as reason:
         store.stats().refuse(str(reason))
         return
@@ -189,7 +195,7 @@ def _load(
     request: _Request, manifest: Manifest, sections: Mapping[str, bytes], options: CompileOptions
 ) -> Any:
     paths = {name: path for path, name in _files(request, manifest).items()}
-    stored = from_sections(sections, paths)
+    stored = from_sections(sections, paths, manifest.values)
     source, signature, backend = request.source, request.signature, request.backend
     executor, _ = choose_executor(options.executor, options.enable_tvm_ffi)
     debuggable = options.generate_line_info and backend.runs_on_host

@@ -8,19 +8,24 @@ In: object code, what the trace said of it, its texts. Out: sections, and from t
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import errors
+from weft.arguments.base import MISSING
+from weft.arguments.records import restored_parts, restorer
 from weft.errors import WeftError
 from weft.frontend.state.content import Unknown
 from weft.runtime.object_code import KernelInfo, ObjectCode, Remark, ScratchInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from weft.frontend.state.manifest import Manifest
     from weft.types.frozen import Frozen
 
 _TEXT: Final = "text:"
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 
 
 class Stored(NamedTuple):
@@ -44,23 +49,27 @@ class Stored(NamedTuple):
     modules: tuple[str, ...]
     texts: Mapping[str, bytes | WeftError]
 
+    def holds_any(self, paths: Iterable[str]) -> bool:
+        """Whether the machine code holds one of these paths, as bytes of the system or as weft prints it."""
+        from weft.codegen.llvm.names import utf8
 
-def to_sections(stored: Stored, steps: Sequence[Any], files: Mapping[str, str]) -> dict[str, bytes]:
+        whole = self.code.host_object + self.code.device_code
+        return any(os.fsencode(path) in whole or utf8(path) in whole for path in paths)
+
+
+def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) -> dict[str, bytes]:
     """The sections of an entry.
 
     Args:
         stored: the compilation.
-        steps: of its manifest.
+        manifest: what it read.
         files: path of each source → its name in the entry.
     Raises:
-        Unknown: if the machine code or the result cannot be used by another process.
+        Unknown: if the result cannot be used by another process.
     """
     code = stored.code
-    for file in files:
-        if file.encode() in code.host_object or file.encode() in code.device_code:
-            raise Unknown("code that holds the path of its source")
     facts = {
-        "steps": steps,
+        "steps": manifest.steps,
         "kernels": [_values(kernel) for kernel in code.kernels],
         "remarks": [_values(_moved(remark, files)) for remark in code.remarks],
         "scratch": [_values(_moved(array, files)) for array in stored.scratch],
@@ -70,7 +79,7 @@ def to_sections(stored: Stored, steps: Sequence[Any], files: Mapping[str, str]) 
         "device_type": code.device_type,
         "written": stored.written,
         "returns_objects": stored.returns_objects,
-        "result": _result(stored.result),
+        "result": _result(stored.result, manifest.values),
         "modules": stored.modules,
         "refused": {
             name: (type(error).__name__, error.code, error.message, error.hint)
@@ -88,12 +97,15 @@ def steps_of(sections: Mapping[str, bytes]) -> tuple[Any, ...]:
     return tuple(tuple(step) for step in json.loads(sections["meta"])["steps"])
 
 
-def from_sections(sections: Mapping[str, bytes], files: Mapping[str, str]) -> Stored:
+def from_sections(
+    sections: Mapping[str, bytes], files: Mapping[str, str], values: Sequence[Any]
+) -> Stored:
     """The compilation of an entry.
 
     Args:
         sections: of the entry.
         files: name of each source in the entry → its path here.
+        values: what stands where the compilation read.
     """
     facts = json.loads(sections["meta"])
     code = ObjectCode(
@@ -118,7 +130,7 @@ def from_sections(sections: Mapping[str, bytes], files: Mapping[str, str]) -> St
         tuple(_moved(ScratchInfo(*_tuples(values)), files) for values in facts["scratch"]),
         tuple(facts["written"]),
         facts["returns_objects"],
-        _restored(facts["result"]),
+        _restored(facts["result"], values),
         tuple(facts["modules"]),
         texts,
     )
@@ -136,18 +148,31 @@ def _moved(record: Any, files: Mapping[str, str]) -> Any:
     return record.replaced(file=files.get(record.file, record.file))
 
 
-def _result(result: Any) -> Any:
-    """The conversion of a result as JSON: a list for each tuple of items, None to leave it as it is."""
+def _result(result: Any, values: Sequence[Any]) -> Any:
+    """The conversion of a result as JSON: what makes a tuple, and each item's; None to leave it as it is.
+
+    A class is named by the number of the value that it is, its compile-time fields by their constants.
+    """
     if result is None:
         return None
     make, items = result
+    how: Any = make and "list"
     if make not in (None, list):
-        raise Unknown("a result of a class")
-    return ["list" if make is list else "tuple", [_result(item) for item in items]]
+        kind, fields = restored_parts(make)
+        number = next((n for n, value in enumerate(values) if value is kind), None)
+        known = {name: value for name, value in fields.items() if value is not MISSING}
+        if number is None or not _PLAIN.issuperset(map(type, known.values())):
+            raise Unknown(f"a result of the class {kind.__qualname__}")
+        how = [number, list(fields), known]
+    return [how, [_result(item, values) for item in items]]
 
 
-def _restored(result: Any) -> Any:
+def _restored(result: Any, values: Sequence[Any]) -> Any:
     if result is None:
         return None
-    kind, items = result
-    return (list if kind == "list" else None, tuple(_restored(item) for item in items))
+    how, items = result
+    make: Any = list if how == "list" else None
+    if isinstance(how, list):
+        number, names, known = cast("list[Any]", how)
+        make = restorer(values[number], {name: known.get(name, MISSING) for name in names})
+    return make, tuple(_restored(item, values) for item in items)

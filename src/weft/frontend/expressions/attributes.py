@@ -10,6 +10,7 @@ import ast
 import inspect
 import math
 import operator
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -96,14 +97,23 @@ def _is_computed(value: Any, name: str) -> bool:
 def _is_stored(value: Any, name: str) -> bool:
     """Whether an attribute is only looked up, without running user code."""
     kind = cast("type[Any]", type(value))
-    if is_fixed(value) or isinstance(value, type):
+    if isinstance(value, type | Enum):
+        owners = (value, kind) if isinstance(value, type) else (kind,)
+        return not any(_is_users_code(class_attribute(owner, name)) for owner in owners)
+    if is_fixed(value):
         return True
     found: Any = class_attribute(kind, name, _ABSENT)
     if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
         return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
-    return not isinstance(found, property) and not isinstance(
-        getattr(cast("Any", type(found)), "__get__", None), FunctionType
-    )
+    return not _is_users_code(found)
+
+
+def _is_users_code(found: object) -> bool:
+    """Whether reading what a class defines runs a user's property or descriptor."""
+    if isinstance(found, property):
+        return True
+    get = getattr(cast("Any", type(found)), "__get__", None)
+    return isinstance(get, FunctionType) and get.__module__ not in ("enum", "types")
 
 
 def _python_attribute(value: Any, name: str) -> Any:

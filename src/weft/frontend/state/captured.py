@@ -7,6 +7,7 @@ In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import marshal
 from types import CodeType, FunctionType, ModuleType
@@ -137,17 +138,28 @@ class Captures:
                 if name in namespace:
                     found.append(namespace[name])
                     self.read_global(namespace, name, namespace[name])
+                elif hasattr(builtins, name):
+                    self.read_builtin(namespace, name, getattr(builtins, name))
             for name, cell in zip(
                 current.__code__.co_freevars, current.__closure__ or (), strict=True
             ):
                 for value in cell_contents(cell) or [_GONE]:
                     found.append(value)
                     self.read_cell(cell, name, value)
-            pending += [
-                value
-                for value in found
-                if isinstance(value, FunctionType) and value.__globals__ is namespace
-            ]
+            while found:
+                value = found.pop()
+                if isinstance(value, tuple):
+                    found += cast("tuple[Any, ...]", value)
+                elif isinstance(value, ModuleType):
+                    self._read_module(value, current.__code__)
+                elif isinstance(value, FunctionType) and value.__globals__ is namespace:
+                    pending.append(value)
+
+    def _read_module(self, module: ModuleType, code: CodeType) -> None:
+        """Records the attributes of a module that code may read."""
+        for name in code_names(code):
+            if name in vars(module):
+                self.read_attribute(module, name, vars(module)[name], name)
 
     def _note(
         self, owner: object, name: str, said: str | ast.AST, value: object, read: Callable[[], Any]

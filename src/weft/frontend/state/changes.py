@@ -10,6 +10,7 @@ In: a function to be run by Python, and its arguments. Out: its value, or the re
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
@@ -27,7 +28,7 @@ from weft.frontend.state.reachable import (
     is_plain_iterator,
     iterators,
 )
-from weft.frontend.state.repeatable import is_repeatable
+from weft.frontend.state.repeatable import is_plain_data, is_repeatable
 from weft.frontend.state.slots import Slot, has_slots
 from weft.frontend.structure import children
 from weft.types.dtype import DType
@@ -41,7 +42,8 @@ _PLAIN_KINDS: Final = (type, DType)
 
 def _is_plain(value: object) -> bool:
     """Whether what Python does with an argument depends on nothing else."""
-    return is_inert(value) or is_plain_iterator(value) or type(value) in _PLAIN_KINDS
+    plain = is_inert(value) and is_plain_data(value)
+    return plain or is_plain_iterator(value) or type(value) in _PLAIN_KINDS
 
 
 @dataclass(slots=True, eq=False)
@@ -220,6 +222,9 @@ class State:
     def ask(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Like `run`, for operators, indices and the like, with fewer checks if no user code runs."""
         if all(map(is_inert, arguments)):
+            is_item = function is operator.getitem and type(arguments[0]) in (list, tuple)
+            if not is_item and not all(map(is_plain_data, arguments)):
+                self._refuse(f"{what} runs in Python while it is compiled")
             return constants.python(what, function, *arguments)
         return self.run(what, function, *arguments)
 

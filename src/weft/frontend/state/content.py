@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from weft.language.source_text import SourceTexts
 
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None), type(...)))
+# Equal ones may be one object or several.
+_WITHOUT_IDENTITY: Final = (tuple, frozenset, ModuleType, DType, LanguageName, Frozen)
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS; such functions' annotations are ignored
 _BOUNDS: Final = ("max_threads", "min_blocks", "max_registers", "cluster", "fp_contract", "math")
 # Of a class: what Python adds, and what says nothing about instances.
@@ -44,7 +46,7 @@ _IGNORED: Final = frozenset(
             "__hash__",
         ),
         *("__dataclass_params__", "__abstractmethods__", "_abc_impl", "__annotate_func__"),
-        *("__annotations_cache__", "__match_args__"),
+        "__annotations_cache__",
     )
 )
 
@@ -67,7 +69,8 @@ class Content:
         self.functions: dict[int, FunctionType] = {}
         self._texts = texts
         self._hash = blake2b(digest_size=16)
-        self._around: list[int] = []
+        # What was added, kept alive, by id: that two names stand for one object is part of the content.
+        self._known: dict[int, tuple[int, object]] = {}
 
     def digest(self) -> str:
         """Of everything added so far."""
@@ -89,14 +92,15 @@ class Content:
         if kind in _SCALARS:
             self.say(kind.__name__, repr(value))
             return
-        if id(value) in self._around:
-            self.say("again", self._around.index(id(value)))
+        if not isinstance(value, _WITHOUT_IDENTITY) and self._is_known(value):
             return
-        self._around.append(id(value))
-        try:
-            self._add(value, kind)
-        finally:
-            self._around.pop()
+        self._add(value, kind)
+
+    def _is_known(self, value: object) -> bool:
+        """Whether this object was added before; says which one it is."""
+        number, _ = self._known.setdefault(id(value), (len(self._known), value))
+        self.say("object", number)
+        return number != len(self._known) - 1
 
     def _add(self, value: Any, kind: type[Any]) -> None:
         if isinstance(value, DType | LanguageName):
@@ -112,10 +116,8 @@ class Content:
         elif isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, StagedFunction):
-            bounds = [getattr(value, bound) for bound in _BOUNDS] * isinstance(
-                value, KernelFunction
-            )
-            self.say(kind.__name__, bounds)
+            bounds = _BOUNDS if isinstance(value, KernelFunction) else ()
+            self.say(kind.__name__, *(getattr(value, bound) for bound in bounds))
             self._function(value.function, value)
         elif isinstance(value, BoundFunction):
             self._items(kind, (value.function, value.owner))
@@ -143,7 +145,7 @@ class Content:
 
     def _apart(self, value: Any) -> str:
         other = Content(self._texts)
-        other.functions, other._around = self.functions, self._around
+        other.functions, other._known = self.functions, dict(self._known)
         other.add(value)
         return other.digest()
 
@@ -174,6 +176,12 @@ class Content:
         self.functions[id(function)] = function
         self.add(function.__defaults__)
         self.add(function.__kwdefaults__)
+        for name, value in cast("dict[str, Any]", vars(function)).items():
+            self.say(name)
+            self.add(value)
+        # Functions may share variables, which were read through one of them.
+        for place in (function.__globals__, *(function.__closure__ or ())):
+            self._is_known(place)
 
     def _annotation(self, name: str, annotation: Any) -> None:
         if isinstance(annotation, DType | Frozen):
@@ -210,7 +218,9 @@ class Content:
         if name == "__annotations__":
             self.say(*(f"{field}={said}" for field, said in value.items()))
         elif name == "__dataclass_fields__":
-            self.say(*value)
+            for field in value.values():
+                self.say(field.name)
+                self.add(field.default_factory)
         elif isinstance(value, property):
             self._items(property, (value.fget, value.fset, value.fdel))
         elif isinstance(value, staticmethod | classmethod):
@@ -240,8 +250,11 @@ class Content:
             raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}, which has slots")
         if not any(base.__flags__ & (1 << 9) for base in (kind,)):
             raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}")
-        self._class(kind)
+        self.add(kind)
+        own = cast("dict[str, Any]", getattr(cast("Any", value), "__dict__", {}))
+        self.say(*own)  # these names cover those of the class; reads of their values are recorded
         if isinstance(value, tuple):
             self._items(kind, cast("Any", value))
         elif is_record:
-            self._items(kind, (getattr(value, name, None) for name in kind.__dataclass_fields__))
+            names = dict.fromkeys((*kind.__dataclass_fields__, *own))
+            self._items(kind, (getattr(value, name, None) for name in names))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = -1
 _ABSENT: Final = object()
+_PATHS: Final = "paths"
+"""The kind of a last step, which has the path of each file in the digest."""
 
 # Of one read: the number of the read whose value owns it, or ROOT; its kind; its name.
 Step = tuple[int, str, str]
@@ -37,16 +39,23 @@ class Manifest(NamedTuple):
         digest: of all values.
         captures: the values, which direct calls compare again.
         functions: those whose text was read, by id.
+        values: of the steps, in order.
     """
 
     steps: tuple[Step, ...]
     digest: str
     captures: Captures
     functions: dict[int, FunctionType]
+    values: tuple[Any, ...]
 
 
 def describe(
-    source: FunctionSource, signature: Signature, captures: Captures, traced: Iterable[Any]
+    source: FunctionSource,
+    signature: Signature,
+    captures: Captures,
+    traced: Iterable[Any],
+    *,
+    has_paths: bool = False,
 ) -> Manifest:
     """The manifest of a trace that has just ended.
 
@@ -55,6 +64,7 @@ def describe(
         signature: of its parameters, some of which are constants.
         captures: what was read.
         traced: the functions whose text was traced.
+        has_paths: whether the result holds paths of their files, so that it is of this checkout only.
     Raises:
         Unknown: if something was read that has no path or no content.
     """
@@ -62,11 +72,13 @@ def describe(
         raise Unknown(captures.unknown)
     owners: dict[int, int] = {}
     steps: list[Step] = []
+    values: list[Any] = []
     content = Content(source.texts)
     _own(owners, source.function, ROOT)
     for name, value in _constants(signature).items():
         _own(owners, value, len(steps))
         steps.append((ROOT, "constant", name))
+        values.append(value)
         content.add(value)
     for read in captures.reads.values():
         if read.kind == "global" and str(read.owner.get("__name__")).partition(".")[0] == "weft":  # pyright: ignore
@@ -76,6 +88,7 @@ def describe(
             raise Unknown(f"{read.name}, which was not reached by a name")
         _own(owners, read.value, len(steps))
         steps.append((owner, read.kind, read.name))
+        values.append(read.value)
         content.add(read.value)
     for function in traced:
         plain = plain_function(function)
@@ -89,7 +102,11 @@ def describe(
             raise Unknown(f"{plain.__qualname__}, which was not reached by a name")
     if not all(value.is_current() for value in captures.values()):
         raise Unknown("a value that changed meanwhile")
-    return Manifest(tuple(steps), content.digest(), captures, content.functions)
+    if has_paths:
+        steps.append((ROOT, _PATHS, ""))
+        _say_paths(content, source)
+    digest = content.digest()
+    return Manifest(tuple(steps), digest, captures, content.functions, tuple(values))
 
 
 def read_again(
@@ -104,6 +121,9 @@ def read_again(
     captures, content = Captures(), Content(source.texts)
     values: list[Any] = []
     for owner_number, kind, name in steps:
+        if kind == _PATHS:
+            _say_paths(content, source)
+            break
         owner = source.function if owner_number == ROOT else values[owner_number]
         value = (
             constants.get(name, _ABSENT)
@@ -114,7 +134,13 @@ def read_again(
             return None
         values.append(value)
         content.add(value)
-    return Manifest(tuple(steps), content.digest(), captures, content.functions)
+    digest = content.digest()
+    return Manifest(tuple(steps), digest, captures, content.functions, tuple(values))
+
+
+def _say_paths(content: Content, source: FunctionSource) -> None:
+    functions = content.functions.values()
+    content.say(source.file, *(function.__code__.co_filename for function in functions))
 
 
 def _read(captures: Captures, owner: Any, kind: str, name: str) -> Any:

@@ -7,9 +7,12 @@ In: a callable that Python is about to run at compile time. Out: whether; when i
 from __future__ import annotations
 
 import builtins
+import enum
+import functools
 import math
+import opcode
 import operator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_record
@@ -31,6 +34,12 @@ _UNREPEATABLE: Final = frozenset(
     )
 )
 _RECEIVERS: Final = (tuple, list, dict, set, frozenset, str, bytes, int, float)
+_IMPORT: Final = opcode.opmap["IMPORT_NAME"]
+_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
+_PLAIN_ITEMS: Final = frozenset(
+    (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
+)
+_COMPARED_BY_IDENTITY: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
 _READABLE: Final = (bool, int, float, str, bytes, type(None), DType, LanguageName)
 
 
@@ -55,17 +64,70 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
         owner = function.__self__
         if isinstance(owner, ModuleType) or owner is None:
             return function.__module__ in _MODULES and function not in _UNREPEATABLE
-        return type(owner) in _RECEIVERS
+        return type(owner) in _RECEIVERS and is_plain_data(owner)
     if not isinstance(function, FunctionType) or function.__module__.partition(".")[0] == "weft":
+        return False
+    if _imports(function.__code__):
         return False
     return all(_is_known(value, function, seen) for value in _named(function))
 
 
+def _imports(code: CodeType) -> bool:
+    """Whether a function or a nested one has an import statement."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return _IMPORT in code.co_code[::2] or any(map(_imports, inner))
+
+
+def is_plain_data(value: object) -> bool:
+    """Whether no code of a user's class runs when Python compares, orders, computes with or prints an object.
+
+    Example:
+        >>> is_plain_data([1, (2.0, "x")])
+        True
+    """
+    pending, seen = [value], set[int]()
+    while pending:
+        item: Any = pending.pop()
+        kind = cast("type[Any]", type(item))
+        if kind in _PLAIN_ITEMS:
+            continue
+        if kind in _CONTAINERS:
+            if id(item) not in seen:
+                seen.add(id(item))
+                pending += item
+                pending += item.values() if kind is dict else ()
+        elif isinstance(item, enum.Enum):
+            if not _is_plain_enum(kind):
+                return False
+        elif kind.__module__ == "numpy":
+            if getattr(getattr(item, "dtype", None), "hasobject", False):
+                return False
+        elif not (kind.__module__.partition(".")[0] == "weft" or kind in _COMPARED_BY_IDENTITY):
+            return False
+    return True
+
+
+@functools.lru_cache(maxsize=256)
+def _is_plain_enum(kind: type) -> bool:
+    """Whether an enumeration leaves operators to Python."""
+    return all(
+        not isinstance(member, FunctionType)
+        or member.__module__ == "enum"
+        or name[:2] != "__"
+        or name in ("__init__", "__new__")
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+    )
+
+
 def _is_made_by_python(kind: type) -> bool:
     """Whether only generated code makes instances of a record."""
-    makers = [kind.__dict__.get(name) for name in ("__new__", "__init__", "__post_init__")]
-    codes = [getattr(getattr(maker, "__func__", maker), "__code__", None) for maker in makers]
-    return all(code is None or code.co_filename[:1] == "<" for code in codes)
+    makers = [getattr(kind, name, None) for name in ("__new__", "__init__", "__post_init__")]
+    codes = [getattr(maker, "__code__", None) for maker in makers]
+    fields: dict[str, Any] = getattr(kind, "__dataclass_fields__", {})
+    has_factory = any(callable(field.default_factory) for field in fields.values())
+    is_generated = all(code is None or code.co_filename[:1] == "<" for code in codes)
+    return type(kind) is type and is_generated and not has_factory
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
@@ -76,6 +138,8 @@ def _named(function: FunctionType) -> Iterator[Any]:
             yield namespace[name]
         elif hasattr(builtins, name):
             yield getattr(builtins, name)
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
