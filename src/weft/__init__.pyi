@@ -89,6 +89,7 @@ from weft.language.control import static_assert as static_assert
 from weft.language.control import static_range as static_range
 from weft.language.control import unroll as unroll
 from weft.language.control import where as where
+from weft.language.debug import assume as assume
 from weft.language.debug import printf as printf
 from weft.language.inline_asm import inline_ptx as inline_ptx
 from weft.language.memory.atomics import atomic_add as atomic_add

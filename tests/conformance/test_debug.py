@@ -149,3 +149,16 @@ def test_call_after_a_failed_assert_works():
     a[:] = 1
     names["kernel"][1, 2](a)
     assert a.tolist() == [2, 2]
+
+
+def test_a_wrong_promise_is_told_on_the_cpu():
+    a = np.array([4, 8, 9], np.int32)
+    body = "weft.assume(a[i] % 4 == 0); weft.assume(True); a[i] //= 4"
+    run_threads(body, 2, {"a": a})
+    assert a.tolist() == [1, 2, 9]
+    with pytest.raises(
+        AssertionError, match=r"weft.assume, which promises this .*thread \(2, 0, 0\)"
+    ):
+        run_threads(body, 3, {"a": np.array([4, 8, 9], np.int32)})
+    with pytest.raises(AssertionError, match="promises this"):
+        run_threads("weft.assume(False)", 1, {"a": a})

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.conformance.harness import define
 
 ALIGNED = weft.fake_tensor(weft.f32, ("m",), alignment_bytes=16)
 
@@ -165,3 +166,22 @@ def test_kernel_gets_only_what_is_known_to_keep_the_promise(launched, words):
     host.function.__globals__["weft_launched"] = launched
     with pytest.raises(weft.CompileError, match=words):
         host(np.zeros(1, np.float32), 8, 4)
+
+
+@pytest.mark.parametrize(("promise", "tests"), [("pass", 1), ("weft.assume(n % 8 == 0)", 0)])
+def test_a_gpu_leaves_out_what_a_promise_answers(promise, tests):
+    source = f"""
+@weft.kernel
+def kernel(a: weft.Tensor, n: weft.i32):
+    {promise}
+    if n % 4 != 0:
+        a[0] = 1.0
+
+@weft.jit
+def host(a: weft.Tensor, n: weft.i32):
+    kernel(a, n).launch(grid=1, block=1)
+"""
+    vector = weft.fake_tensor(weft.f32, ("n",))
+    compiled = weft.compile(define(source)["host"], vector, 8, options="--gpu-arch sm_90a")
+    assert (compiled.ptx.count("st.global"), compiled.ptx.count("setp")) == (tests, tests)
+    assert "assume" not in compiled.ptx

@@ -60,6 +60,7 @@ TEXT = f"""builtin.module {{
     simt.printf "%d\\0A"(%i : i32)
     simt.printf "done"
     simt.assert %c, "c holds"
+    simt.assume %c
     simt.exit
     simt.return
   }}

@@ -107,6 +107,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "tma.prefetch": "asynchronous.tma",
     "tma.store": "asynchronous.tma",
     "tma.wait": "asynchronous.tma",
+    "assume": "debug",
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking inside a running kernel: ``printf`` and ``assert``.
+"""Looking inside a running kernel: ``printf`` and ``assert``; promises to the compiler: ``assume``.
 
 In: a C format string known at compile time with its arguments; a condition and its text. Out: `simt.printf`,
-`simt.assert`.
+`simt.assert`, `simt.assume`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, convert, operand, truth
@@ -207,6 +207,33 @@ def emit_assert(builder: Builder, condition: object, text: str) -> None:
             builder.emit(AssertOp(constant(builder, False, types.bool_).ssa, text))
         return
     builder.emit(AssertOp(truth(builder, condition).ssa, text))
+
+
+@operation
+def assume(builder: Builder, condition: object) -> None:
+    """Promises that a condition holds whenever a thread comes here, so that the compiler may leave out what tests it.
+
+    On a GPU it adds no instruction, and where it does not hold anything may happen. On the CPU it is an assertion: a
+    wrong promise fails the launch, with its line, block and thread. A condition true at compile time adds nothing. It
+    may say that a number is a multiple (``weft.assume(n % 4 == 0)``), is positive, or is below a length tested later.
+
+    Args:
+        condition: a number, or any compile-time value.
+
+    Raises:
+        TypeMismatchError: for a tensor or a stream.
+        AssertionError: from the launch on the CPU, where it does not hold.
+
+    Example:
+        ``weft.assume(n > 0); weft.assume(n % 4 == 0)``
+    """
+    if is_staged(condition) or not condition:
+        found = (
+            truth(builder, condition)
+            if is_staged(condition)
+            else constant(builder, False, types.bool_)
+        )
+        builder.emit(AssumeOp(found.ssa))
 
 
 @operation(name="print", on_host=True)

@@ -17,7 +17,7 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentEachOp,
     FragmentFillOp,
@@ -129,6 +129,7 @@ SIMT: Final = Dialect(
         FloorModOp,
         PrintfOp,
         AssertOp,
+        AssumeOp,
     ],
     [TensorType, FragmentType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

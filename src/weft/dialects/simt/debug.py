@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output and checks inside a kernel: `simt.printf`, `simt.assert`.
+"""Output, checks and promises inside a kernel: `simt.printf`, `simt.assert`, `simt.assume`.
 
 In: a C format string with its arguments, a condition with its text. Out: text on the process's standard
 output; an error that names file, line, block and thread.
@@ -58,3 +58,18 @@ class AssertOp(IRDLOperation):
 
     def __init__(self, condition: SSAValue, text: str) -> None:
         super().__init__(operands=[condition], properties={"text": text_attribute(text)})
+
+
+@operation_definition
+class AssumeOp(IRDLOperation):
+    """Promises that `condition` holds here: on a GPU code is made for that case alone, the CPU checks it."""
+
+    name = "simt.assume"
+
+    condition = operand_def(i1)
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$condition attr-dict"
+
+    def __init__(self, condition: SSAValue) -> None:
+        super().__init__(operands=[condition])

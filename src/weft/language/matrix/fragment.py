@@ -16,7 +16,7 @@ from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
@@ -389,7 +389,7 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
 def _check_effects(block: Block) -> None:
     """Refuses what must not happen an unknown number of times, in an unknown order."""
     for op in walk(block):
-        if isinstance(op, PrintfOp | AssertOp):
+        if isinstance(op, PrintfOp | AssertOp | AssumeOp):
             continue
         if op.has_trait(MemoryWriteEffect) or isinstance(op, ExitOp):
             raise TypeMismatchError(

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
 from weft.dialects.flow import walk
-from weft.dialects.simt.debug import AssertOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import AddressOp, AtomicRmwOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.passes.rounds.body import Body, Extent, element_bytes, extent_of, runs_along
@@ -95,7 +95,7 @@ def _may_alternate(op: Operation) -> bool:
         return op.volatile is None and cast("TensorType", op.tensor.type).space.data != "local"
     if isinstance(op, AtomicRmwOp):
         return op.order.data == "relaxed"
-    return isinstance(op, scf.IfOp | scf.YieldOp | AssertOp) or (
+    return isinstance(op, scf.IfOp | scf.YieldOp | AssertOp | AssumeOp) or (
         op.has_trait(Pure) and not isinstance(op, scf.ForOp | scf.WhileOp)
     )
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""printf and assert on the CPU.
+"""printf, assert and assume on the CPU.
 
-In: simt.printf, simt.assert. Out: a call of libc's printf; a branch to the kernel's end, with the error recorded
-through the runtime table.
+In: simt.printf, simt.assert, simt.assume. Out: a call of libc's printf; a branch to the kernel's end, with the error
+recorded through the runtime table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
 
 def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     print_check(printer, op, printer.values[op.operands[0]], op.text.data)
+
+
+def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
+    """What a GPU is promised is checked here, where a wrong promise can be told."""
+    print_check(printer, op, printer.values[op.condition], "weft.assume, which promises this")
 
 
 def print_check(printer: FunctionPrinter, op: Operation, condition: str, text: str) -> None:
@@ -91,4 +96,5 @@ def _failure_site(printer: FunctionPrinter, op: Operation, text: str) -> str:
 DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     PrintfOp: _print_printf,
     AssertOp: _print_assert,
+    AssumeOp: _print_assume,
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""printf and assert on a GPU.
+"""printf, assert and assume on a GPU.
 
-In: simt.printf, simt.assert. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail; both make
-the driver print when the stream is synchronized.
+In: simt.printf, simt.assert, simt.assume. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail;
+both make the driver print when the stream is synchronized. What is assumed is told to LLVM.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,13 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     printer.start(good)
 
 
+def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
+    callee = printer.module.declare("llvm.assume", "void (i1)")
+    printer.line(f"call void {callee}(i1 {printer.values[op.condition]})")
+
+
 DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     PrintfOp: _print_printf,
     AssertOp: _print_assert,
+    AssumeOp: _print_assume,
 }
