@@ -12,6 +12,7 @@ import hashlib
 import multiprocessing
 import os
 import re
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -108,8 +109,10 @@ class Assembling:
     def assembled(self) -> list[str]:
         """Assembles everything; a sentence for each module that is refused."""
         self._close()
-        with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-            complaints = pool.starmap(_assemble, self._texts, chunksize=1)
+        # Unlike multiprocessing's pool, this one fails when LLVM ends a process.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+            complaints = [*pool.map(_assemble, *zip(*self._texts, strict=True))]
         return [self._with_test(complaint) for complaint in complaints if complaint]
 
     def _print(self, kernel: KernelOp, test: str) -> None:

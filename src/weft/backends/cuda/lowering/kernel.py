@@ -47,7 +47,20 @@ def entry_name(name: str) -> str:
 
 
 def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | None = None) -> None:
-    """Prints one kernel; `max_registers` is the limit for kernels without one."""
+    """Prints one kernel; `max_registers` is the limit for kernels without one.
+
+    Raises:
+        UnavailableError: for clusters, where the architecture has none: LLVM would end the process.
+    """
+    target = module.target
+    if kernel.cluster is not None and target.compute_capability < _FIRST_WITH_CLUSTERS:
+        raise UnavailableError(
+            "ARCHITECTURE",
+            f"a kernel with clusters needs sm_{_FIRST_WITH_CLUSTERS} or later, "
+            f"but this is compiled for {target.name}",
+            hint="choose the architecture with --gpu-arch, or launch without cluster",
+            location=source_location(kernel.location),
+        )
     name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
     print_entry(module, kernel, name, "ptx_kernel", bounds)
 
