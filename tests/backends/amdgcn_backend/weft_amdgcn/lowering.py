@@ -27,7 +27,7 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
-from weft.dialects.simt.debug import AssertOp, PrintfOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentEachOp,
     FragmentFillOp,
@@ -186,6 +186,11 @@ def _print_lane_id(printer: FunctionPrinter, op: Operation) -> None:
     printer.values[op.results[0]] = _lane(printer)
 
 
+def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
+    callee = printer.module.declare("llvm.assume", "void (i1)")
+    printer.line(f"call void {callee}(i1 {printer.values[op.condition]})")
+
+
 def _print_assert(printer: FunctionPrinter, op: Operation) -> None:
     if printer.module.enable_assertions:
         raise UnavailableError(
@@ -206,6 +211,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     LaneIdOp: _print_lane_id,
     VoteOp: _print_vote,
     AssertOp: _print_assert,
+    AssumeOp: _print_assume,
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
