@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 
@@ -147,6 +148,8 @@ def forks(seconds: float):
                 check(1000.0)
                 check_for_a_gpu()
                 code = 0
+            except BaseException:
+                traceback.print_exc()  # os._exit would leave nothing of it
             finally:
                 os._exit(code)
         children += 1
