@@ -128,4 +128,4 @@ gpu: $(base) $(stamps)/group-gpu $(with_driver)  ## all that needs an NVIDIA GPU
 	@$(bin)/python -m tests.gpu $(ARGS)
 
 clean:  ## remove what was built (not .venv)
-	rm -rf build dist src/weft/_native*.so $(stamps)/native $(stamps)/package
+	rm -rf build dist src/weft/_native*.so src/weft/lib $(stamps)/native $(stamps)/package

@@ -25,8 +25,6 @@ static_assert(kTVMFFIDLTensorPtr == 7 && kTVMFFIFunction == 68 && kTVMFFITensor 
                   kTVMFFIBigInt == 78,
               "type indices");
 
-FfiLibrary g_ffi_library;
-
 std::string open_ffi_library(const char* path) {
   if (g_ffi_library.is_open) return {};
   // Loading the library takes over SIGSEGV, and with it faulthandler's traceback.

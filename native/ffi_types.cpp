@@ -8,6 +8,9 @@
 #include "ffi_library.h"
 
 namespace weft {
+
+FfiLibrary g_ffi_library;
+
 namespace {
 
 std::mutex g_mutex;

@@ -22,7 +22,7 @@ int add_call_plan(PyObject* module);       // python/call_plan.cpp
 int add_error_values(PyObject* module);    // python/error_value.cpp
 int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
 int add_function(PyObject* module);        // python/function.cpp
-int add_launch_limits(PyObject* module);   // runtime/launch/launch_limits.cpp
+int add_launch_limits(PyObject* module);   // runtime/launch/python_launch_limits.cpp
 int add_launch_memory(PyObject* module);   // runtime/launch/launch_memory.cpp
 int add_linker(PyObject* module);          // runtime/linker/python_linked_object.cpp
 int add_locked_call(PyObject* module);     // python/locked_call.cpp

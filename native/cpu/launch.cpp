@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cpu/pool.h"
-#include "python/common.h"
+#include "hints.h"
 #include "runtime/failure.h"
 #include "runtime/launch/launch_hooks.h"
 #include "runtime/launch/launch_limits.h"

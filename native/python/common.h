@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Basics of the marshaller: branch hints, interned attribute names, and the few Python objects that live as
+// Basics of the marshaller: interned attribute names, and the few Python objects that live as
 // long as the process.
 #ifndef WEFT_PYTHON_COMMON_H_
 #define WEFT_PYTHON_COMMON_H_
@@ -13,9 +13,7 @@
 
 #include <cstdint>
 
-#define WEFT_LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define WEFT_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-#define WEFT_COLD __attribute__((noinline, cold))
+#include "hints.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ffi_library.h"
-#include "python/common.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {
@@ -50,14 +50,6 @@ std::string shape_object_text(const TVMFFIAny& value) {
   return "a shape of " + std::to_string(cell->size) + (cell->size == 1 ? " item" : " items");
 }
 
-// The Python object in an opaque one: {header, PyObject*}. Only its type's name is read, which lives as long
-// as the object, so no GIL is needed.
-std::string python_object_text(const TVMFFIAny& value) {
-  auto* object = *reinterpret_cast<PyObject**>(value.v_obj + 1);
-  if (object == nullptr) return "a Python object";
-  return std::string("a Python object of type ") + Py_TYPE(object)->tp_name;
-}
-
 std::string tensor_text(const TVMFFIAny& value) {
   const DLTensor* tensor = tensor_of(value);
   if (tensor == nullptr) return "a null DLTensor*";
@@ -90,7 +82,7 @@ std::string heap_text(const TVMFFIAny& value) {
     case kTVMFFIModule:
       return "a module";
     case kTVMFFIOpaquePyObject:
-      return python_object_text(value);
+      return opaque_object_text(value);
     case kTVMFFIBigInt:
       return "an int " + describe_big_int(value);
     default:

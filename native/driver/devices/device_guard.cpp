@@ -6,8 +6,8 @@
 #include "cpu/pool.h"
 #include "driver/devices/device_program.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
-#include "python/common.h"
+#include "hints.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "driver/launch/extract_pointer.h"
-#include "driver/launch/tensor_map.h"
+#include "driver/python/tensor_map.h"
 #include "python/values/type_table.h"
 #include "runtime/scalar.h"
 

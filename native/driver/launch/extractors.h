@@ -14,11 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace weft {
+#include "driver/launch/pointer_check.h"
 
-// How a pointer is checked: not at all, against its object's device (free), or by asking the driver about the
-// address.
-enum PointerCheck { kPointerOff = 0, kPointerDevice = 1, kPointerDriver = 2 };
+namespace weft {
 
 struct ParameterType {
   uint8_t kind;

@@ -10,7 +10,7 @@
 #include "driver/launch/launch_history.h"
 #include "driver/launch/launch_scratch.h"
 #include "driver/library/driver_library.h"
-#include "python/common.h"
+#include "hints.h"
 #include "runtime/launch/launch_hooks.h"
 #include "runtime/launch/launch_limits.h"
 

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocates and frees scratch. Users' allocators are Python; a program that never sets one
-// needs no interpreter here.
+// Allocates and frees scratch.
 #include "driver/launch/launch_scratch.h"
-
-#include <atomic>
 
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
-#include "driver/python/python_module.h"
-#include "python/callbacks/deferred.h"
-#include "python/errors/ffi_error.h"
-#include "python/errors/foreign_error.h"
-#include "python/gil.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kPoolAlignment = 256;
-
-// Called as source(kind, bytes, alignment, stream); None is the pool. Owned, guarded by the GIL; the flag
-// spares launches the GIL until an allocator is set.
-PyObject* g_source = nullptr;
-std::atomic<bool> g_has_source{false};
 
 bool has_no_blocks(const weft_launch& launch) {
   return launch.grid[0] <= 0 || launch.grid[1] <= 0 || launch.grid[2] <= 0;
@@ -44,40 +32,6 @@ bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const ch
                       " bytes of scratch for each of " + std::to_string(launch.grid[0]) + " x " +
                       std::to_string(launch.grid[1]) + " x " + std::to_string(launch.grid[2]) +
                       " blocks are more than fit 64 bits");
-}
-
-// The result of the user's allocator, its address in `*slot`: a new reference, None for the pool, or nullptr
-// with an exception. Needs the GIL.
-PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPlace& place, void** slot) {
-  Reference source(Py_NewRef(g_source));
-  Reference memory(or_wait_for_the_end([&] {
-    return PyObject_CallFunction(source.get(), "iLLK", int{wanted.kind}, static_cast<long long>(bytes),
-                                 static_cast<long long>(wanted.alignment),
-                                 reinterpret_cast<unsigned long long>(place.stream));
-  }));
-  if (!memory || memory.get() == Py_None) return memory.release();
-  ParameterType pointer{};
-  uint64_t address = 0;
-  const ExtractionContext context{place.device, place.check};
-  if (!parse_parameter_type("*i8", &pointer)) return nullptr;
-  if (extract_parameter(memory.get(), pointer, context, &address) != 0) {
-    Reference name(PyUnicode_FromFormat("scratch of %s", place.name));
-    if (name) name_argument(name.get(), wanted.parameter, nullptr);
-    return nullptr;
-  }
-  if (address == 0) {
-    refuse(PyExc_ValueError, "scratch of %s: the allocator returned the address 0, expected %lld bytes",
-           place.name, static_cast<long long>(bytes));
-    return nullptr;
-  }
-  if (address % static_cast<uint64_t>(wanted.alignment) != 0) {
-    refuse(PyExc_ValueError,
-           "scratch of %s: the allocator returned the address %p, expected a multiple of %lld", place.name,
-           reinterpret_cast<void*>(address), static_cast<long long>(wanted.alignment));
-    return nullptr;
-  }
-  *slot = reinterpret_cast<void*>(address);
-  return memory.release();
 }
 
 }  // namespace
@@ -138,14 +92,11 @@ int32_t LaunchScratch::take(const weft_scratch& wanted, void** slot) {
 int32_t LaunchScratch::take_bytes(const weft_scratch& wanted, int64_t bytes, void** slot,
                                   DriverError* error) {
   *slot = nullptr;
-  if (g_has_source.load(std::memory_order_relaxed) && interpreter_is_usable()) {
-    HeldGil gil;
-    Reference memory(ask_source(wanted, bytes, place_, slot));
-    if (!memory) return raise_into_ffi();
-    if (memory.get() != Py_None) {
-      kept_.push_back(memory.release());
-      return 0;
-    }
+  void* keeper = nullptr;
+  if (take_from_allocator(wanted, bytes, place_, slot, &keeper) != 0) return -1;
+  if (keeper != nullptr) {
+    kept_.push_back(keeper);
+    return 0;
   }
   return take_from_pool(wanted, bytes, slot, error) ? 0 : set_ffi_error(*error);
 }
@@ -157,7 +108,7 @@ bool LaunchScratch::give_back(DriverError* error) {
     all = free_to_pool(address, place_.stream, place_.device, all ? error : &later) && all;
   }
   pooled_.resize(0);
-  for (PyObject* memory : kept_) drop_anywhere(memory);
+  for (void* keeper : kept_) give_back_to_allocator(keeper);
   kept_.resize(0);
   return all;
 }
@@ -166,27 +117,5 @@ LaunchScratch::~LaunchScratch() {
   DriverError ignored;  // the launch's own error has been reported
   give_back(&ignored);
 }
-
-namespace {
-
-// set_scratch_source(source): source(kind, bytes, alignment, stream) gives memory, or None for the pool.
-PyObject* set_scratch_source(PyObject*, PyObject* source) {
-  PyObject* previous = g_source;
-  g_source = Py_NewRef(source);
-  g_has_source.store(true, std::memory_order_relaxed);
-  Py_XDECREF(previous);
-  Py_RETURN_NONE;
-}
-
-PyMethodDef kMethods[] = {
-    {"set_scratch_source", set_scratch_source, METH_O,
-     "set_scratch_source(source)\n--\n\n"
-     "Launches ask source(kind, bytes, alignment, stream) for scratch; None is the driver's pool."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-}  // namespace
-
-int add_launch_scratch(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
 
 }  // namespace weft

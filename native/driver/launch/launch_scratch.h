@@ -5,11 +5,9 @@
 #ifndef WEFT_DRIVER_LAUNCH_SCRATCH_H_
 #define WEFT_DRIVER_LAUNCH_SCRATCH_H_
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <weft/runtime_table.h>
 
-#include "driver/launch/extractors.h"
+#include "driver/launch/pointer_check.h"
 #include "driver/launch/small_vector.h"
 #include "driver/library/driver_error.h"
 #include "driver/library/driver_functions.h"
@@ -48,7 +46,7 @@ class LaunchScratch {
 
   ScratchPlace place_;
   SmallVector<cuda::CUdeviceptr, 4> pooled_;  // allocated here
-  SmallVector<PyObject*, 4> kept_;            // results of users' allocators; owned
+  SmallVector<void*, 4> kept_;                // keepers of users' allocators; owned
 };
 
 // Bytes of the pool on the stream, in the current context; 0 with an error. `what`: "scratch of add_one".

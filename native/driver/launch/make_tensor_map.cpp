@@ -10,7 +10,7 @@
 #include <new>
 #include <string>
 
-#include "driver/launch/tensor_map.h"
+#include "driver/launch/encode_map.h"
 #include "runtime/failure.h"
 
 namespace weft {

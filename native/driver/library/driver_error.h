@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver error as data, and its two forms: an FFI error (generated code) and a Python exception
-// (weft.driver). Success paths never build one.
+// A driver error as data, and as an FFI error, for generated code; driver/python/python_error.h makes
+// Python's exceptions. Success paths never build one.
 #ifndef WEFT_DRIVER_DRIVER_ERROR_H_
 #define WEFT_DRIVER_DRIVER_ERROR_H_
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <tvm/ffi/c_api.h>
 
 #include <string>
@@ -48,11 +46,6 @@ bool is_sticky(cuda::CUresult result);
 // Sets the FFI error of this thread and returns -1. A CUDA error has the kind "RuntimeError" and carries
 // its fields in `extra_context`, from which the marshaller makes a weft.CudaError.
 int32_t set_ffi_error(const DriverError& error);
-
-// Raises ValueError, TypeError, RuntimeError or weft.CudaError; returns nullptr. Needs the GIL.
-PyObject* set_python_error(const DriverError& error);
-// The weft.CudaError of a CUDA error, as a new reference; nullptr with an exception set. Needs the GIL.
-PyObject* make_cuda_error(const DriverError& error);
 
 }  // namespace weft
 

@@ -5,9 +5,10 @@
 
 #include "driver/devices/binary.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "python/common.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 

@@ -11,7 +11,7 @@
 #include "driver/devices/device_program.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "driver/python/tensor_memory.h"
 #include "ffi_library.h"
@@ -25,6 +25,8 @@
 #include "python/values/element.h"
 #include "python/values/type_table.h"
 #include "runtime/describe.h"
+#include "runtime/environment_stream.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {

@@ -7,9 +7,10 @@
 #include "driver/launch/extract_pointer.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "python/readers/stream.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {

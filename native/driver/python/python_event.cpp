@@ -3,6 +3,7 @@
 // weft._native.Event: a point in a stream's work whose device time can be read once it is reached.
 #include "driver/devices/device_program.h"
 #include "driver/library/driver_library.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "python/common.h"
 #include "python/readers/stream.h"

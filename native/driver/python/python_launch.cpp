@@ -9,10 +9,11 @@
 #include "driver/launch/launch_parameters.h"
 #include "driver/launch/launch_scratch.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "python/errors/ffi_error.h"
 #include "python/readers/stream.h"
+#include "runtime/interpreter.h"
 #include "runtime/launch/launch_hooks.h"
 #include "runtime/launch/launch_limits.h"
 

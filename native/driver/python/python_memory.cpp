@@ -11,13 +11,14 @@
 #include "driver/devices/unload_queue.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "driver/python/tensor_memory.h"
 #include "ffi_library.h"
 #include "python/objects/object.h"
 #include "python/tensors/copy_plan.h"
 #include "runtime/describe.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {

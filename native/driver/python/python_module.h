@@ -20,7 +20,7 @@ int add_driver_library(PyObject* module);  // python_library.cpp
 int add_device_program(PyObject* module);  // python_program.cpp
 int add_binary(PyObject* module);          // python_binary.cpp
 int add_launch(PyObject* module);          // python_launch.cpp
-int add_launch_scratch(PyObject* module);  // launch_scratch.cpp
+int add_launch_scratch(PyObject* module);  // ../../python/interpreter.cpp
 int add_device(PyObject* module);          // python_device.cpp
 int add_memory(PyObject* module);          // python_memory.cpp
 int add_copy(PyObject* module);            // python_copy.cpp

@@ -6,8 +6,9 @@
 #include "driver/devices/device_program.h"
 #include "driver/devices/unload_queue.h"
 #include "driver/library/driver_library.h"
-#include "driver/library/gil.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {

@@ -15,6 +15,7 @@
 #include "python/readers/stream.h"
 #include "python/tensors/dlpack_export.h"
 #include "python/values/type_table.h"
+#include "runtime/environment_stream.h"
 
 namespace weft {
 namespace {
@@ -74,8 +75,8 @@ int check_signals() {
   return PyErr_CheckSignals();
 }
 
-// check_signals takes the GIL itself: libtvm_ffi restores only a nonzero state, and that of a thread with the
-// GIL is zero.
+// check_signals takes the GIL itself: libtvm_ffi restores only a nonzero state, and that of a thread with
+// the GIL is zero.
 void* take_nothing() { return nullptr; }
 void give_nothing(void*) {}
 

@@ -6,6 +6,7 @@
 
 #include "python/readers/readers.h"
 #include "python/readers/stream.h"
+#include "runtime/environment_stream.h"
 
 namespace weft {
 namespace {
@@ -42,8 +43,8 @@ int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, Tens
   return check_extent(object, view->tensor) != 0 ? -1 : check_data(object, view->tensor);
 }
 
-// Reports the producer's error as weft's own: DLPack prescribes BufferError, which callers of a kernel do not
-// expect. Errors that are not about the object pass through: a handler's TimeoutError, MemoryError,
+// Reports the producer's error as weft's own: DLPack prescribes BufferError, which callers of a kernel do
+// not expect. Errors that are not about the object pass through: a handler's TimeoutError, MemoryError,
 // RecursionError.
 WEFT_COLD int refuse_export(PyObject* object) {
   PyObject *type, *value, *traceback;

@@ -78,10 +78,6 @@ int interface_stream(PyObject* object, void** stream, bool* found) {
 
 }  // namespace
 
-void* environment_stream(int32_t device_type, int32_t device) {
-  return ffi().is_open ? ffi().env_get_stream(device_type, device) : nullptr;
-}
-
 int current_stream(PyObject* object, const TypeEntry& entry, DLDevice device, void** stream, bool* found) {
   *found = false;
   if (entry.family == Family::kTorch && (device.device_type == kDLCUDA || device.device_type == kDLROCM)) {

@@ -8,9 +8,6 @@
 
 namespace weft {
 
-// The stream that the FFI environment holds for a device in this thread; nullptr is the legacy default.
-void* environment_stream(int32_t device_type, int32_t device);
-
 // The current stream of the library that `object` comes from. `*found` is false if the library has none, and
 // the environment's stream stays. Returns 0, or -1 with an exception set.
 int current_stream(PyObject* object, const TypeEntry& entry, DLDevice device, void** stream, bool* found);

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "driver/library/gil.h"
 #include "runtime/describe.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {

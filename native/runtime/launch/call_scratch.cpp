@@ -9,7 +9,6 @@
 #include <string>
 
 #include "driver/launch/launch_scratch.h"
-#include "python/common.h"
 #include "runtime/failure.h"
 
 namespace weft {

@@ -3,8 +3,6 @@
 // A launch's sizes, checked before they are narrowed to 32 bits.
 #include "runtime/launch/launch_limits.h"
 
-#include "python/common.h"
-
 namespace weft {
 
 std::string launch_misfit(const char* kernel, const weft_launch& launch, int64_t most_threads,
@@ -27,14 +25,6 @@ std::string launch_misfit(const char* kernel, const weft_launch& launch, int64_t
   const int64_t shared = launch.shared_memory_bytes;
   if (shared < 0 || shared > most_shared) return misfit("shared_memory_bytes", shared, 0, most_shared);
   return {};
-}
-
-// LAUNCH_LIMITS: blocks of a grid and threads of a block along each axis, threads of a block, bytes that they
-// share, threads of a warp.
-int add_launch_limits(PyObject* module) {
-  Reference limits(Py_BuildValue("((LLL)(LLL)LLi)", kMostGrid[0], kMostGrid[1], kMostGrid[2], kMostBlock[0],
-                                 kMostBlock[1], kMostBlock[2], kMostThreads, kMostShared, kWarpSize));
-  return limits ? PyModule_AddObjectRef(module, "LAUNCH_LIMITS", limits.get()) : -1;
 }
 
 }  // namespace weft

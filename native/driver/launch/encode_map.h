@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TMA descriptors: how the driver encodes one, and weft._native.TensorMap, one with its parameters.
-#ifndef WEFT_DRIVER_TENSOR_MAP_H_
-#define WEFT_DRIVER_TENSOR_MAP_H_
-
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+// TMA descriptors: the parameters of one, and how the driver encodes it.
+#ifndef WEFT_DRIVER_ENCODE_MAP_H_
+#define WEFT_DRIVER_ENCODE_MAP_H_
 
 #include <cstdint>
 
@@ -30,11 +27,6 @@ struct MapDescription {
 
 bool encode_map(const MapDescription& wanted, cuda::CUtensorMap* map, DriverError* error);
 
-bool is_tensor_map(PyObject* object);
-
-// The 128 bytes of a TensorMap, borrowed; nullptr with ValueError for one that is not filled.
-const void* tensor_map_of(PyObject* object);
-
 }  // namespace weft
 
-#endif  // WEFT_DRIVER_TENSOR_MAP_H_
+#endif  // WEFT_DRIVER_ENCODE_MAP_H_

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TMA descriptors. Python checks ranges and names them (weft/driver/tensor_map.py); here the driver encodes
-// them, only when something has changed.
-#include "driver/launch/tensor_map.h"
+// weft._native.TensorMap. Python checks ranges and names them (weft/driver/tensor_map.py); the driver encodes
+// one only when something has changed.
+#include "driver/python/tensor_map.h"
 
 #include <cstring>
 #include <new>
 
-#include "driver/library/driver_library.h"
+#include "driver/launch/encode_map.h"
+#include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
 #include "python/common.h"
 
@@ -179,30 +180,6 @@ PyType_Spec kSpec = {"weft._native.TensorMap", sizeof(MapObject), 0, Py_TPFLAGS_
                      kSlots};
 
 }  // namespace
-
-bool encode_map(const MapDescription& wanted, cuda::CUtensorMap* map, DriverError* error) {
-  if (wanted.address == 0)
-    return error->value("the address is 0, expected that of a tensor in device memory");
-  if (!ensure_driver(error)) return false;
-  cuda::CUtensorMap encoded;
-  auto* address = reinterpret_cast<void*>(wanted.address);
-  const auto rank = static_cast<uint32_t>(wanted.rank);
-  const cuda::CUresult result =
-      wanted.is_im2col != 0
-          ? driver().cuTensorMapEncodeIm2col(
-                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.lower,
-                wanted.upper, wanted.channels_per_pixel, wanted.pixels_per_column, wanted.element_strides,
-                wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill)
-          : driver().cuTensorMapEncodeTiled(
-                &encoded, wanted.data_type, rank, address, wanted.dims, wanted.byte_strides, wanted.box,
-                wanted.element_strides, wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.fill);
-  if (result != cuda::CUDA_SUCCESS) {
-    return error->cuda(result, wanted.is_im2col != 0 ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled",
-                       "filling a TMA descriptor", "the driver accepts no descriptor with these numbers");
-  }
-  *map = encoded;
-  return true;
-}
 
 bool is_tensor_map(PyObject* object) { return PyObject_TypeCheck(object, g_type); }
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a pointer argument of a kernel is checked.
+#ifndef WEFT_DRIVER_POINTER_CHECK_H_
+#define WEFT_DRIVER_POINTER_CHECK_H_
+
+namespace weft {
+
+// How a pointer is checked: not at all, against its object's device (free), or by asking the driver about the
+// address.
+enum PointerCheck { kPointerOff = 0, kPointerDevice = 1, kPointerDriver = 2 };
+
+}  // namespace weft
+
+#endif  // WEFT_DRIVER_POINTER_CHECK_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the runtime asks of the interpreter it serves: to run without its lock, to describe its objects, to
+// give memory. The extension answers with Python (python/interpreter.cpp); an exported library has none
+// (exported/no_interpreter.cpp). cpu/interrupt.h, launch_hooks.h and launch_memory.h are answered there, too.
+#ifndef WEFT_RUNTIME_INTERPRETER_H_
+#define WEFT_RUNTIME_INTERPRETER_H_
+
+#include <tvm/ffi/c_api.h>
+#include <weft/runtime_table.h>
+
+#include <string>
+
+#include "driver/launch/launch_scratch.h"
+
+namespace weft {
+
+// Releases the GIL for the guard's life if this thread holds it; callers may have no Python.
+class WithoutGil {
+ public:
+  WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil();
+
+ private:
+  void* saved_;  // the thread's state, or nullptr
+};
+
+// The text of a kTVMFFIOpaquePyObject in messages: "a Python object of type C".
+std::string opaque_object_text(const TVMFFIAny& value);
+
+// Memory of the calling context's own allocator, its address in `*slot`, and what keeps it alive in
+// `*keeper`, owned by the caller; both nullptr if there is no such allocator here. 0, or -1 with the FFI
+// error set.
+int32_t take_from_allocator(const weft_scratch& wanted, int64_t bytes, const ScratchPlace& place, void** slot,
+                            void** keeper);
+// Any thread.
+void give_back_to_allocator(void* keeper);
+
+}  // namespace weft
+
+#endif  // WEFT_RUNTIME_INTERPRETER_H_
