@@ -32,8 +32,9 @@ def test_only_config_reads_the_environment_in_python():
 
 
 def test_native_code_does_not_read_the_environment():
+    """But for an exported library, whose program may have no Python to read it."""
     reads = [name(path) for path in native_files() if re.search(r"\bgetenv\b", path.read_text())]
-    assert reads == []
+    assert reads == ["native/exported/open.cpp"]
 
 
 def test_the_test_finds_what_it_looks_for():
