@@ -7,8 +7,6 @@ In: a caught exception with its frames. Out: whether the user's code raised it; 
 from __future__ import annotations
 
 import errno
-import resource
-import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +36,8 @@ def is_the_users(error: BaseException) -> bool:
 
 def is_of_a_handler(error: BaseException) -> bool:
     """Whether a signal handler raised it, independently of the interrupted code."""
+    import signal
+
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame in _frames(error))
 
@@ -53,6 +53,8 @@ def limit_reached(error: BaseException) -> str:
     what, name, command = _REFUSALS[number]
     if not name:
         return what
+    import resource
+
     limit = resource.getrlimit(getattr(resource, name))[0]
     value = "unlimited" if limit == resource.RLIM_INFINITY else limit
     return f"{what} ({name}, {command}: {value})"

@@ -7,12 +7,13 @@ that it is to leave to Python. torch is not imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
-_F = TypeVar("_F", bound="Callable[..., Any]")
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Told:

@@ -7,7 +7,6 @@ compile-time error.
 
 from __future__ import annotations
 
-import linecache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ class SourceLocation:
 
     def _text(self, line: int) -> str:
         if self.lines is None:
+            import linecache  # 1 ms, with `tokenize`, which only a message needs
+
             return linecache.getline(self.file, line)
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 

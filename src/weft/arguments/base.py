@@ -6,6 +6,7 @@ Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, cast
 
@@ -194,6 +195,12 @@ def annotation_text(annotation: object) -> str:
 def items_of(value: object) -> tuple[Any, ...] | None:
     """The items of a tuple or list, or None for anything else."""
     return tuple(cast("Sequence[Any]", value)) if isinstance(value, tuple | list) else None
+
+
+def is_c_pointer(value: object) -> bool:
+    """Whether a value is a `ctypes.c_void_p`, without importing ctypes, which takes 1 ms."""
+    ctypes = sys.modules.get("ctypes")
+    return ctypes is not None and isinstance(value, ctypes.c_void_p)
 
 
 def describe(value: object) -> str:

@@ -7,8 +7,7 @@ one-dimensional tensor.
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import (
     MISSING,
@@ -16,6 +15,7 @@ from weft.arguments.base import (
     ArgumentKind,
     annotation_text,
     describe,
+    is_c_pointer,
     items_of,
 )
 from weft.arguments.tensor_spec import check_alignment
@@ -155,8 +155,8 @@ class PointerKind(ArgumentKind):
 
 def _check_address(kind: PointerKind, annotation: object, value: object, place: Place) -> None:
     address = value
-    if isinstance(value, ctypes.c_void_p):
-        address = value.value
+    if is_c_pointer(value):
+        address = cast("Any", value).value
     elif hasattr(type(value), _ADDRESS_PROTOCOL):
         address = getattr(value, _ADDRESS_PROTOCOL)()
     if address is None:

@@ -7,10 +7,16 @@ Out: `StreamKind`, `EnvironmentStreamKind`.
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING
 
-from weft.arguments.base import MISSING, Annotation, ArgumentKind, annotation_text, describe
+from weft.arguments.base import (
+    MISSING,
+    Annotation,
+    ArgumentKind,
+    annotation_text,
+    describe,
+    is_c_pointer,
+)
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
@@ -95,7 +101,7 @@ class StreamKind(ArgumentKind):
     ) -> StreamKind | EnvironmentStreamKind:
         if isinstance(value, EnvironmentStream):
             return EnvironmentStreamKind()
-        handle = isinstance(value, int | ctypes.c_void_p) and not isinstance(value, bool)
+        handle = (isinstance(value, int) and not isinstance(value, bool)) or is_c_pointer(value)
         if value is MISSING or value is None or handle or is_stream(value):
             return cls()
         raise place.error(

@@ -8,7 +8,6 @@ In: a name. Out: a backend, from this table or from another package's entry poin
 from __future__ import annotations
 
 import importlib
-import re
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
@@ -71,6 +70,8 @@ def find_target(architecture: str | None) -> str | None:
     """
     if not architecture:  # packages are not searched
         return None
+    import re
+
     fitting = (each.name for each in _backends() if re.fullmatch(each.architectures, architecture))
     return next(fitting, None)
 

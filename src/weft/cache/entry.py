@@ -7,8 +7,9 @@ In: sections. Out: bytes, and sections from bytes of any origin; anything but a 
 from __future__ import annotations
 
 import struct
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
+
+from weft.cache.digest import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -156,20 +156,43 @@ def write(key: str, name: str, data: bytes) -> bool:
     if folder is None or not _is_trusted(folder):
         return False
     place = _place(folder, key)
-    temporary = os.path.join(place, f"{os.urandom(8).hex()}{_TEMPORARY}")
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
         os.makedirs(place, 0o700, exist_ok=True)
+    except OSError:
+        return False
+    if not _put(place, name, data):
+        return False
+    count = stats()
+    if count.stored % _STORES_PER_SWEEP == 0:
+        sweep(folder, limit_bytes())
+    count.stored += 1
+    return True
+
+
+def read_note(name: str) -> dict[str, bytes] | None:
+    """The sections of a note in the user's folder; None if it is not there."""
+    folder = user_folder()
+    return read(folder, name) if folder is not None and _is_trusted(folder) else None
+
+
+def write_note(name: str, data: bytes) -> None:
+    """Keeps what only saves time beside the entries, if there are any: one that is lost is made again."""
+    folder = user_folder()
+    if folder is not None and os.path.isdir(folder) and _is_trusted(folder):
+        _put(folder, name, data)
+
+
+def _put(place: str, name: str, data: bytes) -> bool:
+    """Writes a file that appears whole under its name; whether it is there."""
+    temporary = os.path.join(place, f"{os.urandom(8).hex()}{_TEMPORARY}")
+    try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
         os.replace(temporary, os.path.join(place, name))
     except OSError:
         _remove(temporary)
         return False
-    count = stats()
-    if count.stored % _STORES_PER_SWEEP == 0:
-        sweep(folder, limit_bytes())
-    count.stored += 1
     return True
 
 

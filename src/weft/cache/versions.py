@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compilation depends on beside the program: weft itself, LLVM, Python, the CPU, the assembler.
 
-In: the installed files. Out: digests of their content, never of their place or time. Imports none of them.
+In: the installed files. Out: digests of their content, never of their place or time. Imports none of them; files of a
+checkout are read again only after a change.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from hashlib import blake2b
+import time
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
+from weft.cache import store
+from weft.cache.digest import blake2b
+from weft.cache.entry import encode
 from weft.memo import kept
 
 if TYPE_CHECKING:
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = ("llvmlite", "xdsl")
 _SAMPLE_BYTES: Final = 1 << 16
+_NOTE: Final = ".sources"
+_STEP_NS: Final = 2_000_000_000
 # Lines of /proc/cpuinfo that say what the CPU is; others are its clock and its place.
 _CPU_LINES: Final = (
     *(b"vendor_id", b"cpu family", b"model", b"model name", b"stepping", b"flags"),
@@ -68,21 +74,37 @@ def _record(package: str) -> bytes | None:
 
 
 def _sources(package: str) -> bytes:
-    """Digest of a checkout's files, as they are."""
+    """Digest of a checkout's files, as they are; from the cache's note if none was changed since."""
+    found = sorted(_source_files(package))
+    state = blake2b(repr(found).encode(), digest_size=16).digest()
+    name = f"{blake2b(os.fsencode(package), digest_size=16).hexdigest()}{_NOTE}"
+    note = store.read_note(name)
+    if note is not None and note.get("state") == state:
+        return note["content"]
+    started = time.time_ns()
     digest = blake2b(digest_size=16)
-    for path in sorted(_source_files(package)):
+    for path, *_ in found:
         content = _content(path) if path.endswith(".py") else sample(path)
         digest.update(f"{os.path.relpath(path, package)} {len(content)}\n".encode())
         digest.update(content)
+    # A file that is changed twice within the clock's step may show the same times.
+    newest = max(changed for *_, changed in found)
+    if newest < started - _STEP_NS:
+        store.write_note(name, encode({"state": state, "content": digest.digest()}))
     return digest.digest()
 
 
-def _source_files(package: str) -> Iterator[str]:
+def _source_files(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
+    """Path, number, size, and times of change of each file: of its content, and of anything (no program sets that)."""
     tag = f".{sys.implementation.cache_tag}-"
-    for place, _, names in os.walk(package):
-        for name in names:
+    with os.scandir(folder) as items:
+        for item in items:
+            name = item.name
             if name.endswith(".py") or (name.endswith(".so") and tag in name):
-                yield os.path.join(place, name)
+                s = item.stat()
+                yield item.path, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
+            elif "." not in name and name != "__pycache__" and item.is_dir():
+                yield from _source_files(item.path)
 
 
 def sample(path: str) -> bytes:

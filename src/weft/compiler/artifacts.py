@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import time
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
@@ -22,6 +20,7 @@ from weft.runtime.call_times import times_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
+    from pathlib import Path
 
     from weft.compiler.options import CompileOptions
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_DUMP_DIR: Final = "weft-dump"
 
 # Characters avoided in file names, such as the brackets of <lambda>.
-_UNREADABLE: Final = re.compile(r"[^\w.-]+")
+_UNREADABLE: Final = r"[^\w.-]+"
 _LONGEST: Final = 200
 """Bytes of a file's name, out of 255 in file systems; suffix and temporary name need the rest."""
 
@@ -142,6 +141,8 @@ class Artifacts:
         """Writes a stage's file on request, without keeping the text."""
         if not self.writes(stage):
             return
+        from pathlib import Path  # 3 ms, which a function found in the cache does not wait for
+
         directory = Path(self.options.dump_dir or DEFAULT_DUMP_DIR)
         number = f".{self.modules.index(stage) + 1:02}-" if stage in self.modules else ""
         suffix = f"{number}{stage}.mlir" if number else SUFFIXES.get(stage, f".{stage}")
@@ -209,7 +210,9 @@ class Artifacts:
 
 def _file_stem(name: str) -> str:
     """A function's name as a file's: readable, and short enough for every file system."""
-    return _UNREADABLE.sub("_", name).encode()[:_LONGEST].decode(errors="ignore")
+    import re
+
+    return re.sub(_UNREADABLE, "_", name).encode()[:_LONGEST].decode(errors="ignore")
 
 
 def _replace(path: Path, data: bytes) -> None:

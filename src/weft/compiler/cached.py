@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.blame import is_of_a_handler
 from weft.cache import store
+from weft.cache.digest import blake2b
 from weft.cache.entry import SUFFIX, encode
 from weft.cache.versions import compiler_version
 from weft.compiler.artifacts import Artifacts

@@ -7,7 +7,6 @@ options are errors that list all options.
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.compiler.options import OPTIONS, CompileOption, CompileOptions
@@ -44,6 +43,10 @@ def parse_options(text: str) -> list[CompileOption]:
         >>> parse_options("--enable-tvm-ffi --opt-level 2")
         [weft.EnableTVMFFI, weft.OptLevel(2)]
     """
+    if not text:
+        return []
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError as error:

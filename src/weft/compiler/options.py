@@ -6,8 +6,6 @@ In: a value; a wrong type or range is an error that names what is allowed. Out: 
 
 from __future__ import annotations
 
-import re
-import shlex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from weft.backends.registry import find_target
@@ -78,18 +76,20 @@ class CompileOption:
 class _TextOption(CompileOption):
     """An option whose value is a string."""
 
-    pattern: ClassVar[re.Pattern[str]]
+    pattern: ClassVar[str]
 
     def __init_subclass__(cls, *, pattern: str = r"[^\0]+", **others: str) -> None:
         super().__init_subclass__(**others)
-        cls.pattern = re.compile(pattern)
+        cls.pattern = pattern
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
 
     @classmethod
     def check(cls, value: object) -> Any:
-        if not isinstance(value, str) or not cls.pattern.fullmatch(value):
+        import re
+
+        if not isinstance(value, str) or not re.fullmatch(cls.pattern, value):
             raise cls.wrong(value, cls.takes)
         return value
 
@@ -296,6 +296,8 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
     @classmethod
     def check(cls, value: object) -> Any:
         """The words of the string, for the assembler."""
+        import shlex
+
         text = super().check(value)
         try:
             return tuple(shlex.split(text))

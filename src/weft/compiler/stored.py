@@ -2,12 +2,13 @@
 """A compiled function as an entry of the cache, and back.
 
 In: object code, what the trace said of it, its texts. Out: sections, and from these the arguments of
-`make_compiled_function`. Plain data only: nothing of an entry is run before it is checked, and nothing is unpickled.
+`make_compiled_function`. Plain data only: nothing of an entry is run before its checksum is compared, or unpickled.
+`marshal`, which costs no import, reads only what the same Python wrote: its version is in the key.
 """
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -88,13 +89,13 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
         },
     }
     texts = {_TEXT + n: kept for n, kept in stored.texts.items() if isinstance(kept, bytes)}
-    meta = json.dumps(facts).encode()
+    meta = marshal.dumps(facts)
     return {"meta": meta, "host": code.host_object, "device": code.device_code, **texts}
 
 
 def steps_of(sections: Mapping[str, bytes]) -> tuple[Any, ...]:
     """The steps of an entry's manifest."""
-    return tuple(tuple(step) for step in json.loads(sections["meta"])["steps"])
+    return marshal.loads(sections["meta"])["steps"]
 
 
 def from_sections(
@@ -107,12 +108,12 @@ def from_sections(
         files: name of each source in the entry → its path here.
         values: what stands where the compilation read.
     """
-    facts = json.loads(sections["meta"])
+    facts = marshal.loads(sections["meta"])
     code = ObjectCode(
         sections["host"],
         sections["device"],
-        tuple(KernelInfo(*_tuples(values)) for values in facts["kernels"]),
-        tuple(facts["entry_symbols"]),
+        tuple(KernelInfo(*values) for values in facts["kernels"]),
+        facts["entry_symbols"],
         facts["target"],
         facts["architecture"],
         tuple(_moved(Remark(*values), files) for values in facts["remarks"]),
@@ -127,11 +128,11 @@ def from_sections(
         texts[name] = getattr(errors, kind)(error_code, message, hint=hint)
     return Stored(
         code,
-        tuple(_moved(ScratchInfo(*_tuples(values)), files) for values in facts["scratch"]),
-        tuple(facts["written"]),
+        tuple(_moved(ScratchInfo(*values), files) for values in facts["scratch"]),
+        facts["written"],
         facts["returns_objects"],
         _restored(facts["result"], values),
-        tuple(facts["modules"]),
+        facts["modules"],
         texts,
     )
 
@@ -140,16 +141,12 @@ def _values(record: Frozen) -> list[Any]:
     return list(record.__reduce__()[1])
 
 
-def _tuples(values: Sequence[Any]) -> list[Any]:
-    return [tuple(cast("list[Any]", v)) if isinstance(v, list) else v for v in values]
-
-
 def _moved(record: Any, files: Mapping[str, str]) -> Any:
     return record.replaced(file=files.get(record.file, record.file))
 
 
 def _result(result: Any, values: Sequence[Any]) -> Any:
-    """The conversion of a result as JSON: what makes a tuple, and each item's; None to leave it as it is.
+    """The conversion of a result as plain data: what makes a tuple, and each item's; None to leave it as it is.
 
     A class is named by the number of the value that it is, its compile-time fields by their constants.
     """

@@ -6,8 +6,8 @@ Out: the library's path, and the library opened inside `weft._native`.
 
 import atexit
 import gc
+import os
 from importlib.util import find_spec
-from pathlib import Path
 
 from weft import _native
 from weft.config import config
@@ -33,9 +33,9 @@ def find_ffi_library() -> str:
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"weft needs the package apache-tvm-ffi; {_INSTALL_HINT}")
     for folder in spec.submodule_search_locations:
-        path = Path(folder) / "lib" / "libtvm_ffi.so"
-        if path.is_file():
-            return str(path)
+        path = os.path.join(folder, "lib", "libtvm_ffi.so")  # noqa: PTH118  pathlib takes 3 ms
+        if os.path.isfile(path):  # noqa: PTH113
+            return path
     places = ", ".join(spec.submodule_search_locations)
     raise ImportError(f"no lib/libtvm_ffi.so in {places}; {_INSTALL_HINT}")
 

@@ -131,15 +131,26 @@ def _bytes_of(file: str, _modified: int, _size: int) -> bytes:
 
 
 def _decoded(content: bytes) -> Sequence[str]:
-    from importlib.util import decode_source
-
     try:
-        lines = io.StringIO(decode_source(content)).readlines()
+        lines = io.StringIO(_text_of(content)).readlines()
     except (SyntaxError, UnicodeDecodeError):
         return ()
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     return lines
+
+
+def _text_of(content: bytes) -> str:
+    """As `importlib.util.decode_source`, which imports `tokenize` (1 ms), needed only for another encoding.
+
+    Raises:
+        SyntaxError, UnicodeDecodeError: as it does.
+    """
+    if content.startswith(b"\xef\xbb\xbf") or b"coding" in b"".join(content.split(b"\n", 2)[:2]):
+        from importlib.util import decode_source
+
+        return decode_source(content)
+    return io.IncrementalNewlineDecoder(None, translate=True).decode(content.decode())
 
 
 def may_have_changed(file: str) -> bool:

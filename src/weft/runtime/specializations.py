@@ -7,10 +7,8 @@ callable. Of argument values only ``Constexpr``s are in the key.
 
 from __future__ import annotations
 
-import keyword
+import _thread
 import os
-import threading
-import unicodedata
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft import _native
@@ -45,7 +43,7 @@ class Compiled(Protocol):
         ...
 
 
-class _CompilingHere(threading.local):
+class _CompilingHere(_thread._local):  # pyright: ignore[reportPrivateUsage]  threading takes 1 ms
     """What the running thread is compiling, outermost first."""
 
     turns: tuple[_CompileLock, ...] = ()
@@ -67,7 +65,7 @@ class _CompileLock:
 
     def __init__(self, name: str) -> None:
         # Per process: a fork keeps another thread's lock, but not the thread.
-        self._locks: dict[int, threading.Lock] = {}
+        self._locks: dict[int, _thread.LockType] = {}
         self._name = name
 
     def take(self, compile_it: Callable[[], _Compiled]) -> _Compiled:
@@ -86,7 +84,7 @@ class _CompileLock:
         if outer:
             return self._count(outer, compile_it)
         # With a lock's own `with`, no signal's exception can find it taken but unguarded.
-        with self._locks.setdefault(os.getpid(), threading.Lock()):
+        with self._locks.setdefault(os.getpid(), _thread.allocate_lock()):
             return self._count(outer, compile_it)
 
     def _count(
@@ -269,6 +267,9 @@ def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 def identifier(name: str) -> str:
     """A function's name, if `def` can use it: not that of a lambda, nor a keyword."""
+    import keyword
+    import unicodedata
+
     if not name.isidentifier() or keyword.iskeyword(name):
         return "function"
     return name if name.isascii() else unicodedata.normalize("NFKC", name)

@@ -7,27 +7,26 @@ with its syntax tree, globals, closure and parameters.
 
 from __future__ import annotations
 
-import ast
+import _ast
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.blame import is_of_a_handler
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
-from weft.frontend.source.names import NameAnalysis
-from weft.frontend.source.unsaved_text import find_unsaved
 from weft.language.functions import BoundFunction, StagedFunction
 from weft.language.source_text import SourceTexts, may_have_changed, read_text
 from weft.location import SourceLocation
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator, Sequence
     from types import CellType
 
-    from weft.frontend.source.names import Names
+    from weft.frontend.source.names import NameAnalysis, Names
 
 
-FunctionNode = ast.FunctionDef | ast.Lambda
+FunctionNode = _ast.FunctionDef | _ast.Lambda
 
 _GENERATOR_FLAGS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _LAMBDA: Final = "<lambda>"
@@ -52,7 +51,6 @@ class FunctionSource:
         line_offset: to add to a node's line to get the file's.
         globals: the namespace of the function's module.
         closure: name → cell of each free variable.
-        analysis: the names that the function's statements assign and read.
         private_class: name of the enclosing class, which Python adds to names such as ``__x``; else "".
     """
 
@@ -71,9 +69,18 @@ class FunctionSource:
         self.globals: dict[str, Any] = function.__globals__
         cells: tuple[CellType, ...] = function.__closure__ or ()
         self.closure = dict(zip(code.co_freevars, cells, strict=True))
-        self.analysis = NameAnalysis(has_walrus=":=" in text)
+        self._analysis: NameAnalysis | None = None
         self.private_class = _class_around(function.__qualname__)
         self._parameters: tuple[DeclaredParameter, ...] | None = None
+
+    @property
+    def analysis(self) -> NameAnalysis:
+        """The names that the function's statements assign and read."""
+        if self._analysis is None:
+            from weft.frontend.source.names import NameAnalysis
+
+            self._analysis = NameAnalysis(has_walrus=":=" in self.text)
+        return self._analysis
 
     def mangled(self, name: str) -> str:
         """A name after Python's mangling of private names."""
@@ -86,7 +93,7 @@ class FunctionSource:
         arguments = node.args
         declared = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         declared += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-        body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+        body = node.body if isinstance(node, _ast.FunctionDef) else [node.body]
         for part in body:
             self.analysis.read(part)  # what its nested functions read, before they are reached
         return self.analysis.assigned(body) | {argument.arg for argument in declared}
@@ -145,6 +152,8 @@ class FunctionSource:
             if is_of_a_handler(error):
                 raise
             # An annotation set later is not in the source.
+            import ast
+
             written = ast.unparse(argument.annotation) if argument.annotation else None
             text = annotation if isinstance(annotation, str) else written or "which was set later"
             raise NameResolutionError(
@@ -247,6 +256,8 @@ def _find(function: FunctionType, texts: SourceTexts) -> _Found:
     file = code.co_filename
     known = texts.of(file, module_globals)
     if not known.lines:
+        from weft.frontend.source.unsaved_text import find_unsaved
+
         return _Found(function, code, find_unsaved(code), texts)
     if not may_have_changed(file) or known.has(code):
         return _Found(function, code, known.lines, texts)
@@ -291,14 +302,14 @@ def _find_def(found: _Found) -> FunctionSource:
         text = "".join(lines[start:end])
         indented = text[:1] in (" ", "\t")
         try:
-            module = ast.parse("if 1:\n" + text if indented else text)
+            module = _parsed("if 1:\n" + text if indented else text)
         except SyntaxError:
             continue  # the end was inside a string or bracket
         # The extra line keeps the file's columns; dedenting would break strings.
         body = cast("ast.If", module.body[0]).body if indented else module.body
         node = body[0] if body else None
         offset = start - 1 if indented else start
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _matches(
+        if isinstance(node, _ast.FunctionDef | _ast.AsyncFunctionDef) and _matches(
             node, code, offset
         ):
             return FunctionSource(found, text, cast("ast.FunctionDef", node), offset)
@@ -313,6 +324,15 @@ def _changed(function: FunctionType) -> CompileError:
         f"line {code.co_firstlineno} of {code.co_filename!r} no longer defines '{function.__name__}'",
         hint="the file was edited after it was imported; import it again",
     )
+
+
+def _parsed(text: str) -> ast.Module:
+    """As `ast.parse`, without importing `ast`, which takes 1 ms.
+
+    Raises:
+        SyntaxError: as it does.
+    """
+    return cast("ast.Module", compile(text, "<unknown>", "exec", _ast.PyCF_ONLY_AST))
 
 
 def _block_ends(lines: Sequence[str], start: int) -> Iterator[int]:
@@ -356,6 +376,8 @@ def _matches(
 def _find_lambda(found: _Found) -> FunctionSource:
     code = found.code
     text = "".join(found.lines)
+    import ast
+
     try:
         module = ast.parse(text)
     except SyntaxError as error:
@@ -393,6 +415,8 @@ def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]
 
 
 def _generator_error(source: FunctionSource) -> UnsupportedSyntaxError:
+    import ast
+
     kinds = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
     node = next((n for n in ast.walk(source.tree) if isinstance(n, kinds)), source.tree)
     return UnsupportedSyntaxError(

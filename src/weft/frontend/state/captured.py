@@ -6,9 +6,7 @@ In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 
 from __future__ import annotations
 
-import ast
 import builtins
-import copy
 import marshal
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -18,6 +16,7 @@ from weft.language import LanguageName
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import CellType
 
@@ -41,7 +40,7 @@ class CapturedValue:
 
     def __init__(self, name: str, value: Any, read: Callable[[], Any]) -> None:
         self.name = name
-        self.value: Any = copy.copy(value) if type(value) in _MUTABLE else value
+        self.value: Any = value.copy() if type(value) in _MUTABLE else value
         self._read = read
         # A deep copy of mutable containers; numbers, strings and other objects themselves.
         content = None if _is_constant(value) else snapshot(value)
@@ -166,8 +165,15 @@ class Captures:
     ) -> None:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
-            text = said if isinstance(said, str) else ast.unparse(said)
-            self._found[key] = CapturedValue(text, value, read)
+            self._found[key] = CapturedValue(_text_of(said), value, read)
+
+
+def _text_of(said: str | ast.AST) -> str:
+    if isinstance(said, str):
+        return said
+    import ast
+
+    return ast.unparse(said)
 
 
 def cell_contents(cell: CellType) -> list[Any]:

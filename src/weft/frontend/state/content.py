@@ -10,12 +10,12 @@ from __future__ import annotations
 import enum
 import functools
 import marshal
-from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import ArgumentKind
 from weft.arguments.constant import ConstantKind
+from weft.cache.digest import blake2b
 from weft.errors import WeftError
 from weft.frontend.source.text import read_source
 from weft.language import LanguageName
