@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu/mbarrier.h"
+#include "cpu/reductions.h"
 
 namespace weft {
 namespace {
@@ -30,20 +31,90 @@ char* swizzled(char* linear, int64_t mask) {
   return reinterpret_cast<char*>(address ^ (address >> 3 & static_cast<uint64_t>(mask)));
 }
 
-}  // namespace
-
-void Copies::add_load(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
-                      char* shared, uint64_t* word) {
-  Copy copy{map, tile, {}, shared, word, -1};
-  std::copy(indices, indices + map.rank, copy.indices);
-  pending_.push_back(copy);
+// Elements of a store, one after the other.
+void write(const Copy& copy, char* place, const char* elements, size_t bytes) {
+  if (copy.reduces != WEFT_TMA_REPLACE) return tma_combine(copy.map, copy.reduces, place, elements, bytes);
+  if (bytes != 0) std::memcpy(place, elements, bytes);
 }
 
-void Copies::add_store(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
-                       char* shared, int32_t thread) {
-  Copy copy{map, tile, {}, shared, nullptr, thread};
-  std::copy(indices, indices + map.rank, copy.indices);
-  pending_.push_back(copy);
+// Row after row of the box, 16 bytes at a time: so much lies together in a swizzled tile.
+void run_box(const Copy& copy) {
+  const weft_cpu_tensor_map& map = copy.map;
+  const weft_tma_tile& tile = *copy.tile;
+  const int32_t last = map.rank - 1;
+  const int64_t size = map.element_bytes;
+  const int64_t panel_bytes = tile.panel_columns * size;
+  int64_t rows = 1;
+  for (int32_t axis = 0; axis < last; ++axis) rows *= tile.box[axis];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t rest = row;
+    int64_t offset = 0;
+    char* global = map.address;
+    bool is_inside = true;
+    for (int32_t axis = last - 1; axis >= 0; --axis) {
+      const int64_t place = rest % tile.box[axis];
+      rest /= tile.box[axis];
+      const int64_t index = copy.indices[axis] + place;
+      is_inside &= index >= 0 && index < map.sizes[axis];
+      offset += place * tile.strides[axis];
+      global += index * map.pitches[axis];
+    }
+    for (int64_t column = 0; column < tile.box[last] * size; column += kChunk) {
+      const int64_t linear =
+          offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
+      char* shared = swizzled(copy.shared + linear, tile.mask);
+      const int64_t first = copy.indices[last] + column / size;
+      // Elements of the chunk that are inside, from `skipped` on.
+      const int64_t count = kChunk / size;
+      const int64_t skipped = is_inside ? std::clamp<int64_t>(-first, 0, count) : count;
+      const int64_t end = is_inside ? std::clamp<int64_t>(map.sizes[last] - first, skipped, count) : count;
+      char* place = global + (first + skipped) * size;
+      const auto bytes = static_cast<size_t>((end - skipped) * size);
+      if (copy.word == nullptr) {
+        write(copy, place, shared + skipped * size, bytes);
+        continue;
+      }
+      fill(shared, kChunk, map);
+      if (bytes != 0) std::memcpy(shared + skipped * size, place, bytes);
+    }
+  }
+}
+
+void run(const Copy& copy) {
+  if (copy.tile != nullptr) return run_box(copy);
+  char* to = copy.word == nullptr ? copy.map.address : copy.shared;
+  std::memcpy(to, copy.word == nullptr ? copy.shared : copy.map.address, static_cast<size_t>(copy.bytes()));
+}
+
+Copy box_copy(const void* map, const weft_tma_tile* tile, const int32_t* indices, void* shared) {
+  Copy copy{*static_cast<const weft_cpu_tensor_map*>(map),
+            tile,
+            {},
+            static_cast<char*>(shared),
+            nullptr,
+            -1,
+            WEFT_TMA_REPLACE,
+            false};
+  std::copy(indices, indices + copy.map.rank, copy.indices);
+  return copy;
+}
+
+Copy neighbors_copy(void* global, void* shared, int32_t bytes) {
+  Copy copy{};
+  copy.map.address = static_cast<char*>(global);
+  copy.map.sizes[0] = bytes;
+  copy.shared = static_cast<char*>(shared);
+  copy.thread = -1;
+  return copy;
+}
+
+}  // namespace
+
+int64_t Copy::bytes() const {
+  if (tile == nullptr) return map.sizes[0];
+  int64_t product = map.element_bytes;
+  for (int32_t axis = 0; axis < map.rank; ++axis) product *= tile->box[axis];
+  return product;
 }
 
 void Copies::add_message(char* to, uint64_t* word, const char* data, int32_t bytes) {
@@ -77,9 +148,7 @@ int32_t Copies::complete_loads(uint64_t* word) {
       continue;
     }
     run(copy);
-    int64_t bytes = copy.map.element_bytes;
-    for (int32_t axis = 0; axis < copy.map.rank; ++axis) bytes *= copy.tile->box[axis];
-    wrong = mbarrier_complete_bytes(word, bytes);
+    wrong = mbarrier_complete_bytes(word, copy.bytes());
   }
   pending_.swap(others);
   return wrong;
@@ -137,61 +206,54 @@ bool Copies::has_stores() const {
   return std::any_of(pending_.begin(), pending_.end(), [](const Copy& copy) { return copy.word == nullptr; });
 }
 
-// Row after row of the box, 16 bytes at a time: so much lies together in a swizzled tile.
-void Copies::run(const Copy& copy) {
-  const weft_cpu_tensor_map& map = copy.map;
-  const weft_tma_tile& tile = *copy.tile;
-  const int32_t last = map.rank - 1;
-  const int64_t size = map.element_bytes;
-  const int64_t panel_bytes = tile.panel_columns * size;
-  int64_t rows = 1;
-  for (int32_t axis = 0; axis < last; ++axis) rows *= tile.box[axis];
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t rest = row;
-    int64_t offset = 0;
-    char* global = map.address;
-    bool is_inside = true;
-    for (int32_t axis = last - 1; axis >= 0; --axis) {
-      const int64_t place = rest % tile.box[axis];
-      rest /= tile.box[axis];
-      const int64_t index = copy.indices[axis] + place;
-      is_inside &= index >= 0 && index < map.sizes[axis];
-      offset += place * tile.strides[axis];
-      global += index * map.pitches[axis];
-    }
-    for (int64_t column = 0; column < tile.box[last] * size; column += kChunk) {
-      const int64_t linear =
-          offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
-      char* shared = swizzled(copy.shared + linear, tile.mask);
-      const int64_t first = copy.indices[last] + column / size;
-      // Elements of the chunk that are inside, from `skipped` on.
-      const int64_t count = kChunk / size;
-      const int64_t skipped = is_inside ? std::clamp<int64_t>(-first, 0, count) : count;
-      const int64_t end = is_inside ? std::clamp<int64_t>(map.sizes[last] - first, skipped, count) : count;
-      char* place = global + (first + skipped) * size;
-      const auto bytes = static_cast<size_t>((end - skipped) * size);
-      if (copy.word == nullptr) {
-        if (bytes != 0) std::memcpy(place, shared + skipped * size, bytes);
-        continue;
-      }
-      fill(shared, kChunk, map);
-      if (bytes != 0) std::memcpy(shared + skipped * size, place, bytes);
-    }
+const char* Copies::undelivered() const {
+  if (!messages_.empty()) {
+    return "a block ended with an st_async to it under way; its threads wait for the barrier";
   }
+  const bool found =
+      std::any_of(pending_.begin(), pending_.end(), [](const Copy& copy) { return copy.is_sent; });
+  return found ? "a block ended with a multicast load to it under way; its threads wait for the barrier"
+               : nullptr;
+}
+
+void add_sent_load(Copies* copies, const void* map, const weft_tma_tile* tile, const int32_t* indices,
+                   void* shared, void* word) {
+  Copy copy = box_copy(map, tile, indices, shared);
+  copy.word = static_cast<uint64_t*>(word);
+  copy.is_sent = true;
+  copies->add(copy);
 }
 
 void tma_load(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,
               void* shared, void* word) {
-  static_cast<Copies*>(block->copies)
-      ->add_load(*static_cast<const weft_cpu_tensor_map*>(map), tile, indices, static_cast<char*>(shared),
-                 static_cast<uint64_t*>(word));
+  Copy copy = box_copy(map, tile, indices, shared);
+  copy.word = static_cast<uint64_t*>(word);
+  static_cast<Copies*>(block->copies)->add(copy);
 }
 
 void tma_store(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
                const int32_t* indices, void* shared, int32_t thread) {
-  static_cast<Copies*>(block->copies)
-      ->add_store(*static_cast<const weft_cpu_tensor_map*>(map), tile, indices, static_cast<char*>(shared),
-                  thread);
+  tma_reduce(block, map, tile, indices, shared, thread, WEFT_TMA_REPLACE);
+}
+
+void tma_reduce(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
+                const int32_t* indices, void* shared, int32_t thread, int32_t reduction) {
+  Copy copy = box_copy(map, tile, indices, shared);
+  copy.thread = thread;
+  copy.reduces = reduction;
+  static_cast<Copies*>(block->copies)->add(copy);
+}
+
+void bulk_load(const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word) {
+  Copy copy = neighbors_copy(const_cast<void*>(source), shared, bytes);
+  copy.word = static_cast<uint64_t*>(word);
+  static_cast<Copies*>(block->copies)->add(copy);
+}
+
+void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread) {
+  Copy copy = neighbors_copy(to, shared, bytes);
+  copy.thread = thread;
+  static_cast<Copies*>(block->copies)->add(copy);
 }
 
 void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of boxes between tensors and shared memory, which complete as late as is legal: when a thread waits.
+// Copies between tensors and shared memory, which complete as late as is legal: when a thread waits.
 #ifndef WEFT_CPU_COPIES_H_
 #define WEFT_CPU_COPIES_H_
 
@@ -13,6 +13,20 @@
 
 namespace weft {
 
+// A copy of the copy engine: a box of a tensor, or neighbors.
+struct Copy {
+  weft_cpu_tensor_map map;    // of neighbors: address, and in sizes[0] the bytes
+  const weft_tma_tile* tile;  // NULL for neighbors
+  int32_t indices[WEFT_TENSOR_MAP_RANK];
+  char* shared;
+  uint64_t* word;   // of a load; NULL for a store
+  int32_t thread;   // of a store
+  int32_t reduces;  // enum weft_tma_reduction
+  bool is_sent;     // a load that another block of the cluster has begun
+
+  int64_t bytes() const;
+};
+
 // The copies of one block that are under way.
 class Copies {
  public:
@@ -23,10 +37,7 @@ class Copies {
     for (OwnCopies& own : own_) own.clear();
   }
 
-  void add_load(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
-                char* shared, uint64_t* word);
-  void add_store(const weft_cpu_tensor_map& map, const weft_tma_tile* tile, const int32_t* indices,
-                 char* shared, int32_t thread);
+  void add(const Copy& copy) { pending_.push_back(copy); }
 
   // A store of at most 16 bytes into this block's memory, by a thread of its cluster.
   void add_message(char* to, uint64_t* word, const char* data, int32_t bytes);
@@ -45,18 +56,10 @@ class Copies {
   void complete_elements(int32_t thread, int32_t newest);
 
   bool has_stores() const;
-  bool has_messages() const { return !messages_.empty(); }
+  // What other blocks have begun to write here, in words; NULL if it is nothing.
+  const char* undelivered() const;
 
  private:
-  struct Copy {
-    weft_cpu_tensor_map map;
-    const weft_tma_tile* tile;
-    int32_t indices[WEFT_TENSOR_MAP_RANK];
-    char* shared;
-    uint64_t* word;  // of a load; NULL for a store
-    int32_t thread;  // of a store
-  };
-
   struct Message {
     char* to;
     uint64_t* word;
@@ -82,7 +85,6 @@ class Copies {
 
   OwnCopies& own(int32_t thread);
 
-  static void run(const Copy& copy);
   int32_t deliver_messages(uint64_t* word);  // those that the current phase counts
 
   std::vector<Copy> pending_;  // oldest first, as messages_
@@ -95,7 +97,17 @@ void tma_load(const weft_cpu_block* block, const void* map, const weft_tma_tile*
               void* shared, void* word);
 void tma_store(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
                const int32_t* indices, void* shared, int32_t thread);
+void tma_reduce(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile,
+                const int32_t* indices, void* shared, int32_t thread, int32_t reduction);
 void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending);
+
+// The same for neighbors.
+void bulk_load(const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word);
+void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread);
+
+// A load that any block of the cluster begins, into the block that `copies` belongs to.
+void add_sent_load(Copies* copies, const void* map, const weft_tma_tile* tile, const int32_t* indices,
+                   void* shared, void* word);
 
 // The rows for copies of elements, of a thread of the running block.
 void cp_async_copy(const weft_cpu_block* block, int32_t thread, void* to, const void* source, int32_t bytes);

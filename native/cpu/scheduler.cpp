@@ -65,7 +65,7 @@ class Block {
   // It is one of several whose threads may wait for each other; their shared memories are `bytes` apart.
   void join(int64_t bytes) { block_.cluster_bytes = bytes; }
 
-  bool has_messages() const { return copies_.has_messages(); }
+  const char* undelivered() const { return copies_.undelivered(); }
 
   // Its coordinates: blocks are numbered by cluster, in it by rank.
   void place(int64_t number) {
@@ -110,9 +110,11 @@ class Block {
       if (must_stop()) return Pass::kFailed;
       const Pass pass = kernel_.uses_collectives != 0 ? warps_pass() : threads_pass();
       if (pass == Pass::kExited && copies_.has_stores()) {
-        return stuck("a block ended with a tma.store under way; its thread waits with weft.tma.wait()");
+        return stuck(
+            "a block ended with a copy out of shared memory under way; its thread waits with "
+            "weft.tma.wait()");
       }
-      if (pass == Pass::kExited && has_messages()) return stuck(kUndelivered);
+      if (pass == Pass::kExited && undelivered() != nullptr) return stuck(undelivered());
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_ || is_at_cluster()) return Pass::kWaits;
       if (block_.cluster_bytes != 0 && seen_.meeting != 0) return Pass::kWaits;  // for another block, perhaps
@@ -435,11 +437,25 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
   return size > 1 ? 0 : run_blocks(*kernel, parameters, launch, first, last, memory, stride);
 }
 
+namespace {
+
 // Blocks that are alive at once follow each other, and so do their copies.
+Copies* copies_at(const weft_cpu_block* block, const void* place) {
+  char* copies = static_cast<char*>(block->copies) + distance(block, place) * int64_t{sizeof(Block)};
+  return reinterpret_cast<Copies*>(copies);
+}
+
+}  // namespace
+
 void st_async(const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes) {
-  char* copies = static_cast<char*>(block->copies) + distance(block, word) * int64_t{sizeof(Block)};
-  reinterpret_cast<Copies*>(copies)->add_message(static_cast<char*>(to), static_cast<uint64_t*>(word),
-                                                 static_cast<const char*>(data), bytes);
+  copies_at(block, word)
+      ->add_message(static_cast<char*>(to), static_cast<uint64_t*>(word), static_cast<const char*>(data),
+                    bytes);
+}
+
+void tma_send(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,
+              void* shared, void* word) {
+  add_sent_load(copies_at(block, word), map, tile, indices, shared, word);
 }
 
 }  // namespace weft

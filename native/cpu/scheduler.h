@@ -24,6 +24,9 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
                         weft_cpu_launch* launch, int64_t first, int64_t last, void* scratch);
 // Queues a store of at most 16 bytes at `to`, in any block of the cluster, which reports to `word` there.
 void st_async(const weft_cpu_block* block, void* to, void* word, const void* data, int32_t bytes);
+// Queues a load of a box to `shared`, in any block of the cluster, which reports to `word` there.
+void tma_send(const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,
+              void* shared, void* word);
 
 }  // namespace weft
 

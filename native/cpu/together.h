@@ -29,9 +29,6 @@ inline int32_t cluster_size(const weft_cooperative_kernel& kernel) {
 // The result of a pass over a block's threads.
 enum class Pass { kAgain, kWaits, kExited, kFailed };
 
-inline constexpr const char* kUndelivered =
-    "a block ended with an st_async to it under way; its threads wait for the barrier";
-
 // `Block` is the scheduler's. They live in the launch's scratch; this constructs and destroys them.
 template <typename Block>
 class Together {
@@ -146,8 +143,9 @@ class Together {
 
   // 0, or 1 with the error set: a message that was sent to a block which had exited.
   int32_t late_message() {
-    Block* late = std::find_if(all_, all_ + blocks_, [](const Block& block) { return block.has_messages(); });
-    return late == all_ + blocks_ || late->stuck(kUndelivered) != Pass::kFailed ? 0 : 1;
+    const auto is_late = [](const Block& block) { return block.undelivered() != nullptr; };
+    Block* late = std::find_if(all_, all_ + blocks_, is_late);
+    return late == all_ + blocks_ || late->stuck(late->undelivered()) != Pass::kFailed ? 0 : 1;
   }
 
   // No thread can run: describes the first block at a grid barrier, or the first cluster that has not exited.

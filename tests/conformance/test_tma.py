@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of boxes: every swizzle, dtype and edge against NumPy; what is missing shows on the CPU too."""
+"""Copies of boxes: every swizzle, dtype and edge against NumPy; what is missing shows on the CPU too.
+
+Reductions and copies into several blocks are in test_tma_reductions.py and test_tma_multicast.py.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,56 @@ def test_boxes_beyond_the_edges_copy_what_is_inside(dtype, swizzle, panels, rank
     np.testing.assert_array_equal(target, source)
 
 
+# Boxes of plain arrays: one with dims of 1 left out, of every rank, in one copy and in several.
+PLAIN = {
+    (256,): (256,),
+    (1024,): (1024,),
+    (16, 12): (16, 12),
+    (2, 1, 8, 64): (2, 8, 64),
+    (2, 3, 4, 5, 4): (2, 3, 4, 5, 4),
+    (2, 2, 128): (2, 2, 1, 128),
+    (512, 8): (512, 8),
+}
+
+
+@pytest.mark.parametrize("box", PLAIN, ids=str)
+def test_boxes_of_arrays_without_a_swizzle_lie_as_in_numpy(box):
+    @weft.kernel
+    def kernel(source: weft.TensorMap, target: weft.TensorMap, out: weft.Tensor):
+        small = weft.shared(3, weft.f32)
+        ring = weft.shared((2, *PLAIN[box]), weft.f32)
+        full = weft.mbarrier(1, arrivals=1)
+        small[0] = 1.0
+        start = (1,) * len(box)
+        if weft.thread_idx.x == 0:
+            full[0].arrive(expect_bytes=ring[1].nbytes)
+            weft.tma.load(source, start, ring[1], full[0], cache="evict_first")
+        full[0].wait(0)
+        weft.load_vector(ring[1], (0,) * len(PLAIN[box]), 4)
+        out[0] = ring[(1, *(1 if size > 1 else 0 for size in PLAIN[box]))]
+        if weft.thread_idx.x == 0:
+            weft.tma.store(target, start, ring[1], cache="evict_normal")
+            weft.tma.wait()
+
+    @weft.jit
+    def host(source, target, out):
+        maps = weft.tensor_map(source, box=box), weft.tensor_map(target, box=box)
+        kernel(*maps, out).launch(grid=1, block=32)
+
+    shape = tuple(size + 4 for size in box)
+    source, target = aligned(shape, np.float32), aligned(shape, np.float32)
+    source.flat = np.arange(source.size)
+    host(source, target, out := np.zeros(1, np.float32))
+    inside = tuple(slice(1, 1 + size) for size in box)
+    np.testing.assert_array_equal(target[inside], source[inside])
+    assert target.sum() == source[inside].sum()
+    assert out[0] == source[inside][tuple(1 if size > 1 else 0 for size in box)]
+    found = weft.compile(host, source, target, out, options="--gpu-arch sm_90a")
+    pieces = -(-max(box) // 256)
+    assert found.sass.count(f"UTMALDG.{len(box)}D") == pieces
+    assert found.ptx.count("L2::cache_hint") == 2 * pieces
+
+
 @pytest.mark.parametrize("fill", ["zero", "nan"])
 @pytest.mark.parametrize("shift", [-3, 5])
 def test_what_is_outside_is_filled(shift, fill):
@@ -139,7 +192,7 @@ def test_a_wrong_number_of_bytes_never_completes(change):
 
 
 def test_a_block_that_ends_with_a_store_under_way_is_an_error():
-    with pytest.raises(RuntimeError, match="ended with a tma"):
+    with pytest.raises(RuntimeError, match="ended with a copy out of shared memory"):
         broken("no wait for the store")
 
 

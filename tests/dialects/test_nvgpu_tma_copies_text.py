@@ -10,14 +10,20 @@ from tests.dialects.test_simt_text import generic, parsed
 
 MAP = "!nvgpu.tensor_map<f16, [1, 64, 128], swizzle 128>"
 TILE = "!simt.tensor<f16, [64, 128], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>"
+PLAIN = TILE.replace("swizzled 128 panels 4096", "contiguous")
 WORDS = "!simt.tensor<i64, [2], contiguous, shared, dims 32, offsets 32, align 8>"
+INDICES = "%i, %i, %i : i32, i32, i32"
 TEXT = f"""builtin.module {{
   simt.kernel @k(%m: {MAP} {{weft.name = "m"}}, %i: i32 {{weft.name = "i"}}) {{
     %tile = simt.shared : {TILE}
     %full = simt.shared : {WORDS}
     nvgpu.tma_load %m[%i, %i, %i : i32, i32, i32] to %tile for %full[%i] : {MAP}, {TILE}, {WORDS}
+    nvgpu.tma_load %m[{INDICES}] to %tile for %full[%i] ranks %i, %i cache "evict_last" : {MAP}, {TILE}, {WORDS}
     nvgpu.fence_proxy
     nvgpu.tma_store %m[%i, %i, %i : i32, i32, i32] from %tile : {MAP}, {TILE}
+    nvgpu.tma_store %m[%i, %i, %i : i32, i32, i32] from %tile cache "evict_first" : {MAP}, {TILE}
+    nvgpu.tma_reduce "add" %m[%i, %i, %i : i32, i32, i32] from %tile : {MAP}, {TILE}
+    nvgpu.tma_reduce "xor" %m[%i, %i, %i : i32, i32, i32] from %tile cache "evict_normal" : {MAP}, {TILE}
     nvgpu.tma_wait 1 read
     nvgpu.tma_wait 0
     simt.return
@@ -37,8 +43,22 @@ def test_the_text_parses_and_prints_as_it_stands():
         ("[1, 64, 128], swizzle 128", "[1, 64, 128], swizzle 64", "is not that of the tile"),
         ("map<f16", "map<f32", "is not the tile"),
         ("[%i, %i, %i : i32, i32, i32] to", "[%i, %i : i32, i32] to", "2 indices for"),
+        ('cache "evict_last"', 'cache "evict"', "evict is not one of"),
+        ('cache "evict_first"', 'cache "first"', "first is not one of"),
+        ('"xor"', '"nor"', "nor is not one of"),
+        ("swizzled 128 panels 4096", "contiguous", "is not that of the tile"),
     ],
 )
 def test_what_does_not_fit_is_refused(old, new, message):
     with pytest.raises(VerifyException, match=message):
         parsed(TEXT.replace(old, new)).verify()
+
+
+def test_a_tile_without_a_swizzle_is_whole():
+    plain = TEXT.replace("swizzled 128 panels 4096", "contiguous").replace("e 128>", "e 0>")
+    parsed(plain).verify()
+    kind = "!simt.tensor<f16, [64, 128], inner, global, dims 32, offsets 32, align 1024>"
+    outside = plain.replace("%i: i32 {", f'%tile: {kind} {{weft.name = "t"}}, %i: i32 {{')
+    outside = outside.replace(f"    %tile = simt.shared : {PLAIN}\n", "").replace(PLAIN, kind)
+    with pytest.raises(VerifyException, match="whose elements are neighbors"):
+        parsed(outside).verify()

@@ -32,20 +32,23 @@ LENGTH = 1024
 # What fragments may name without saying what it is: tensors…
 TENSORS = {
     **dict.fromkeys("a b points totals values largest distance candidates".split(), "float32"),
-    **dict.fromkeys("histogram finished ready pending busy head lock ranks".split(), "int32"),
+    **dict.fromkeys(
+        "counts histogram finished ready pending busy head lock ranks".split(), "int32"
+    ),
     **dict.fromkeys("flags visited parity".split(), "uint32"),
     "pixels": "uint8",
     "records": "uint64",
     **dict.fromkeys(("source", "target"), "float32"),
 }
 # …those of which a kernel has the tensor map, as matrices, with a box of 8 rows…
-MAPS = {"source", "target"}
+MAPS = {"source", "target", "counts"}
 # …and lines that stand before the fragment.
 _INDEX = "weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x"
 LINES = {
     "TILE": "TILE = 32",
     "full": "full = weft.mbarrier(1, arrivals=32)",
     "part": "part = weft.shared((8, 32), weft.f32, swizzle=128)",
+    "numbers": "numbers = weft.shared((8, 32), weft.i32, swizzle=128)",
     "acc": "acc = weft.mma.zeros((16, 8), weft.f32)",
     "bias": "bias = 0.0",
     **{

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 15
+#define WEFT_RUNTIME_TABLE_VERSION 16
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -292,7 +292,25 @@ typedef struct weft_failure_site {
       "void (ptr, i32, ptr, ptr, i32)")                                                                      \
   ROW(cp_async_commit, void, (const weft_cpu_block* block, int32_t thread), "void (ptr, i32)")               \
   ROW(cp_async_wait, void, (const weft_cpu_block* block, int32_t thread, int32_t pending),                   \
-      "void (ptr, i32, i32)")
+      "void (ptr, i32, i32)")                                                                                \
+  /* As tma_store; combines each element of the box with the tile's as an enum weft_tma_reduction says. */   \
+  ROW(tma_reduce, void,                                                                                      \
+      (const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,      \
+       void* shared, int32_t thread, int32_t reduction),                                                     \
+      "void (ptr, ptr, ptr, ptr, ptr, i32, i32)")                                                            \
+  /* As tma_load, into memory of any block of the running block's cluster; reports to a word there. */       \
+  ROW(tma_send, void,                                                                                        \
+      (const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,      \
+       void* shared, void* word),                                                                            \
+      "void (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                 \
+  /* Queue a copy of neighbors of the running block: to shared memory, which reports to a word, or from it.  \
+   */                                                                                                        \
+  ROW(bulk_load, void,                                                                                       \
+      (const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word),            \
+      "void (ptr, ptr, ptr, i32, ptr)")                                                                      \
+  ROW(bulk_store, void,                                                                                      \
+      (const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread),                  \
+      "void (ptr, ptr, ptr, i32, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

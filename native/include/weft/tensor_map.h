@@ -27,6 +27,17 @@ typedef struct weft_tensor_map_site {
   int32_t padding;
 } weft_tensor_map_site;
 
+// What a copy into a tensor does to an element there.
+enum weft_tma_reduction {
+  WEFT_TMA_REPLACE = 0,
+  WEFT_TMA_ADD = 1,
+  WEFT_TMA_MIN = 2,
+  WEFT_TMA_MAX = 3,
+  WEFT_TMA_AND = 4,
+  WEFT_TMA_OR = 5,
+  WEFT_TMA_XOR = 6,
+};
+
 // A map on the CPU; dimensions are slowest first.
 typedef struct weft_cpu_tensor_map {
   char* address;

@@ -25,7 +25,7 @@ from weft.dialects.nvgpu.mbarrier import (
 )
 from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.nvgpu.named_barrier import NamedBarrierArriveOp, NamedBarrierSyncOp
-from weft.dialects.nvgpu.tma import TmaLoadOp, TmaStoreOp, TmaWaitOp
+from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
@@ -66,6 +66,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     CpAsyncCommitOp: lambda op: "cp_async.commit",
     CpAsyncWaitOp: lambda op: "cp_async.wait",
     TmaLoadOp: lambda op: "tma.load",
+    TmaReduceOp: lambda op: f"tma.reduce_{op.kind.data}",
     TmaStoreOp: lambda op: "tma.store",
     TmaWaitOp: lambda op: "tma.wait",
     NamedBarrierSyncOp: lambda op: "NamedBarrier.sync",

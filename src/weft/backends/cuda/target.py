@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 from weft.codegen.llvm.optimize import initialize
 from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
+from weft.dialects.nvgpu.tma import REDUCTIONS
 from weft.errors import OptionError, brief
 from weft.memo import kept
 from weft.types.launch_limits import MOST_SHARED_BYTES
@@ -89,7 +90,7 @@ _COPIES: Final = (
     *(f"cp.async.bulk.{name}" for name in ("commit.group", "wait.group", "wait.group.read")),
     *(
         f"cp.async.bulk.tensor.{form}.tile.{rank}d"
-        for form in ("prefetch", "g2s", "s2g")
+        for form in ("prefetch", "g2s", "s2g", *(f"reduce.{kind}" for kind in REDUCTIONS))
         for rank in range(1, 6)
     ),
 )

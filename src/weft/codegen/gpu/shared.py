@@ -13,7 +13,7 @@ from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
-from weft.dialects.simt.types import DYNAMIC, SWIZZLED_ALIGNMENT
+from weft.dialects.simt.types import DYNAMIC, SWIZZLED_ALIGNMENT, TILE_ALIGNMENT
 from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.simt.kernel import KernelOp
 
-# `$` is legal in PTX, and no user's kernel is called so.
-_BUFFER: Final = "weft$shared"
-_SWIZZLED_BUFFER: Final = "weft$swizzled"
-_PLAIN_ALIGNMENT: Final = 16
+# Alignment of the buffer → its name: `$` is legal in PTX, and no user's kernel is called so.
+_BUFFERS: Final = {
+    16: "weft$shared",
+    TILE_ALIGNMENT: "weft$tiles",
+    SWIZZLED_ALIGNMENT: "weft$swizzled",
+}
 
 
 def check_shared_memory(kernel: KernelOp, most: int, architecture: str) -> None:
@@ -55,14 +57,11 @@ def _at(printer: FunctionPrinter, op: Operation, offset: int) -> str:
     """A pointer into the buffer; it is as aligned as one of the kernel's arrays needs it."""
     target = printer.module.target
     kind = target.pointer("shared")
-    is_swizzled = any(
-        isinstance(other, SharedOp) and other.result.type.panels
-        for other in kernel_of(op).body.block.ops
-    )
-    alignment = SWIZZLED_ALIGNMENT if is_swizzled else _PLAIN_ALIGNMENT
+    arrays = [other for other in kernel_of(op).body.block.ops if isinstance(other, SharedOp)]
+    needed = max((array.result.type.alignment_bytes.data for array in arrays), default=1)
+    alignment = next(each for each in _BUFFERS if each >= needed)
     definition = f"external {kind.removeprefix('ptr ')} global [0 x i8], align {alignment}"
-    name = _SWIZZLED_BUFFER if is_swizzled else _BUFFER
-    buffer = printer.module.declare_global(name, definition)
+    buffer = printer.module.declare_global(_BUFFERS[alignment], definition)
     if target.pointer_copy:
         copy = f"call align {alignment} {kind} {target.pointer_copy}({kind} {buffer})"
         buffer = printer.at_entry(copy, "buffer")

@@ -33,6 +33,7 @@ from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
     TmaPrefetchOp,
+    TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
 )
@@ -67,6 +68,7 @@ NVGPU: Final = Dialect(
         StAsyncOp,
         TmaLoadOp,
         TmaPrefetchOp,
+        TmaReduceOp,
         TmaStoreOp,
         TmaWaitOp,
         WaitForDependenciesOp,

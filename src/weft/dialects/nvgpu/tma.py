@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy engine for tensors: `nvgpu.tma_load`, `nvgpu.tma_store`, `nvgpu.tma_wait`, `nvgpu.tma_prefetch`.
+"""The copy engine for tensors: `nvgpu.tma_load`, `_store`, `_reduce`, `_wait` and `_prefetch`.
 
 In: a tensor map, the first element of a box, a tile in shared memory, a barrier.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
     opt_prop_def,
@@ -28,6 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import SSAValue
+
+CACHES: Final = ("evict_first", "evict_last", "evict_normal")
+"""What becomes of a copy's data in the L2 cache: the first to go, the last, or neither."""
+REDUCTIONS: Final = ("add", "min", "max", "and", "or", "xor")
+"""In the order of native/include/weft/tensor_map.h, from 1 on."""
+
+
+def check_cache(cache: StringAttr | None) -> None:
+    """Raises VerifyException for another name than those of `CACHES`."""
+    if cache is not None and cache.data not in CACHES:
+        raise VerifyException(f"{cache.data} is not one of {CACHES}")
 
 
 def _check_place(tensor_map: SSAValue, indices: Sequence[SSAValue]) -> TensorMapType:
@@ -75,15 +87,19 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
     dims = tuple(size for size in kind.box if size != 1)
     if tuple(size for size in of.dims if size != 1) != dims or of.element_type != kind.element_type:
         raise VerifyException(f"a box of {kind} is not the tile {of}")
-    if of.panels is None or of.panels.row_bytes.data != kind.swizzle:
+    swizzle = of.panels.row_bytes.data if of.panels is not None else 0
+    if swizzle != kind.swizzle:
         raise VerifyException(f"the swizzle of {kind} is not that of the tile {of}")
+    if not swizzle and (of.layout.data != "contiguous" or of.space.data != "shared"):
+        raise VerifyException(f"{of} is not a tile in shared memory whose elements are neighbors")
 
 
 @operation_definition
 class TmaLoadOp(IRDLOperation):
     """Begins to copy a box into a tile; its bytes come to a barrier. What is outside of the tensor is filled.
 
-    One thread executes it. The box's size in bytes counts in full.
+    One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
+    place of each of these blocks, and its bytes come to the barrier there.
     """
 
     name = "nvgpu.tma_load"
@@ -93,22 +109,29 @@ class TmaLoadOp(IRDLOperation):
     words = operand_def(TensorType)
     index = operand_def(i32)
     indices = var_operand_def(i32)
+    ranks = var_operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$tensor_map `[` $indices `:` type($indices) `]` `to` $tile `for` $words `[` $index `]` attr-dict `:` "
-        "type($tensor_map) `,` type($tile) `,` type($words)"
+        "$tensor_map `[` $indices `:` type($indices) `]` `to` $tile `for` $words `[` $index `]` (`ranks` $ranks^)? "
+        "(`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
     )
 
     def __init__(
         self,
-        tensor_map: SSAValue,
-        indices: Sequence[SSAValue],
+        place: tuple[SSAValue, Sequence[SSAValue]],
         tile: SSAValue,
-        words: SSAValue,
-        index: SSAValue,
+        barrier: tuple[SSAValue, SSAValue],
+        ranks: Sequence[SSAValue] = (),
+        cache: str | None = None,
     ) -> None:
-        super().__init__(operands=[tensor_map, tile, words, index, indices])
+        tensor_map, indices = place
+        super().__init__(
+            operands=[tensor_map, tile, *barrier, indices, ranks],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
 
     @property
     def written(self) -> tuple[SSAValue, ...]:
@@ -117,26 +140,18 @@ class TmaLoadOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
+        check_cache(self.cache)
 
 
-@operation_definition
-class TmaStoreOp(IRDLOperation):
-    """Begins to copy a tile into a box, as a group of its own; what is outside of the tensor is not written."""
-
-    name = "nvgpu.tma_store"
+class _OutOp(IRDLOperation):
+    """Base of copies from a tile into a box."""
 
     tensor_map = operand_def(TensorMapType)
     tile = operand_def(TensorType)
     indices = var_operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = (
-        "$tensor_map `[` $indices `:` type($indices) `]` `from` $tile attr-dict `:` "
-        "type($tensor_map) `,` type($tile)"
-    )
-
-    def __init__(self, tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValue) -> None:
-        super().__init__(operands=[tensor_map, tile, indices])
 
     @property
     def written(self) -> tuple[SSAValue, ...]:
@@ -145,11 +160,70 @@ class TmaStoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
+        check_cache(self.cache)
+
+
+@operation_definition
+class TmaStoreOp(_OutOp):
+    """Begins to copy a tile into a box, as a group of its own; what is outside of the tensor is not written."""
+
+    name = "nvgpu.tma_store"
+
+    assembly_format = (
+        "$tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
+        "type($tensor_map) `,` type($tile)"
+    )
+
+    def __init__(
+        self,
+        tensor_map: SSAValue,
+        indices: Sequence[SSAValue],
+        tile: SSAValue,
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[tensor_map, tile, indices],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
+
+@operation_definition
+class TmaReduceOp(_OutOp):
+    """As `nvgpu.tma_store`, but combines each element of the box with the tile's, in one step."""
+
+    name = "nvgpu.tma_reduce"
+
+    kind = prop_def(StringAttr)
+
+    assembly_format = (
+        "$kind $tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
+        "type($tensor_map) `,` type($tile)"
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        place: tuple[SSAValue, Sequence[SSAValue]],
+        tile: SSAValue,
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[place[0], tile, place[1]],
+            properties={
+                "kind": StringAttr(kind),
+                "cache": StringAttr(cache) if cache else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.kind.data not in REDUCTIONS:
+            raise VerifyException(f"{self.kind.data} is not one of {REDUCTIONS}")
 
 
 @operation_definition
 class TmaWaitOp(IRDLOperation):
-    """Waits until all but the newest `pending` stores of this thread are complete, or only have read their tiles."""
+    """Waits until all but this thread's `pending` newest copies out of shared memory are complete, or have read."""
 
     name = "nvgpu.tma_wait"
 

@@ -36,6 +36,9 @@ SWIZZLES: Final = (32, 64, 128)
 SWIZZLED_ALIGNMENT: Final = 1024
 """Alignment of swizzled arrays: eight rows of the widest panel, after which all patterns repeat."""
 
+TILE_ALIGNMENT: Final = 128
+"""Alignment of other shared arrays of at least as many bytes: that of what the copy engine copies."""
+
 ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
 """shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
 MAX_RANK: Final = 8

@@ -6,9 +6,11 @@ In: a tensor, a box, a swizzle. Out: a `TensorMap`, an argument of kernels.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.dialects.nvgpu.tensor_map import MOST_RANK, SWIZZLES, MakeTensorMapOp, TensorMapType
+from weft.dialects.simt.types import TILE_ALIGNMENT
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.memory.local import static_shape
@@ -121,6 +123,14 @@ def _check_box(kind: TensorMapType, dtype: DType) -> None:
             f"tensor_map: the box {kind.box} takes {kind.pieces} copies of {kind.piece}; at most {MOST_PIECES} are "
             "allowed",
             hint="use a smaller box; sizes up to 256 take one copy, and so does each panel of a swizzle",
+        )
+    piece = math.prod(kind.piece) * dtype.itemsize
+    if kind.pieces > 1 and piece % TILE_ALIGNMENT:
+        raise ValueRangeError(
+            "TENSOR_MAP_BOX",
+            f"tensor_map: the box {kind.box} takes copies of {kind.piece}, {piece} bytes; expected a multiple of "
+            f"{TILE_ALIGNMENT} bytes, as each begins at one",
+            hint="use sizes up to 256, or multiples of 64",
         )
 
 

@@ -12,23 +12,32 @@ from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
     TmaPrefetchOp,
+    TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
 )
+from weft.dialects.simt.types import TILE_ALIGNMENT
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.asynchronous.mbarrier import Mbarrier
-from weft.language.memory.tiles import tile_facts
+from weft.language.asynchronous.copies import barrier_words, cache_policy, multicast_ranks
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types import dtype as types
 
-_MOST_PENDING: Final = 255
-
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+
+_MOST_PENDING: Final = 255
+# Reduction → the types that it takes.
+_FLOATS: Final = (types.f16, types.bf16)
+_INTEGERS: Final = (types.i32, types.u32, types.i64, types.u64)
+_REDUCED: Final = {
+    "add": (types.i32, types.u32, types.u64, *_FLOATS, types.f32),
+    **dict.fromkeys(("min", "max"), (*_INTEGERS, *_FLOATS)),
+    **dict.fromkeys(("and", "or", "xor"), _INTEGERS),
+}
 
 
 @operation(name="tma.prefetch")
@@ -55,7 +64,14 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
 
 @operation(name="tma.load")
 def load(
-    builder: Builder, tensor_map: object, index: object, tile: object, barrier: object
+    builder: Builder,
+    tensor_map: object,
+    index: object,
+    tile: object,
+    barrier: object,
+    *,
+    multicast: object = None,
+    cache: object = None,
 ) -> None:
     """Begins to copy a box of a tensor into a tile of shared memory; its bytes come to a barrier.
 
@@ -68,31 +84,36 @@ def load(
         tensor_map: a parameter of the kernel.
         index: of the box's first element, in elements: an integer, or a tuple with one per dimension. It may be
             negative, or beyond the end.
-        tile: a matrix in shared memory with the map's element type, swizzle, and the shape of its box, in which
-            dimensions of 1 are left out.
+        tile: an array in shared memory with the map's element type, swizzle, and the shape of its box, in which
+            dimensions of 1 are left out: a swizzled matrix, or an array of any rank without gaps.
         barrier: of `mbarrier`: ``full[state]``.
+        multicast: a rank or a tuple of different ranks in the cluster, constants or not: the box is read once, and
+            comes into the tile of each of these blocks, its bytes to this barrier there. Each of them has begun and
+            expects them.
+        cache: what becomes of the data in the L2 cache: ``"evict_first"`` if it is not read again, ``"evict_last"`` if
+            it is read by many, ``"evict_normal"``, or None for the map's way.
 
     Raises:
-        TypeMismatchError: for anything else, with both types.
-        ValueRangeError: for a tile that does not begin where its swizzle repeats.
+        TypeMismatchError: for anything else, with both types; `multicast` in a kernel without clusters.
+        ValueRangeError: for a tile that does not begin at a multiple of 128 bytes, or where its swizzle repeats; a
+            constant rank that no block has; another `cache`.
         UnavailableError: before sm_90.
 
     Example:
         ``full[0].arrive(expect_bytes=part.nbytes); weft.tma.load(source, (0, 0), part, full[0])``
     """
-    found, indices = _place(builder, "load", tensor_map, index)
-    target = _tile("load", found, tile)
-    if not isinstance(barrier, Mbarrier):
-        raise TypeMismatchError(
-            "TMA_BARRIER",
-            f"tma.load: the barrier is {describe(barrier)}; expected one of weft.mbarrier, such as full[0]",
-        )
-    words = barrier.words.ssa
-    builder.emit(TmaLoadOp(found.ssa, indices, target.ssa, words, barrier.index.ssa))
+    place = _place(builder, "load", tensor_map, index)
+    target = _tile("load", place[0], tile)
+    words = barrier_words("tma.load", barrier)
+    ranks = multicast_ranks(builder, "tma.load", multicast)
+    policy = cache_policy("tma.load", cache)
+    builder.emit(TmaLoadOp((place[0].ssa, place[1]), target.ssa, words, ranks, policy))
 
 
 @operation(name="tma.store")
-def store(builder: Builder, tensor_map: object, index: object, tile: object) -> None:
+def store(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
     """Begins to copy a tile of shared memory into a box of a tensor; what is outside of the tensor is not written.
 
     One thread calls it, after `fence_proxy` by those that wrote the tile and a barrier. Each store is a group of its
@@ -100,7 +121,7 @@ def store(builder: Builder, tensor_map: object, index: object, tile: object) -> 
     the CPU the copy runs when the thread waits, and a block that ends with one under way is an error.
 
     Args:
-        tensor_map, index, tile: as for `tma.load`.
+        tensor_map, index, tile, cache: as for `tma.load`.
 
     Raises:
         TypeMismatchError, ValueRangeError, UnavailableError: as `tma.load`.
@@ -109,12 +130,128 @@ def store(builder: Builder, tensor_map: object, index: object, tile: object) -> 
         ``weft.tma.store(target, (0, 0), part); weft.tma.wait()``
     """
     found, indices = _place(builder, "store", tensor_map, index)
-    builder.emit(TmaStoreOp(found.ssa, indices, _tile("store", found, tile).ssa))
+    source = _tile("store", found, tile)
+    builder.emit(TmaStoreOp(found.ssa, indices, source.ssa, cache_policy("tma.store", cache)))
+
+
+@operation(name="tma.reduce_add")
+def reduce_add(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to add a tile of shared memory to a box of a tensor; what is outside of the tensor is left alone.
+
+    As `tma.store`, but each element of the tensor is added to in one step, so that several blocks may add to the same
+    box; in which order they do is not known. Sums of floats are rounded to the element's type each time, those of
+    integers wrap.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, u64, f16, bf16 or f32.
+
+    Raises:
+        TypeMismatchError: for elements of another type, or as `tma.store`.
+        ValueRangeError, UnavailableError: as `tma.store`.
+
+    Example:
+        ``weft.tma.reduce_add(target, (0, 0), part); weft.tma.wait()``
+    """
+    _reduce(builder, "add", tensor_map, index, tile, cache)
+
+
+@operation(name="tma.reduce_min")
+def reduce_min(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to replace elements of a box by those of a tile that are less; see `tma.reduce_add`.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, i64, u64, f16 or bf16.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
+
+    Example:
+        ``weft.tma.reduce_min(counts, (0, 0), numbers); weft.tma.wait()``
+    """
+    _reduce(builder, "min", tensor_map, index, tile, cache)
+
+
+@operation(name="tma.reduce_max")
+def reduce_max(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to replace elements of a box by those of a tile that are greater; see `tma.reduce_add`.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.reduce_min`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
+
+    Example:
+        ``weft.tma.reduce_max(counts, (0, 0), numbers); weft.tma.wait()``
+    """
+    _reduce(builder, "max", tensor_map, index, tile, cache)
+
+
+@operation(name="tma.reduce_and")
+def reduce_and(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to clear those bits of a box that a tile has not; see `tma.reduce_add`.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, i64 or u64.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
+
+    Example:
+        ``weft.tma.reduce_and(counts, (0, 0), numbers); weft.tma.wait()``
+    """
+    _reduce(builder, "and", tensor_map, index, tile, cache)
+
+
+@operation(name="tma.reduce_or")
+def reduce_or(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to set those bits of a box that a tile has; see `tma.reduce_add`.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.reduce_and`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
+
+    Example:
+        ``weft.tma.reduce_or(counts, (0, 0), numbers); weft.tma.wait()``
+    """
+    _reduce(builder, "or", tensor_map, index, tile, cache)
+
+
+@operation(name="tma.reduce_xor")
+def reduce_xor(
+    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+) -> None:
+    """Begins to flip those bits of a box that a tile has; see `tma.reduce_add`.
+
+    Args:
+        tensor_map, index, tile, cache: as for `tma.reduce_and`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
+
+    Example:
+        ``weft.tma.reduce_xor(counts, (0, 0), numbers); weft.tma.wait()``
+    """
+    _reduce(builder, "xor", tensor_map, index, tile, cache)
 
 
 @operation(name="tma.wait")
 def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None:
-    """Waits until all but the `pending` newest of this thread's stores are complete.
+    """Waits until all but the `pending` newest of this thread's copies out of shared memory are complete.
+
+    These are those of `tma.store`, `tma.reduce_add` and the others, and `bulk_copy`; each is a group of its own.
 
     Args:
         pending: how many may still run; a constant from 0 up.
@@ -160,6 +297,23 @@ def fence_proxy(builder: Builder) -> None:
     builder.emit(FenceProxyOp())
 
 
+def _reduce(
+    builder: Builder, kind: str, tensor_map: object, index: object, tile: object, cache: object
+) -> None:
+    name = f"reduce_{kind}"
+    found, indices = _place(builder, name, tensor_map, index)
+    source = _tile(name, found, tile)
+    if found.dtype not in _REDUCED[kind]:
+        listed = [str(dtype) for dtype in _REDUCED[kind]]
+        raise TypeMismatchError(
+            "TMA_REDUCE",
+            f"tma.{name}: {found.name} holds {found.dtype}; the copy engine takes {', '.join(listed[:-1])} and "
+            f"{listed[-1]}",
+        )
+    policy = cache_policy(f"tma.{name}", cache)
+    builder.emit(TmaReduceOp(kind, (found.ssa, indices), source.ssa, policy))
+
+
 def _place(
     builder: Builder, name: str, tensor_map: object, index: object
 ) -> tuple[TensorMap, list[SSAValue]]:
@@ -172,7 +326,7 @@ def _tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
     if not isinstance(tile, Tensor):
         raise TypeMismatchError(
             "TMA_TILE",
-            f"tma.{name}: the tile is {describe(tile)}; expected a matrix in shared memory",
+            f"tma.{name}: the tile is {describe(tile)}; expected an array in shared memory",
         )
     kind, swizzle = tensor_map.type, tile.type.panels
     box = tuple(size for size in kind.box if size != 1)
@@ -185,20 +339,36 @@ def _tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
             f"{kind.box} of {tensor_map.dtype} with swizzle={kind.swizzle or None}",
             hint="make box=, swizzle= and the array's shape, dtype and swizzle= the same",
         )
-    if swizzle is None or tile_facts(tile) is None or swizzle.is_transposed.data:
+    wrong = _as_it_lies(tile)
+    if wrong:
         raise TypeMismatchError(
             "TMA_TILE",
-            f"tma.{name}: {tensor_text(tile, tile.name)} is not a swizzled matrix as it lies",
-            hint="make the array with swizzle=32, 64 or 128, and the map with the same",
+            f"tma.{name}: {tensor_text(tile, tile.name)} {wrong}",
+            hint="copy a whole array of weft.shared, or an item of one: not its .T, nor some of its columns",
         )
-    if tile.type.alignment_bytes.data % swizzle.alignment_bytes:
+    needed = swizzle.alignment_bytes if swizzle else TILE_ALIGNMENT
+    if tile.type.alignment_bytes.data % needed:
         raise ValueRangeError(
             "TMA_TILE",
-            f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; its "
-            f"swizzle repeats every {swizzle.alignment_bytes}",
-            hint="copy into a tile of whole panels, with a multiple of 8 rows",
+            f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; "
+            + (f"its swizzle repeats every {needed}" if swizzle else f"expected one of {needed}"),
+            hint="copy into a tile of whole panels, with a multiple of 8 rows"
+            if swizzle
+            else f"make arrays, and the items of an array, take a multiple of {needed} bytes",
         )
     return tile
+
+
+def _as_it_lies(tile: Tensor) -> str:
+    """What keeps a tensor from being an array of shared memory; nothing if it is one."""
+    swizzle = tile.type.panels
+    if tile.type.space.data != "shared":
+        return "is not in shared memory"
+    if swizzle is not None and swizzle.is_transposed.data:
+        return "has its rows and columns exchanged"
+    if swizzle is None and tile.type.layout.data != "contiguous":
+        return "has gaps between its rows"
+    return ""
 
 
 def _map(value: object, name: str) -> TensorMap:

@@ -110,12 +110,19 @@ def map(
         coordinates: whether the function also takes the element's row and column in the fragment, as i32, at the end.
 
     Raises:
-        TypeMismatchError: for another layout, or a function with effects or a result that is not a number.
+        TypeMismatchError: for another layout, what is not a function, or one with effects or a result that is not a
+            number.
 
     Example:
         ``acc = acc.map(lambda x, row, column: weft.select(column <= row, x, -1.0), coordinates=True)``
     """
     expect_fragment(fragment, "map")
+    if not callable(function):
+        raise TypeMismatchError(
+            "FRAGMENT_FUNCTION",
+            f"map: received {describe(function)}; expected a function of an element",
+            hint="write f.map(lambda x: 2 * x)",
+        )
     given = (fragment, *others)
     return mapped(builder, fragment.type, fragment.dtype, function, given, coordinates=coordinates)
 

@@ -17,6 +17,7 @@ from weft.dialects.simt.types import (
     MAX_RANK,
     SWIZZLED_ALIGNMENT,
     SWIZZLES,
+    TILE_ALIGNMENT,
     Swizzle,
 )
 from weft.dialects.simt.views import VECTOR_BYTES
@@ -74,7 +75,7 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
             hint="use a smaller tile, or keep large arrays in a tensor argument",
         )
     panels = _panels(dims, element, swizzle)
-    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
+    alignment = next((n for n in (TILE_ALIGNMENT, VECTOR_BYTES) if total >= n), element.itemsize)
     made = SharedOp(
         ir_tensor_type(
             element,

@@ -19,6 +19,7 @@ from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.mbarrier import MbarrierReleaseOp
+from weft.dialects.nvgpu.tma import TmaLoadOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.views import VECTOR_BYTES
 
@@ -97,4 +98,6 @@ MEETING_CLUSTERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], 
 
 def reaches_others(op: Operation) -> bool:
     """Whether an operation writes or reads shared memory of other blocks."""
-    return isinstance(op, MapSharedOp) or (isinstance(op, MbarrierReleaseOp) and bool(op.ranks))
+    if isinstance(op, MbarrierReleaseOp | TmaLoadOp):
+        return bool(op.ranks)
+    return isinstance(op, MapSharedOp)

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.cluster import map_shared
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.operations.tma_tiles import tile_constant
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.nvgpu.tma import TmaLoadOp, TmaPrefetchOp, TmaStoreOp, TmaWaitOp
+from weft.dialects.nvgpu.tma import (
+    REDUCTIONS,
+    TmaLoadOp,
+    TmaPrefetchOp,
+    TmaReduceOp,
+    TmaStoreOp,
+    TmaWaitOp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,47 +35,53 @@ def _print_prefetch(_printer: FunctionPrinter, _op: TmaPrefetchOp) -> None:
     pass
 
 
-def _copy(printer: CoroutinePrinter, op: Any, row: str, last: str) -> None:
+def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
+    """The arguments that say where a box is, in its tensor and in a tile."""
     indices = printer.alloca(f"[{len(op.indices)} x i32]", 4, "indices")
     for number, index in enumerate(op.indices):
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")
         printer.line(f"store i32 {printer.values[index]}, ptr {slot}, align 4")
     tile = printer.tensors[op.tile]
     constant = printer.module.add_global(tile_constant(op.tensor_map.type, tile.type), "tile")
-    call_row(
-        printer,
-        printer.let("load ptr, ptr %launch, align 8", "table"),
-        row,
-        "ptr %block",
-        f"ptr {printer.values[op.tensor_map]}",
-        f"ptr {constant}",
-        f"ptr {indices}",
-        f"ptr {tile.pointer}",
-        last,
-    )
+    return f"ptr {printer.values[op.tensor_map]}", f"ptr {constant}", f"ptr {indices}"
+
+
+def _queue(printer: CoroutinePrinter, row: str, *arguments: str) -> None:
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    call_row(printer, table, row, "ptr %block", *arguments)
 
 
 def _print_load(printer: CoroutinePrinter, op: TmaLoadOp) -> None:
+    box = _box(printer, op)
+    tile = printer.tensors[op.tile].pointer
     word = printer.tensors[op.words].address(printer, [op.index])
-    _copy(printer, op, "tma_load", f"ptr {word}")
+    if not op.ranks:
+        _queue(printer, "tma_load", *box, f"ptr {tile}", f"ptr {word}")
+    for rank in op.ranks:
+        there = [f"ptr {map_shared(printer, op, place, rank)}" for place in (tile, word)]
+        _queue(printer, "tma_send", *box, *there)
 
 
-def _print_store(printer: CoroutinePrinter, op: TmaStoreOp) -> None:
+def _print_out(printer: CoroutinePrinter, op: TmaStoreOp | TmaReduceOp) -> None:
+    box = _box(printer, op)
     thread = printer.let(f"trunc i64 {linear_thread(printer)} to i32")
-    _copy(printer, op, "tma_store", f"i32 {thread}")
+    row, last = "tma_store", ()
+    if isinstance(op, TmaReduceOp):
+        row, last = "tma_reduce", (f"i32 {1 + REDUCTIONS.index(op.kind.data)}",)
+    place = f"ptr {printer.tensors[op.tile].pointer}"
+    _queue(printer, row, *box, place, f"i32 {thread}", *last)
 
 
 def _print_wait(printer: CoroutinePrinter, op: TmaWaitOp) -> None:
     thread = printer.let(f"trunc i64 {linear_thread(printer)} to i32")
-    table = printer.let("load ptr, ptr %launch, align 8", "table")
-    pending = op.pending.value.data
-    call_row(printer, table, "tma_wait", "ptr %block", f"i32 {thread}", f"i32 {pending}")
+    _queue(printer, "tma_wait", f"i32 {thread}", f"i32 {op.pending.value.data}")
 
 
 # Rows of coroutines: a copy belongs to a block whose threads wait.
 TMA_COPIES: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     TmaLoadOp: _print_load,
-    TmaStoreOp: _print_store,
+    TmaReduceOp: _print_out,
+    TmaStoreOp: _print_out,
     TmaWaitOp: _print_wait,
 }
 TMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

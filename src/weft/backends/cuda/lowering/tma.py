@@ -10,25 +10,54 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.operations.tma_tiles import piece_places
+from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
     TmaPrefetchOp,
+    TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.dialects.builtin import StringAttr
+    from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _FIRST: Final = 90
-_NO_POLICY: Final = ("i64 0", "i1 false")
-# The mask of blocks, the policy, whether there are these, the group of blocks.
-_NO_CLUSTER: Final = ("i16 0", "i64 0", "i1 false", "i1 false", "i32 0")
+
+
+def policy_arguments(printer: FunctionPrinter, cache: StringAttr | None) -> tuple[str, str]:
+    """The last arguments of a copy's intrinsic: what becomes of the data in the L2 cache, and whether that is said."""
+    if cache is None:
+        return "i64 0", "i1 false"
+    text = f'asm "createpolicy.fractional.L2::{cache.data}.b64 $0;", "=l"()'
+    return (
+        f"i64 {printer.let(f'call i64 {text} memory(none) nounwind willreturn', 'policy')}",
+        "i1 true",
+    )
+
+
+def block_mask(printer: FunctionPrinter, ranks: Sequence[SSAValue]) -> tuple[str, str]:
+    """The blocks of a cluster that a copy goes to, as bits of an i16, and whether there are any."""
+    constant = 0
+    mask = ""
+    for rank in ranks:
+        known = constant_integer(rank)
+        if known is not None:
+            constant |= 1 << known
+            continue
+        bit = printer.let(f"shl i32 1, {printer.values[rank]}")
+        mask = printer.let(f"or i32 {mask}, {bit}") if mask else bit
+    if not mask:
+        return f"i16 {constant}", f"i1 {'true' if ranks else 'false'}"
+    if constant:
+        mask = printer.let(f"or i32 {mask}, {constant}")
+    return f"i16 {printer.let(f'trunc i32 {mask} to i16', 'blocks')}", "i1 true"
 
 
 def _print_prefetch(printer: FunctionPrinter, op: TmaPrefetchOp) -> None:
@@ -39,7 +68,7 @@ def _print_prefetch(printer: FunctionPrinter, op: TmaPrefetchOp) -> None:
         return
     coordinates = [printer.typed(index) for index in reversed(op.indices)]
     name = f"cp.async.bulk.tensor.prefetch.tile.{len(coordinates)}d"
-    call_convergent(printer, "void", name, pointer, *coordinates, *_NO_POLICY)
+    call_convergent(printer, "void", name, pointer, *coordinates, *policy_arguments(printer, None))
 
 
 def _pieces(printer: FunctionPrinter, op: Any) -> Iterator[tuple[str, list[str]]]:
@@ -63,6 +92,8 @@ def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
     require(printer, op, _FIRST, "weft.tma.load")
     space = printer.module.target.pointer("shared")
     word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
+    mask, has_mask = block_mask(printer, op.ranks)
+    policy, has_policy = policy_arguments(printer, op.cache)
     for place, coordinates in _pieces(printer, op):
         cluster = printer.let(f"addrspacecast {place} to ptr addrspace(7)")
         name = f"cp.async.bulk.tensor.g2s.tile.{len(coordinates)}d"
@@ -74,17 +105,27 @@ def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
             word,
             f"ptr {printer.values[op.tensor_map]}",
             *coordinates,
-            *_NO_CLUSTER,
+            *(mask, policy, has_mask, has_policy, "i32 0"),
         )
+
+
+def _print_out(printer: FunctionPrinter, op: TmaStoreOp | TmaReduceOp, form: str) -> None:
+    policy = policy_arguments(printer, op.cache)
+    for place, coordinates in _pieces(printer, op):
+        name = f"cp.async.bulk.tensor.{form}.tile.{len(coordinates)}d"
+        pointer = f"ptr {printer.values[op.tensor_map]}"
+        call_convergent(printer, "void", name, place, pointer, *coordinates, *policy)
+    call_convergent(printer, "void", "cp.async.bulk.commit.group")
 
 
 def _print_store(printer: FunctionPrinter, op: TmaStoreOp) -> None:
     require(printer, op, _FIRST, "weft.tma.store")
-    for place, coordinates in _pieces(printer, op):
-        name = f"cp.async.bulk.tensor.s2g.tile.{len(coordinates)}d"
-        pointer = f"ptr {printer.values[op.tensor_map]}"
-        call_convergent(printer, "void", name, place, pointer, *coordinates, *_NO_POLICY)
-    call_convergent(printer, "void", "cp.async.bulk.commit.group")
+    _print_out(printer, op, "s2g")
+
+
+def _print_reduce(printer: FunctionPrinter, op: TmaReduceOp) -> None:
+    require(printer, op, _FIRST, f"weft.tma.reduce_{op.kind.data}")
+    _print_out(printer, op, f"reduce.{op.kind.data}")
 
 
 def _print_wait(printer: FunctionPrinter, op: TmaWaitOp) -> None:
@@ -102,6 +143,7 @@ TMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     FenceProxyOp: _print_fence,
     TmaLoadOp: _print_load,
     TmaPrefetchOp: _print_prefetch,
+    TmaReduceOp: _print_reduce,
     TmaStoreOp: _print_store,
     TmaWaitOp: _print_wait,
 }
