@@ -19,6 +19,7 @@ from typing import NamedTuple
 import weft
 from weft import language
 from weft.api import Compile
+from weft.language.functions import DeviceFunction
 from weft.language.operation import Operation
 
 FOLDER = Path(__file__).parent / "reference"
@@ -154,7 +155,7 @@ def markdown(docstring: str) -> str:
 
 def signature(name: str, value: object) -> str:
     """How `name` is called, for functions and operations; else the name."""
-    if isinstance(value, Operation):
+    if isinstance(value, Operation | DeviceFunction):
         shown = value.__signature__
     elif inspect.isroutine(value):
         shown = inspect.signature(value)
@@ -265,6 +266,28 @@ def torch_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def device_functions() -> dict[str, object]:
+    """The primitives, in the order of their modules' tables."""
+    spaces = {"warp": weft.warp, "block": weft.block, "random.philox": weft.random.philox}
+    return {
+        f"{space}.{name}": getattr(module, name)
+        for space, module in spaces.items()
+        for name in module.__all__
+    }
+
+
+def primitives_page() -> str:
+    """`weft.warp`, `weft.block` and `weft.random`."""
+    lines = [
+        "# Primitives\n",
+        "`weft.warp`, `weft.block` and `weft.random`: functions that kernels inline, written in the language itself. "
+        "[The guide](../primitives.md) says who has to call them, and what they cost. The examples stand in a kernel, as "
+        "those of [the language](language.md) do; a test compiles and runs each.\n",
+    ]
+    lines += [entry(name, value) for name, value in device_functions().items()]
+    return "\n".join(lines) + FOOT
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -324,6 +347,7 @@ def pages() -> dict[Path, str]:
     """Every page as it should be, by file."""
     result = {
         FOLDER / "language.md": language_page(),
+        FOLDER / "primitives.md": primitives_page(),
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
@@ -335,6 +359,7 @@ def pages() -> dict[Path, str]:
         result[FOLDER / page.file] = text
     links = [
         ("language.md", "The kernel language"),
+        ("primitives.md", "Primitives"),
         ("compiled-function.md", "The compiled function"),
         ("profiler.md", "The profiler"),
         ("ffi.md", "The TVM-FFI ABI"),

@@ -95,7 +95,16 @@ _PUBLIC = {
 # Public modules: `weft.profiler.capture`.
 _MODULES = ("profiler",)
 # Public too, but not exported by `from weft import *`: their names are common variable names.
-_NAMESPACES = ("cache", "config", "driver", "ffi", "torch")
+_NAMESPACES = {
+    "block": "weft.primitives.block",
+    "cache": "weft.cache",
+    "config": "weft.config",
+    "driver": "weft.driver",
+    "ffi": "weft.ffi",
+    "random": "weft.primitives.random",
+    "torch": "weft.torch",
+    "warp": "weft.primitives.warp",
+}
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -130,7 +139,7 @@ def __getattr__(name: str) -> object:
     elif name in _MODULE_OF:
         value = getattr(_import(_MODULE_OF[name]), name)
     elif name in _MODULES or name in _NAMESPACES:
-        value = _import(f"weft.{name}")
+        value = _import(_NAMESPACES.get(name, f"weft.{name}"))
     elif name.startswith("_") and (name.endswith("__") or not name.startswith("__")):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     else:

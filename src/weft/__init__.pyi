@@ -155,9 +155,11 @@ from weft.language.threads.warp import warp_sum as warp_sum
 from weft.language.threads.warp import warp_xor as warp_xor
 from weft.language.threads.warpgroup import elect_one as elect_one
 from weft.language.threads.warpgroup import sync_warpgroup as sync_warpgroup
-from weft.language.threads.warpgroup import warp as warp
 from weft.language.threads.warpgroup import warpgroup as warpgroup
 from weft.language.threads.warpgroup import warpgroup_id as warpgroup_id
+from weft.primitives import block as block
+from weft.primitives import random as random
+from weft.primitives import warp as warp
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 

@@ -86,6 +86,7 @@ def entries() -> dict[str, object]:
     found |= {name: language.resolve(name) for name in language.LANGUAGE}
     for names in weft.profiler._PUBLIC.values():
         found |= {f"profiler.{name}": getattr(weft.profiler, name) for name in names}
+    found |= generate_reference.device_functions()
     found |= {f"torch.{name}": getattr(weft.torch, name) for name in weft.torch.__all__}
     return found | {f"fn.{name}": value for name, value in _compiled_members()}
 
@@ -220,7 +221,12 @@ def _surroundings(code: str) -> tuple[list[str], list[str]]:
     tensors: list[str] = []
     lines: list[str] = []
     for statement in ast.parse(code).body:
-        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        own = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
+        names = [
+            node
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and node.id not in own
+        ]
         for name in sorted({node.id for node in names} - _assigned_first(statement) - seen):
             if name in TENSORS:
                 tensors.append(name)

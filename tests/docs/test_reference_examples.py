@@ -13,6 +13,7 @@ from docs import generate_reference
 from docs.generate_reference import FAMILIES
 from tests.docs.reference_examples import Fragment, entries, example, run_session
 from weft.language import LANGUAGE
+from weft.language.functions import DeviceFunction
 from weft.language.operation import Operation
 
 ENTRIES = entries()
@@ -61,7 +62,7 @@ def test_the_fragment_compiles_for_a_gpu(name: str):
 
 def parameters(value: object) -> set[str]:
     """The names that a caller of an operation or a function gives arguments to."""
-    if isinstance(value, Operation):
+    if isinstance(value, Operation | DeviceFunction):
         return set(inspect.signature(value).parameters)
     return set(inspect.signature(value).parameters) if inspect.isroutine(value) else set()
 

@@ -78,6 +78,7 @@ class Builder:
         block: where the next operation goes.
         location: the user's source span that the next operation comes from.
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
+        loops: how many loops at run time are around the next operation.
     """
 
     __slots__ = (
@@ -89,11 +90,13 @@ class Builder:
         "block",
         "cluster",
         "location",
+        "loops",
     )
 
     def __init__(self, entry: Block, cluster: tuple[int, ...] | None = None) -> None:
         self.block = entry
         self.cluster = cluster
+        self.loops = 0
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}

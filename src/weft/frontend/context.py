@@ -192,6 +192,7 @@ class Frame:
         caller: the place of the call being inlined, or None.
         returns_value: whether `return` has a value; not in kernels.
         loop: the innermost loop being traced, or None.
+        is_own: whether it is a function of weft's own, located where the user calls it.
     """
 
     def __init__(
@@ -204,6 +205,7 @@ class Frame:
         parent: Scope | None = None,
         is_foreign: bool = False,
         returns_value: bool = True,
+        is_own: bool = False,
     ) -> None:
         self.context = context
         self.builder = context.builder
@@ -217,10 +219,13 @@ class Frame:
         self.caller = caller
         self.returns_value = returns_value
         self.loop: EnclosingLoop | None = None
+        self.is_own = is_own
         self._locations: dict[ast.AST, SourceLocation] = {}
 
     def locate(self, node: ast.AST) -> SourceLocation:
-        """A node's location, with its chain of calls."""
+        """A node's location, with its chain of calls; in weft's own functions, that of the user's call."""
+        if self.is_own and self.caller is not None:
+            return self.caller
         found = self._locations.get(node)
         if found is None:
             found = self.source.locate(node, self.name, self.caller)
@@ -249,16 +254,23 @@ class Frame:
         """The value of ``function(*arguments, **keywords)``, inlined here."""
         return self.context.session.inline(self, function, arguments, keywords)
 
-    def trace_in(self, block: Block, path: Path, body: Callable[[], Any]) -> tuple[Any, Path]:
-        """Traces `body` at the end of a region's block, on that path; returns its value and the resulting path."""
+    def trace_in(
+        self, block: Block, path: Path, body: Callable[[], Any], *, repeats: bool = False
+    ) -> tuple[Any, Path]:
+        """Traces `body` at the end of a region's block, on that path; returns its value and the resulting path.
+
+        `repeats` says that the block runs once per round of a loop.
+        """
         scope, builder, state = self.scope, self.builder, self.state
         outer = scope.path, builder.block
         scope.path, builder.block = path, block
+        builder.loops += repeats
         state.enter(block)
         try:
             return body(), scope.path
         finally:
             scope.path.changed = state.leave()
+            builder.loops -= repeats
             scope.path, builder.block = outer
 
     @contextmanager

@@ -67,7 +67,6 @@ LANGUAGE: Final[dict[str, str]] = {
     "warp_and": "threads.warp",
     "warp_or": "threads.warp",
     "warp_xor": "threads.warp",
-    "warp": "threads.warpgroup",
     "warpgroup": "threads.warpgroup",
     "warpgroup_id": "threads.warpgroup",
     "sync_warpgroup": "threads.warpgroup",

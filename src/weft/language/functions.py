@@ -8,16 +8,20 @@ In: a Python function and the decorator's arguments. Out: objects that a traced 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec
 
 from weft.dynamo import left_to_python
+from weft.language import outside_kernel
 from weft.language.source_text import SourceTexts
 from weft.tracebacks import leave_the_users_frames, one_frame
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable
 
 __tracebackhide__ = True  # for pytest
+
+Parameters = ParamSpec("Parameters")
 
 # The kinds of mathematical functions, as in ``--math``.
 MATH: Final = ("fast", "portable")
@@ -121,3 +125,47 @@ class HostFunction(StagedFunction):
     """A function made by ``@weft.jit``: computes with scalars and launches kernels."""
 
     __slots__ = ()
+
+
+class DeviceFunction(Generic[Parameters]):
+    """A function of weft's own library, written in its language: kernels inline it, and Python cannot run it.
+
+    Errors in it, and the operations that it emits, are located at the user's call.
+
+    Attributes:
+        name: as written after ``weft.``, such as ``"block.sum"``.
+        function: its Python function.
+        on_host: False: it needs a thread of a kernel.
+    """
+
+    def __init__(self, name: str, function: Callable[Parameters, Any]) -> None:
+        self.name = name
+        self.function = function
+        self.on_host = False
+        self.__doc__ = function.__doc__
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __call__(self, *arguments: Parameters.args, **keywords: Parameters.kwargs) -> Any:
+        """Raises UnavailableError: it works only in code that weft compiles."""
+        del arguments, keywords
+        raise outside_kernel(f"{self.name}(...)")
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Its parameters."""
+        import inspect
+
+        return inspect.signature(self.function)
+
+
+def device_function(
+    name: str,
+) -> Callable[[Callable[Parameters, Any]], DeviceFunction[Parameters]]:
+    """Makes a `DeviceFunction` of that name; the function's docstring becomes the user's documentation."""
+
+    def decorate(function: Callable[Parameters, Any]) -> DeviceFunction[Parameters]:
+        return DeviceFunction(name, function)
+
+    return decorate

@@ -24,6 +24,13 @@
 // PTX:            vote.sync.ballot.b32 [[HERE:%r[0-9]+]], %p{{[0-9]+}}, -1;
 // PTX:            setp.{{ne|eq}}.b32 %p{{[0-9]+}}, [[HERE]], -1;
 // PTX:            shfl.sync.idx.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, 31, [[HERE]];
+// All lanes of a warp run the rounds of a block's loop, or none does; not so those of a thread's.
+// PTX-LABEL:      .entry together(
+// PTX-NOT:        vote
+// PTX:            shfl.sync.bfly.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, 16, 31, -1;
+// PTX-NOT:        shfl
+// PTX-LABEL:      .entry apart(
+// PTX:            vote.sync.ballot.b32
 
 // PTX-SM75-LABEL: .entry whole(
 // PTX-SM75:       shfl.sync.bfly.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, 1, 31, -1;
@@ -76,5 +83,39 @@ simt.kernel @partial(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, off
   %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
   %r = simt.warp_reduce "max" %v mask %full : f32
   simt.store %r, %a[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+  simt.return
+}
+
+simt.kernel @together(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
+  %i = simt.thread_idx "x" : i32
+  %first = simt.block_idx "x" : i32
+  %full = arith.constant -1 : i32
+  %zero = arith.constant 0 : i32
+  %step = simt.grid_dim "x" : i32
+  scf.for %k = %first to %n step %step : i32 {
+    %is_even = arith.cmpi sge, %k, %zero : i32
+    scf.if %is_even {
+      %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+      %r = simt.warp_reduce "add" %v mask %full : f32
+      simt.store %r, %a[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    }
+  }
+  simt.return
+}
+
+simt.kernel @apart(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 64, 1, 1>} {
+  %i = simt.thread_idx "x" : i32
+  %first = simt.thread_idx "x" : i32
+  %full = arith.constant -1 : i32
+  %zero = arith.constant 0 : i32
+  %step = simt.grid_dim "x" : i32
+  scf.for %k = %first to %n step %step : i32 {
+    %is_even = arith.cmpi sge, %k, %zero : i32
+    scf.if %is_even {
+      %v = simt.load %a[%i : i32] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+      %r = simt.warp_reduce "add" %v mask %full : f32
+      simt.store %r, %a[%i : i32] : f32, !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>
+    }
+  }
   simt.return
 }

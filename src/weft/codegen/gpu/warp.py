@@ -20,8 +20,9 @@ from weft.codegen.operations.conversions import (
     is_wide,
     to_f32,
 )
-from weft.dialects.simt.kernel import KernelOp, kernel_of
+from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.warp import ShuffleOp, WarpReduceOp
+from weft.dialects.uniformity import is_reached_together
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -111,13 +112,13 @@ class Warp(ABC):
         return printer.phi(self.text, arms, "reduced")
 
     def _all_lanes_come(self) -> bool:
-        """Whether no lane can be missing: full warps, and no branch around the operation.
+        """Whether no lane can be missing: full warps, and no branch around the operation that only some lanes take.
 
         A thread leaves a kernel at its end only, so that one that has returned early has taken a branch.
         """
         size = kernel_of(self.op).block_size
         is_full = size is not None and math.prod(size) % WARP_SIZE == 0
-        return is_full and isinstance(self.op.parent_op(), KernelOp)
+        return is_full and is_reached_together(self.op)
 
     def _butterfly(self) -> str:
         """Five exchanges with the neighbor, the neighbor's neighbor, ...: every lane gets the result."""

@@ -29,7 +29,7 @@ from weft.frontend.state.reachable import CACHED, is_iterator
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
-from weft.language.functions import BoundFunction, HostFunction, KernelFunction
+from weft.language.functions import BoundFunction, DeviceFunction, HostFunction, KernelFunction
 from weft.language.numbers.convert import convert
 from weft.language.operation import Operation
 from weft.language.values import Scalar, is_staged
@@ -110,6 +110,9 @@ def call_value(
     if isinstance(callee, HostFunction | LocalFunction):
         function: Any = callee.function if isinstance(callee, HostFunction) else callee
         return frame.inline(function, arguments, keywords)
+    if isinstance(callee, DeviceFunction):
+        refuse_misplaced(frame, callee)
+        return frame.inline(cast("Any", callee).function, arguments, keywords)
     if isinstance(callee, BoundMethod):
         return frame.inline(callee.function, (callee.owner, *arguments), keywords)
     if isinstance(callee, functools.partial):

@@ -22,7 +22,7 @@ from weft.frontend.state.captured import cell_contents, code_names
 from weft.frontend.state.reachable import attributes_of
 from weft.frontend.structure import PLAIN, Deferred, passed_on
 from weft.language import LanguageName
-from weft.language.functions import StagedFunction
+from weft.language.functions import DeviceFunction, StagedFunction
 from weft.language.operation import Operation
 from weft.language.values import StagedContext, StagedNamespace, is_staged
 from weft.types.dtype import DType
@@ -38,6 +38,15 @@ _OF_THE_KERNEL: Final = (
     BoundMethod,
     FrontendCallable,
     Deferred,
+)
+# What names in the code of a function mean that it is not plain Python; weft's own name operations directly.
+_LANGUAGE: Final = (
+    LanguageName,
+    StagedFunction,
+    DeviceFunction,
+    DType,
+    Operation,
+    StagedNamespace,
 )
 _LEAVES: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, Enum)
 
@@ -111,8 +120,8 @@ def _uses(function: FunctionType, seen: set[FunctionType]) -> bool:
 
 def _is_language(value: object) -> bool:
     if isinstance(value, ModuleType):
-        return value.__name__ == "weft"
-    return isinstance(value, LanguageName | StagedFunction | DType)
+        return value.__name__ == "weft" or value.__name__.startswith("weft.primitives.")
+    return isinstance(value, _LANGUAGE)
 
 
 def _named_values(function: FunctionType) -> Iterator[Any]:

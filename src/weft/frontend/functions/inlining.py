@@ -39,6 +39,7 @@ def inline(
     """
     context, place = caller.context, caller.builder.location
     parent, is_foreign, annotations = None, False, dict[str, object]()
+    is_own = function.frame.is_own if isinstance(function, LocalFunction) else _is_own(function)
     if isinstance(function, LocalFunction):
         node, source, parent = function.node, function.frame.source, function.scope
         is_foreign = function.frame.context is not context
@@ -49,12 +50,19 @@ def inline(
         node, key = source.tree, function.__code__
         defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
         annotations = {p.name: p.annotation for p in _declared(source)}
-    frame = Frame(context, source, node, caller=place, parent=parent, is_foreign=is_foreign)
+    frame = Frame(
+        context, source, node, caller=place, parent=parent, is_foreign=is_foreign, is_own=is_own
+    )
     values = bind_arguments(frame.name, node.args, arguments, keywords, defaults, keyword_defaults)
     with caller.called(key, frame.name):
         for parameter, value in values.items():
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
         return Statements(frame).function_body(node)
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Whether it is one of weft's own, whose lines mean nothing to a user."""
+    return (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def _declared(source: FunctionSource) -> Sequence[Any]:

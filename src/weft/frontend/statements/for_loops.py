@@ -136,7 +136,10 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     counter, *arguments = block.args
     before = loop.frame.scope.path.copy()
     _, path = loop.frame.trace_in(
-        block, before, lambda: _round_of(loop, course, carried, counter, arguments)
+        block,
+        before,
+        lambda: _round_of(loop, course, carried, counter, arguments),
+        repeats=True,
     )
     if carried.update(path):
         discard(block)
@@ -181,6 +184,7 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
         after,
         frame.scope.path.copy(),
         lambda: _round_of(loop, course, carried, counter, arguments),
+        repeats=True,
     )
     if carried.update(path):
         discard(before, after)

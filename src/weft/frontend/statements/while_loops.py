@@ -144,7 +144,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     scope = frame.scope
     before = Block(arg_types=carried.types())
     condition, tested = frame.trace_in(
-        before, scope.path.copy(), lambda: _test(loop, carried, before)
+        before, scope.path.copy(), lambda: _test(loop, carried, before), repeats=True
     )
     extra = frame.source.analysis.assigned([node.test]) - set(carried.names)
     forwarded = _Forwarded(sorted(extra), tested, condition)
@@ -162,7 +162,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
         forwarded.bind(scope.path, after.args[count:])
         loop.round()
 
-    _, path = frame.trace_in(after, scope.path.copy(), body)
+    _, path = frame.trace_in(after, scope.path.copy(), body, repeats=True)
     if carried.update(path):
         discard(before, after)
         return None, forwarded

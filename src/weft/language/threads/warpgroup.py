@@ -38,11 +38,7 @@ class ThreadGroup:
 
 warp: Final = ThreadGroup(
     "warp",
-    """The 32 threads of a warp, for `elect_one`.
-
-    Example:
-        ``first = weft.elect_one(weft.warp)``
-    """,
+    """The 32 threads of a warp; a user names them by the module ``weft.warp``.""",
 )
 
 warpgroup: Final = ThreadGroup(
@@ -98,13 +94,14 @@ def elect_one(builder: Builder, group: object = warp) -> Scalar:
     Example:
         ``if weft.elect_one(): weft.atomic_add(totals, 0, 1.0)``
     """
-    if group is not warp and group is not warpgroup:
+    name = group.name if isinstance(group, ThreadGroup) else getattr(group, "THREAD_GROUP", None)
+    if name not in (warp.name, warpgroup.name):
         raise TypeMismatchError(
             "THREAD_GROUP",
             f"elect_one: expected weft.warp or weft.warpgroup, received {describe(group)}",
         )
     elected = builder.emit(ElectOneOp()).result
-    if group is warpgroup:
+    if name == warpgroup.name:
         number = position(builder, WarpIdOp, "warp").ssa
         among = builder.emit(arith.AndIOp(number, builder.constant(i32, _WARPS - 1))).result
         first = builder.emit(arith.CmpiOp(among, builder.constant(i32, 0), "eq")).result

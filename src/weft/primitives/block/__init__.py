@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.block``: what the threads of a block do together, as functions that kernels inline.
+
+All threads of the block make the call together, whatever the block's size and shape; none may have returned. Each
+call has shared memory of its own and may stand in a loop.
+"""
+
+from __future__ import annotations
+
+from weft.primitives import TYPE_CHECKING, resolver
+
+if TYPE_CHECKING:
+    from weft.primitives.block.reductions import argmax as argmax
+    from weft.primitives.block.reductions import argmin as argmin
+    from weft.primitives.block.reductions import max as max
+    from weft.primitives.block.reductions import min as min
+    from weft.primitives.block.reductions import reduce as reduce
+    from weft.primitives.block.reductions import sum as sum
+    from weft.primitives.block.scans import exclusive_scan as exclusive_scan
+    from weft.primitives.block.scans import scan as scan
+    from weft.primitives.block.votes import all as all
+    from weft.primitives.block.votes import any as any
+    from weft.primitives.block.votes import count as count
+
+_MODULES = {
+    "all": "votes",
+    "any": "votes",
+    "argmax": "reductions",
+    "argmin": "reductions",
+    "count": "votes",
+    "exclusive_scan": "scans",
+    "max": "reductions",
+    "min": "reductions",
+    "reduce": "reductions",
+    "scan": "scans",
+    "sum": "reductions",
+}
+__all__ = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count",
+    "exclusive_scan",
+    "max",
+    "min",
+    "reduce",
+    "scan",
+    "sum",
+)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__ = resolver(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What primitives do with a value number by number: a number, or a tuple or frozen dataclass of numbers.
+
+In: such a value. Out: one of the same structure. Operations of the language, for the primitives alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.frontend.structure import flatten, rebuild
+from weft.language.control import select
+from weft.language.memory.access import load, store
+from weft.language.memory.shared import shared
+from weft.language.numbers.constants import default_dtype
+from weft.language.numbers.convert import constant, convert, expect_scalar, materialize
+from weft.language.numbers.operators import binary
+from weft.language.numbers.promotion import wide_dtype
+from weft.language.numbers.rounding import max_, min_
+from weft.language.operation import operation
+from weft.language.threads.warp import (
+    shfl_down,
+    shfl_idx,
+    shfl_up,
+    shfl_xor,
+    warp_max,
+    warp_min,
+    warp_sum,
+)
+from weft.language.values import Scalar, describe
+from weft.types import dtype as types
+from weft.types.launch_limits import WARP_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+_OVER_WARP: Final = {"sum": warp_sum, "max": warp_max, "min": warp_min}
+_SHUFFLES: Final = {"up": shfl_up, "down": shfl_down, "idx": shfl_idx, "xor": shfl_xor}
+
+
+def _each(value: object, change: Callable[[Any], object]) -> Any:
+    """The value with each of its numbers replaced."""
+    shape, leaves = flatten(value)
+    return rebuild(shape, iter([change(leaf) for leaf in leaves]))
+
+
+@operation
+def numbers(builder: Builder, value: object, name: str) -> Any:
+    """The value with literals in their own types.
+
+    Raises:
+        TypeMismatchError: if a part of it is not a number.
+    """
+
+    def number(leaf: object) -> Scalar:
+        found = expect_scalar(builder, leaf, f"{name}: the value")
+        if isinstance(found, Scalar):
+            return found
+        return constant(builder, found, default_dtype(found))
+
+    return _each(value, number)
+
+
+@operation
+def widened(builder: Builder, value: object) -> Any:
+    """The numbers in the types of their sums: f32 for smaller floats, i32 for smaller integers and bools."""
+
+    def wide(leaf: Scalar) -> Scalar:
+        return convert(builder, leaf, types.i32 if leaf.dtype.is_bool else wide_dtype(leaf.dtype))
+
+    return _each(value, wide)
+
+
+@operation
+def fitted(builder: Builder, result: object, value: object, name: str) -> Any:
+    """What a user's function made of two values, which has to be such a value again.
+
+    Raises:
+        TypeMismatchError: if its structure or types differ.
+    """
+    shape, leaves = flatten(value)
+    made_shape, made = flatten(result)
+    if shape == made_shape and all(map(_fits, made, leaves)):
+        found = (
+            materialize(builder, one, leaf.dtype) for one, leaf in zip(made, leaves, strict=True)
+        )
+        return rebuild(shape, found)
+    raise TypeMismatchError(
+        "PRIMITIVE_FUNCTION",
+        f"{name}: the function makes {_text(result)} of two values that are {_text(value)}",
+        hint="it has to give what it is given: convert the values before, or its result",
+    )
+
+
+@operation
+def like(builder: Builder, given: object, value: object, name: str) -> Any:
+    """An initial value, in the types of the others.
+
+    Raises:
+        TypeMismatchError: for None, or if its structure or types differ.
+    """
+    shape, leaves = flatten(value)
+    given_shape, parts = flatten(given)
+    if shape == given_shape and not any(part is None for part in parts):
+        fitting = (
+            materialize(builder, one, to.dtype) for one, to in zip(parts, leaves, strict=True)
+        )
+        return rebuild(shape, fitting)
+    raise TypeMismatchError(
+        "PRIMITIVE_INITIAL",
+        f"{name}: the initial value is {_text(given)}; expected {_text(value)}",
+        hint="the first one gets it: for a product 1, for a maximum the smallest number",
+    )
+
+
+def _fits(made: object, leaf: Scalar) -> bool:
+    return made.dtype is leaf.dtype if isinstance(made, Scalar) else isinstance(made, int | float)
+
+
+def _text(value: object) -> str:
+    shape, leaves = flatten(value)
+    found = [str(leaf.dtype) if isinstance(leaf, Scalar) else describe(leaf) for leaf in leaves]
+    return found[0] if shape is None else f"{shape.kind.__name__}({', '.join(found)})"
+
+
+@operation
+def moved(
+    builder: Builder, kind: str, value: object, lane: object, mask: object, width: object = 32
+) -> Any:
+    """A shuffle of each number: ``"up"``, ``"down"``, ``"xor"`` or ``"idx"``."""
+    shuffle = _SHUFFLES[kind].emit
+    return _each(value, lambda leaf: shuffle(builder, leaf, lane, mask, width))
+
+
+@operation
+def over_warp(builder: Builder, kind: str, value: object, mask: object) -> Any:
+    """The ``"sum"``, ``"max"`` or ``"min"`` of each number over the lanes of a mask, by the machine's own means."""
+    combine = _OVER_WARP[kind].emit
+    return _each(value, lambda leaf: combine(builder, leaf, mask))
+
+
+@operation
+def of_two(builder: Builder, kind: str, left: object, right: object) -> Any:
+    """The ``"sum"``, ``"max"`` or ``"min"`` of two values, number by number."""
+    others = iter(flatten(right)[1])
+    return _each(left, lambda leaf: _OF_TWO[kind](builder, leaf, next(others)))
+
+
+def _sum(builder: Builder, left: Scalar, right: Scalar) -> object:
+    return binary(builder, "+", left, right)
+
+
+_OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
+    "sum": _sum,
+    "max": max_.emit,
+    "min": min_.emit,
+}
+
+
+@operation
+def board(builder: Builder, value: object, slots: int) -> Any:
+    """Shared memory for so many such values: an array per number."""
+    return _each(value, lambda leaf: shared.emit(builder, slots, leaf.dtype))
+
+
+@operation
+def put(builder: Builder, on: object, slot: object, value: object) -> None:
+    """Writes a value into a slot of a board."""
+    for array, leaf in zip(flatten(on)[1], flatten(value)[1], strict=True):
+        store(builder, array, slot, leaf)
+
+
+@operation
+def take(builder: Builder, on: object, slot: object) -> Any:
+    """Reads a value from a slot of a board."""
+    return _each(on, lambda array: load(builder, array, slot))
+
+
+@operation
+def chosen(builder: Builder, condition: object, left: object, right: object) -> Any:
+    """The left value where the condition holds, else the right one; both are computed."""
+    others = iter(flatten(right)[1])
+    return _each(left, lambda leaf: select.emit(builder, condition, leaf, next(others)))
+
+
+@operation
+def is_repeated(builder: Builder) -> bool:
+    """Whether a loop of the machine is around this, so that what it shares is used again."""
+    return builder.loops > 0
+
+
+@operation
+def neutral(builder: Builder, value: object) -> Any:
+    """What changes no sum: 0, and for floats −0.0, so that a sum of −0.0 stays one."""
+    return _each(value, lambda leaf: constant(builder, _zero(leaf.dtype), leaf.dtype))
+
+
+def _zero(dtype: DType) -> float:
+    return -0.0 if dtype.is_float else 0
+
+
+@operation
+def group_width(builder: Builder, width: object, mask: object, name: str) -> int:
+    """The lanes of a group, checked.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: unless it is a power of two up to 32, and 32 if there is a mask.
+    """
+    del builder
+    if not isinstance(width, int) or isinstance(width, bool):
+        raise TypeMismatchError(
+            "WARP_WIDTH",
+            f"{name}: the width must be known at compile time, received {describe(width)}",
+            hint="use a literal, a global or a weft.Constexpr[int] parameter",
+        )
+    if not 1 <= width <= WARP_SIZE or width & (width - 1):
+        raise ValueRangeError(
+            "WARP_WIDTH", f"{name}: the width is {width}; expected 1, 2, 4, 8, 16 or 32"
+        )
+    if mask is not None and width != WARP_SIZE:
+        raise ValueRangeError(
+            "WARP_WIDTH",
+            f"{name}: groups of {width} lanes and a mask",
+            hint="leave the mask out: every group takes part; or the width, for one group of any lanes",
+        )
+    return width
