@@ -82,6 +82,12 @@ def test_a_hit_imports_what_is_listed_and_nothing_slow(warm):
     assert found & SLOW == set()
 
 
+@pytest.mark.parametrize("change", ["enable", "disable"])
+def test_importing_the_compiler_leaves_garbage_collection_as_it_was(tmp_path, change):
+    program = f"import gc; gc.{change}()\n{PROGRAM}\nprint(gc.isenabled())"
+    assert run(tmp_path, "-c", program).endswith(str(change == "enable"))
+
+
 def test_the_command_line_and_packs(warm, tmp_path):
     assert run(warm, "-m", "weft", "cache", "info").splitlines()[:2] == [
         f"folder   {warm}",

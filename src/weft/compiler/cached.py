@@ -8,6 +8,7 @@ compiler: neither xDSL nor llvmlite is imported.
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -66,10 +67,22 @@ def find_or_compile(
             _tell(request.source.name, found)
             return found
         store.stats().misses += 1
-    from weft.compiler.pipeline import compile_function
-
+    compile_function = _compiler()
     keep = None if request is None else functools.partial(_keep, request)
     return compile_function(function, arguments, keywords, options, hooks, is_call, keep)
+
+
+def _compiler() -> Callable[..., Any]:
+    """The main path, imported without collecting garbage meanwhile: what 380 modules make stays (195 ms, or 168)."""
+    pauses = gc.isenabled() and "weft.compiler.pipeline" not in sys.modules
+    if pauses:
+        gc.disable()
+    try:
+        from weft.compiler.pipeline import compile_function
+    finally:
+        if pauses:
+            gc.enable()
+    return compile_function
 
 
 def _is_wanted(options: CompileOptions) -> bool:
