@@ -36,6 +36,16 @@ def encode(sections: Mapping[str, bytes]) -> bytes:
     return MAGIC + blake2b(body, digest_size=_DIGEST_BYTES).digest() + body
 
 
+def is_of_another_version(data: bytes) -> bool:
+    """Whether a file is an entry as another version of weft writes them.
+
+    Example:
+        >>> is_of_another_version(encode({})), is_of_another_version(MAGIC[:-1] + b"?")
+        (False, True)
+    """
+    return data.startswith(MAGIC[:-1]) and not data.startswith(MAGIC)
+
+
 def decode(data: bytes) -> dict[str, bytes] | None:
     """The sections of a file; None if it is truncated, damaged, foreign, or of another version.
 
@@ -51,10 +61,13 @@ def decode(data: bytes) -> dict[str, bytes] | None:
         return None
     sections: dict[str, bytes] = {}
     position = 0
-    while position < len(body):
-        name_length, length = _LENGTHS.unpack_from(body, position)
-        middle = position + _LENGTHS.size + name_length
-        name = bytes(body[position + _LENGTHS.size : middle]).decode()
-        sections[name] = bytes(body[middle : middle + length])
-        position = middle + length
-    return sections
+    try:
+        while position < len(body):
+            name_length, length = _LENGTHS.unpack_from(body, position)
+            middle = position + _LENGTHS.size + name_length
+            name = bytes(body[position + _LENGTHS.size : middle]).decode()
+            sections[name] = bytes(body[middle : middle + length])
+            position = middle + length
+    except (struct.error, UnicodeDecodeError):
+        return None  # another program's, with a checksum
+    return sections if position == len(body) else None

@@ -12,7 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.cache.entry import SUFFIX, decode
+from weft.cache.entry import SUFFIX, decode, is_of_another_version
 from weft.config import cache_home, config
 from weft.memo import kept
 
@@ -76,7 +76,10 @@ class File(NamedTuple):
 def user_folder() -> str | None:
     """The folder of the user's cache: WEFT_CACHE_DIR, else ``~/.cache/weft``; None without a home directory."""
     if config.cache_dir is not None:
-        return os.path.abspath(config.cache_dir)
+        try:
+            return os.path.abspath(config.cache_dir)
+        except OSError:
+            return None  # a relative path, and the working directory is gone
     home = cache_home()
     return None if home is None else os.path.join(home, "weft")
 
@@ -88,7 +91,8 @@ def limit_bytes() -> int:
 
 def _folders() -> Iterator[str]:
     """The packs, then the user's folder."""
-    yield from filter(None, (config.cache_pack or "").split(os.pathsep))
+    packs = (config.cache_pack or "").split(os.pathsep)
+    yield from (pack for pack in packs if pack and _is_trusted_pack(pack))
     own = user_folder()
     if own is not None and _is_trusted(own):
         yield own
@@ -118,6 +122,24 @@ def _is_trusted(folder: str) -> bool:
     return False
 
 
+@kept
+def _is_trusted_pack(folder: str) -> bool:
+    """Whether not all users can write to a pack, which may be of the user that installed it; else warns, once."""
+    try:
+        is_open = os.stat(folder).st_mode & stat.S_IWOTH
+    except OSError:
+        return True  # not there: without entries
+    if is_open:
+        import warnings
+
+        warnings.warn(
+            f"weft does not use the pack {folder}, which all users can write to: chmod o-w",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return not is_open
+
+
 def names(key: str) -> list[tuple[str, str]]:
     """Folder and name of each entry under a key."""
     found: list[tuple[str, str]] = []
@@ -131,7 +153,7 @@ def names(key: str) -> list[tuple[str, str]]:
 
 
 def read(place: str, name: str) -> dict[str, bytes] | None:
-    """The sections of an entry; None if it is gone or damaged, and then it is removed."""
+    """The sections of an entry; None if it is gone or damaged, and then it is removed, unless it is of a pack."""
     path = os.path.join(place, name)
     try:
         with open(path, "rb") as file:
@@ -140,13 +162,15 @@ def read(place: str, name: str) -> dict[str, bytes] | None:
     except OSError:
         return None
     sections = decode(data)
+    if not _is_own(place):
+        return sections
     if sections is None:
         _remove(path)
     elif abs(time.time() - used) > _TOUCH_SECONDS:
         try:
             os.utime(path)
         except OSError:
-            pass  # a pack that is read only
+            pass  # a file system that is read only
     return sections
 
 
@@ -193,6 +217,9 @@ def _put(place: str, name: str, data: bytes) -> bool:
     except OSError:
         _remove(temporary)
         return False
+    except BaseException:
+        _remove(temporary)  # interrupted
+        raise
     return True
 
 
@@ -209,7 +236,7 @@ def sweep(folder: str, limit: int) -> int:
         limit: bytes that may stay.
     """
     for left in _all(folder, _TEMPORARY):
-        if time.time() - left.used > _ABANDONED_SECONDS:
+        if abs(time.time() - left.used) > _ABANDONED_SECONDS:  # the clock may have been put back
             _remove(left.path)
     found = files(folder)
     total, removed = sum(file.size for file in found), 0
@@ -223,10 +250,26 @@ def sweep(folder: str, limit: int) -> int:
 
 
 def remove_damaged(folder: str) -> tuple[int, int]:
-    """Reads every entry and removes the damaged ones; how many are whole, and how many were removed."""
+    """Reads every entry and removes the damaged ones; how many are whole, and how many were removed.
+
+    Those of another version of weft, which may use the same folder, count as whole.
+    """
     found = files(folder)
-    whole = sum(read(*os.path.split(file.path)) is not None for file in found)
+    whole = sum(_is_whole(file.path) for file in found)
     return whole, len(found) - whole
+
+
+def _is_whole(path: str) -> bool:
+    """Whether an entry can be read; removes it if its content is damaged."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    if is_of_another_version(data) or decode(data) is not None:
+        return True
+    _remove(path)
+    return False
 
 
 def _all(folder: str, suffix: str) -> Iterator[File]:
@@ -239,6 +282,12 @@ def _all(folder: str, suffix: str) -> Iterator[File]:
                 continue
             if name.endswith(suffix):
                 yield File(path, status.st_size, status.st_mtime)
+
+
+def _is_own(place: str) -> bool:
+    """Whether a folder is in the user's cache, not in a pack."""
+    folder = user_folder()
+    return folder is not None and os.path.join(place, "").startswith(os.path.join(folder, ""))
 
 
 def _place(folder: str, key: str) -> str:

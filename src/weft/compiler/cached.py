@@ -20,7 +20,7 @@ from weft.cache.versions import compiler_version
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import make_call_plan
 from weft.compiler.request import requested_signature
-from weft.compiler.stored import Stored, from_sections, steps_of, to_sections
+from weft.compiler.stored import Stored, facts_of, from_sections, to_sections
 from weft.compiler.target_choice import choose_target
 from weft.config import config, misspelled_variables
 from weft.frontend.source.text import read_source
@@ -150,26 +150,30 @@ def _request(
 def _find(request: _Request, options: CompileOptions) -> Any:
     """The function of an entry whose manifest holds, or None."""
     tried: set[str] = set()
-    for place, name in store.names(request.key):
+    names = store.names(request.key)
+    for place, name in names:
         shape = name.partition("-")[0]
         if shape in tried:
             continue
-        tried.add(shape)
         sections = store.read(place, name)
-        if sections is None:
-            tried.discard(shape)  # another entry of this shape may be whole
-            continue
+        facts = facts_of(sections)
+        if sections is None or facts is None:
+            continue  # another entry of this shape may be whole
+        tried.add(shape)
         try:
-            now = read_again(request.source, request.signature, steps_of(sections))
+            now = read_again(request.source, request.signature, facts["steps"])
         except Unknown:
             continue
         if now is None:
             continue
         wanted = _file_name(now)
-        if wanted != name:
-            sections = store.read(place, wanted)
-        if sections is not None:
-            return _load(request, now, sections, options)
+        if wanted == name:
+            return _load(request, now, sections, facts, options)
+        for other in (folder for folder, found in names if found == wanted):
+            sections = store.read(other, wanted)
+            facts = facts_of(sections)
+            if sections is not None and facts is not None:
+                return _load(request, now, sections, facts, options)
     return None
 
 
@@ -205,10 +209,14 @@ def _keep(request: _Request, traced: Any, stored: Stored) -> None:
 
 
 def _load(
-    request: _Request, manifest: Manifest, sections: Mapping[str, bytes], options: CompileOptions
+    request: _Request,
+    manifest: Manifest,
+    sections: Mapping[str, bytes],
+    facts: Mapping[str, Any],
+    options: CompileOptions,
 ) -> Any:
     paths = {name: path for path, name in _files(request, manifest).items()}
-    stored = from_sections(sections, paths, manifest.values)
+    stored = from_sections(sections, facts, paths, manifest.values)
     source, signature, backend = request.source, request.signature, request.backend
     executor, _ = choose_executor(options.executor, options.enable_tvm_ffi)
     debuggable = options.generate_line_info and backend.runs_on_host

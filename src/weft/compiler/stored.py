@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from weft.types.frozen import Frozen
 
 _TEXT: Final = "text:"
+_FACTS: Final = frozenset(
+    (
+        *("steps", "kernels", "remarks", "scratch", "entry_symbols", "target", "architecture"),
+        *("device_type", "written", "returns_objects", "result", "modules", "refused"),
+    )
+)
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 
 
@@ -93,22 +99,32 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
     return {"meta": meta, "host": code.host_object, "device": code.device_code, **texts}
 
 
-def steps_of(sections: Mapping[str, bytes]) -> tuple[Any, ...]:
-    """The steps of an entry's manifest."""
-    return marshal.loads(sections["meta"])["steps"]
+def facts_of(sections: Mapping[str, bytes] | None) -> dict[str, Any] | None:
+    """What an entry says of its code, with the steps of its manifest; None if there is no entry, or it is foreign."""
+    if sections is None or not {"meta", "host", "device"}.issubset(sections):
+        return None
+    try:
+        said = marshal.loads(sections["meta"])
+    except (EOFError, TypeError, ValueError):
+        return None
+    facts = cast("dict[str, Any]", said if isinstance(said, dict) else {})
+    return facts if _FACTS.issubset(facts) else None
 
 
 def from_sections(
-    sections: Mapping[str, bytes], files: Mapping[str, str], values: Sequence[Any]
+    sections: Mapping[str, bytes],
+    facts: Mapping[str, Any],
+    files: Mapping[str, str],
+    values: Sequence[Any],
 ) -> Stored:
     """The compilation of an entry.
 
     Args:
         sections: of the entry.
+        facts: of `facts_of`.
         files: name of each source in the entry → its path here.
         values: what stands where the compilation read.
     """
-    facts = marshal.loads(sections["meta"])
     code = ObjectCode(
         sections["host"],
         sections["device"],
