@@ -73,6 +73,7 @@ from weft.errors import UnavailableError as UnavailableError
 from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError
 from weft.errors import ValueRangeError as ValueRangeError
 from weft.errors import WeftError as WeftError
+from weft.language.asynchronous.bulk_copy import bulk_copy as bulk_copy
 from weft.language.asynchronous.cluster import cluster_rank as cluster_rank
 from weft.language.asynchronous.cluster import cluster_shape as cluster_shape
 from weft.language.asynchronous.cluster import map_shared as map_shared

@@ -99,6 +99,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_cas": "memory.atomics",
     "tensor_map": "asynchronous.tensor_map",
     "fence_proxy": "asynchronous.tma",
+    "bulk_copy": "asynchronous.bulk_copy",
     "cp_async.commit": "asynchronous.cp_async",
     "cp_async.copy": "asynchronous.cp_async",
     "cp_async.wait": "asynchronous.cp_async",

@@ -49,6 +49,7 @@ _NAMES: Final = {
     "float8_e5m2": "f8e5m2",
     "float8e5": "f8e5m2",
     "uchar": "u8",
+    "cp_async_bulk": "bulk_copy",
 }
 _RANDOM: Final = "random numbers; fill a tensor with them, or compute them from a counter"
 _MATRIX: Final = (
@@ -66,7 +67,7 @@ _ABSENT: Final = {
         "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
     ),
     **dict.fromkeys("wmma tcgen05 ldmatrix stmatrix load_matrix dot dp4a".split(), _MATRIX),
-    **dict.fromkeys("cp_async_bulk memcpy_async copy_async".split(), _COPIES),
+    **dict.fromkeys("memcpy_async copy_async".split(), _COPIES),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),

@@ -14,6 +14,7 @@ from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.coroutine import waiting_operation
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
+from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.mbarrier import (
@@ -62,6 +63,8 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     MbarrierReleaseOp: lambda op: "Mbarrier.release",
     MbarrierWaitOp: lambda op: "Mbarrier.wait",
     MbarrierTryWaitOp: lambda op: "Mbarrier.try_wait",
+    BulkLoadOp: lambda op: "bulk_copy",
+    BulkStoreOp: lambda op: "bulk_copy",
     CpAsyncCopyOp: lambda op: "cp_async.copy",
     CpAsyncCommitOp: lambda op: "cp_async.commit",
     CpAsyncWaitOp: lambda op: "cp_async.wait",

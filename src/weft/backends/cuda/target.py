@@ -88,6 +88,7 @@ _COPIES: Final = (
         for masked in ("", ".s")
     ),
     *(f"cp.async.bulk.{name}" for name in ("commit.group", "wait.group", "wait.group.read")),
+    *(f"cp.async.bulk.{name}" for name in ("global.to.shared.cluster", "shared.cta.to.global")),
     *(
         f"cp.async.bulk.tensor.{form}.tile.{rank}d"
         for form in ("prefetch", "g2s", "s2g", *(f"reduce.{kind}" for kind in REDUCTIONS))

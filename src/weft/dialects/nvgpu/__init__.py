@@ -10,6 +10,7 @@ from typing import Final
 
 from xdsl.ir import Dialect
 
+from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
@@ -43,6 +44,8 @@ from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitO
 NVGPU: Final = Dialect(
     "nvgpu",
     [
+        BulkLoadOp,
+        BulkStoreOp,
         ClusterBarrierOp,
         ClusterRankOp,
         CpAsyncCommitOp,

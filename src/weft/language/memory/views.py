@@ -26,6 +26,7 @@ from weft.language.memory.access import (
 )
 from weft.language.numbers.convert import convert, to_common
 from weft.language.numbers.operators import binary
+from weft.language.numbers.promises import factor_of
 from weft.language.numbers.promotion import common_dtype
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
@@ -337,7 +338,8 @@ def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
     stride = tensor.type.static_stride(dimension)
     if stride is None:
         return tensor.dtype.itemsize
-    return tensor.dtype.itemsize * stride * (start if isinstance(start, int) else 1)
+    factor = start if isinstance(start, int) else factor_of(start.ssa)
+    return tensor.dtype.itemsize * stride * factor
 
 
 def _layout(tensor: Tensor, kept: list[_Kept]) -> str:

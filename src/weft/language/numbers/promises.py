@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 _MOST: Final = 1 << 16
+# What divides both operands divides the result.
+_OF_BOTH: Final = (
+    arith.AddiOp,
+    arith.SubiOp,
+    arith.MinSIOp,
+    arith.MaxSIOp,
+    arith.MinUIOp,
+    arith.MaxUIOp,
+)
 
 
 def promised(builder: Builder, value: Scalar, divisibility: int) -> Scalar:
@@ -44,7 +53,7 @@ def factor_of(value: SSAValue) -> int:
         return _power_of_two(number)
     if isinstance(owner, arith.MuliOp):
         return min(factor_of(owner.lhs) * factor_of(owner.rhs), _MOST)
-    if isinstance(owner, arith.AddiOp | arith.SubiOp):
+    if isinstance(owner, _OF_BOTH):
         return min(factor_of(owner.lhs), factor_of(owner.rhs))
     if isinstance(owner, arith.AndIOp):
         return max(factor_of(owner.lhs), factor_of(owner.rhs))

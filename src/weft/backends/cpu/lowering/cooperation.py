@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.bulk_copy import BULK_COPIES
 from weft.backends.cpu.lowering.cluster import MEETING_CLUSTERS
 from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
@@ -97,6 +98,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     VoteOp: _print_vote,
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
+    **BULK_COPIES,
     **CP_ASYNC,
     **MBARRIERS,
     **MEETING_CLUSTERS,

@@ -46,7 +46,8 @@ def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
     return f"ptr {printer.values[op.tensor_map]}", f"ptr {constant}", f"ptr {indices}"
 
 
-def _queue(printer: CoroutinePrinter, row: str, *arguments: str) -> None:
+def queue(printer: CoroutinePrinter, row: str, *arguments: str) -> None:
+    """Calls a row of the runtime table with the running block first."""
     table = printer.let("load ptr, ptr %launch, align 8", "table")
     call_row(printer, table, row, "ptr %block", *arguments)
 
@@ -56,10 +57,10 @@ def _print_load(printer: CoroutinePrinter, op: TmaLoadOp) -> None:
     tile = printer.tensors[op.tile].pointer
     word = printer.tensors[op.words].address(printer, [op.index])
     if not op.ranks:
-        _queue(printer, "tma_load", *box, f"ptr {tile}", f"ptr {word}")
+        queue(printer, "tma_load", *box, f"ptr {tile}", f"ptr {word}")
     for rank in op.ranks:
         there = [f"ptr {map_shared(printer, op, place, rank)}" for place in (tile, word)]
-        _queue(printer, "tma_send", *box, *there)
+        queue(printer, "tma_send", *box, *there)
 
 
 def _print_out(printer: CoroutinePrinter, op: TmaStoreOp | TmaReduceOp) -> None:
@@ -69,12 +70,12 @@ def _print_out(printer: CoroutinePrinter, op: TmaStoreOp | TmaReduceOp) -> None:
     if isinstance(op, TmaReduceOp):
         row, last = "tma_reduce", (f"i32 {1 + REDUCTIONS.index(op.kind.data)}",)
     place = f"ptr {printer.tensors[op.tile].pointer}"
-    _queue(printer, row, *box, place, f"i32 {thread}", *last)
+    queue(printer, row, *box, place, f"i32 {thread}", *last)
 
 
 def _print_wait(printer: CoroutinePrinter, op: TmaWaitOp) -> None:
     thread = printer.let(f"trunc i64 {linear_thread(printer)} to i32")
-    _queue(printer, "tma_wait", f"i32 {thread}", f"i32 {op.pending.value.data}")
+    queue(printer, "tma_wait", f"i32 {thread}", f"i32 {op.pending.value.data}")
 
 
 # Rows of coroutines: a copy belongs to a block whose threads wait.

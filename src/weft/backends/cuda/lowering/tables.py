@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
+from weft.backends.cuda.lowering.bulk_copy import BULK_COPIES
 from weft.backends.cuda.lowering.cluster import CLUSTERS
 from weft.backends.cuda.lowering.cp_async import CP_ASYNC
 from weft.backends.cuda.lowering.debug import DEBUG
@@ -62,6 +63,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **LOOPS,
     **TIMING,
     **INLINE_PTX,
+    **BULK_COPIES,
     **TMA,
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
