@@ -54,7 +54,7 @@ $(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(
 	@touch $@
 
 $(stamps)/native: $(native_sources) | $(stamps)/group-build
-	@$(tools) cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	@$(tools) cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_WERROR=ON \
 	  -DCMAKE_MAKE_PROGRAM="$$(command -v ninja)" -DPython_EXECUTABLE=$(abspath $(bin))/python \
 	  > $(stamps)/cmake.log || { cat $(stamps)/cmake.log; exit 1; }
 	@$(tools) cmake --build $(build)
@@ -79,7 +79,7 @@ pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m p
 test: $(with_tests)  ## run the tests (TORCH=1: those with torch too) but the slow ones
 	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: $(with_tests)  ## run every test, the slow ones too, as CI does
+test-all: $(with_tests) $(stamps)/group-cross  ## run every test, the slow ones too, as CI does
 	@$(pytest) -n $(JOBS) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan

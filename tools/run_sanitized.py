@@ -60,6 +60,7 @@ def build() -> Path:
         "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
         "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1",
         "-DWEFT_SANITIZE=ON",
+        "-DWEFT_WERROR=ON",
         f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}",
         f"-DPython_EXECUTABLE={sys.executable}",
     )

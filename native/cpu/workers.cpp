@@ -8,7 +8,6 @@
 // it never waits for sleeping workers, and a worker never touches a finished grid.
 #include "cpu/workers.h"
 
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,6 +25,7 @@
 #include "cpu/interrupt.h"
 #include "cpu/range.h"
 #include "ffi_library.h"
+#include "hints.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -190,7 +190,7 @@ uint64_t wait_for_order(Pool& pool, int32_t self, uint32_t epoch) {
   for (int looks = 1;; ++looks) {
     const uint64_t seen = range.load(std::memory_order_acquire);
     if (Range::unpack(seen).epoch != epoch) return seen;
-    _mm_pause();
+    pause_briefly();
     if (looks % kSpinsPerLook != 0) continue;
     // The caller may bring its next grid as soon as this one is closed.
     const bool is_open = pool.open.load(std::memory_order_relaxed) != nullptr;
@@ -267,7 +267,7 @@ void announce(Pool& pool, const Run& run, uint32_t epoch, int32_t threads) {
 void wait_for_worker(Pool& pool, Answer& answer, uint32_t epoch, Run& run, CpuCall& call) {
   for (int spins = 0; spins < kWaitSpins; ++spins) {
     if (answer.finished.load(std::memory_order_acquire) == epoch) return;
-    _mm_pause();
+    pause_briefly();
   }
   call.release_gil();
   pool.caller_sleeps.store(true);
@@ -301,7 +301,7 @@ void Run::record_failure(int64_t block) {
   stop();
   TVMFFIObjectHandle raised = nullptr;
   ffi().error_move_from_raised(&raised);
-  while (error_lock_.test_and_set(std::memory_order_acquire)) _mm_pause();
+  while (error_lock_.test_and_set(std::memory_order_acquire)) pause_briefly();
   if (raised != nullptr && block < failed_block_) {
     failed_block_ = block;
     std::swap(error_, raised);

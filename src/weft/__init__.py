@@ -114,12 +114,25 @@ def _import(name: str) -> ModuleType:
 
         return import_module(name)
     except ImportError as error:
-        if not _sys.is_finalizing():
-            raise
-        raise ImportError(
-            f"{name} is first used while the interpreter shuts down, when nothing can be imported; "
-            f"import it at the top of the module"
-        ) from error
+        if _sys.is_finalizing():
+            raise ImportError(
+                f"{name} is first used while the interpreter shuts down, when nothing can be imported; "
+                f"import it at the top of the module"
+            ) from error
+        if error.name == "weft._native":
+            raise ImportError(_why_not_here()) from None
+        raise
+
+
+def _why_not_here() -> str:
+    """Why this interpreter finds no extension, and what to do."""
+    version = "{}.{}".format(*_sys.version_info)
+    if _sys.platform != "linux":
+        return f"weft runs on Linux, and this is {_sys.platform}; docs/platforms.md says what is missing"
+    return (
+        f"weft's extension was not built for this Python {version}; install weft with it, "
+        f"or run `make native PYTHON=python{version}` in a checkout"
+    )
 
 
 def _language_names() -> list[str]:
