@@ -28,7 +28,7 @@ native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp
 
 native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
-.PHONY: help venv native demo test test-all sanitize check format docs site bench gpu clean
+.PHONY: help venv native demo test test-all sanitize check format docs site wheels bench gpu clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,7 +79,7 @@ pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m p
 test: $(with_tests)  ## run the tests (TORCH=1: those with torch too) but the slow ones
 	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: $(with_tests) $(stamps)/group-cross  ## run every test, the slow ones too, as CI does
+test-all: $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels  ## run every test, the slow ones too, as CI does
 	@$(pytest) -n $(JOBS) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
@@ -108,6 +108,9 @@ docs: $(base) $(stamps)/group-test  ## write the pages that are generated: confi
 
 site: $(base) $(stamps)/group-docs  ## build the documentation as a site in build/site/html; checks its links
 	@NO_MKDOCS_2_WARNING=1 $(bin)/python tools/build_site.py
+
+wheels: $(stamps)/group-build $(stamps)/group-wheels  ## a wheel for each Python here, in dist/, tried in an empty environment (ARGS="python3.12")
+	@$(tools) $(bin)/python tools/build_wheels.py $(ARGS)
 
 # The peers have an environment of their own: they would change versions of what weft runs on.
 $(stamps)/peers: pyproject.toml | $(stamps)/created

@@ -6,6 +6,7 @@ The build folder is kept between runs, so that only the first one compiles the w
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -14,22 +15,29 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT
+from tools.build_wheels import POLICY, label, link_flags
 
 # The first run on a busy machine compiles the extension for minutes.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--wheel-dir", str(folder)]
     command += ["--quiet", "--no-deps", "--no-build-isolation"]
     command += ["--config-settings", f"build-dir={ROOT / 'build' / 'wheel'}"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    variables = os.environ | {"LDFLAGS": link_flags(ROOT / "build" / "wheels" / "link")}
+    result = subprocess.run(command, capture_output=True, text=True, env=variables)
     assert result.returncode == 0, result.stdout + result.stderr
-    (wheel,) = folder.glob("weft-*.whl")
-    zipfile.ZipFile(wheel).extractall(folder / "site")
-    return folder / "site"
+    (made,) = folder.glob("weft-*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path) -> Path:
+    zipfile.ZipFile(wheel).extractall(wheel.parent / "site")
+    return wheel.parent / "site"
 
 
 def test_the_wheel_holds_every_module_the_extension_and_the_types(unpacked: Path):
@@ -42,6 +50,14 @@ def test_the_wheel_holds_every_module_the_extension_and_the_types(unpacked: Path
     assert expected <= held
     assert (unpacked / "weft" / "py.typed").exists()
     assert len(list((unpacked / "weft").glob("_native*.so"))) == 1
+
+
+def test_the_wheel_runs_on_older_systems(wheel: Path, tmp_path: Path):
+    pytest.importorskip("auditwheel", reason="needs auditwheel: make test-all")
+    labeled = label(wheel, tmp_path)
+    assert labeled.name.endswith(f"-{POLICY}.whl")
+    libraries = [name for name in zipfile.ZipFile(labeled).namelist() if ".libs/" in name]
+    assert libraries == []
 
 
 def test_the_wheel_holds_the_license(unpacked: Path):
