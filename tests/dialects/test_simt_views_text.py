@@ -18,6 +18,10 @@ TEXT = f"""builtin.module {{
     %part = simt.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
     %0, %1 = simt.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
     simt.store_vector %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
+    %c, %d = simt.load_vector cache "last_use" %a[%i, %i : i32, i32] : {T} -> f32, f32
+    simt.store_vector cache "l2_only" %c, %d : f32, f32 into %row[%i : i32] : {ROW}
+    %e = simt.load cache "evict_last" %row[%i : i32] : {ROW} -> f32
+    simt.store cache "streaming" %e, %row[%i : i32] : f32, {ROW}
     %2 = simt.advance %a[%i, %w : i32, i64] : {T} -> {ADVANCED}
     %3 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
     simt.return
@@ -43,6 +47,10 @@ WRONG = [
     ("%a[%i, %i : i32, i32] : ", "%a[%i : i32] : ", "1 indices for a tensor of rank 2"),
     (" %0, %1 : f32, f32 ", " %0, %1, %0 : f32, f32, f32 ", "a vector of 3 elements"),
     (f"-> {ADVANCED}", f"-> {T}", "advances to"),
+    ('"last_use"', '"lru"', "cache 'lru' is not one of"),
+    ('"l2_only"', '"last_use"', "cache 'last_use' is not one of"),
+    ('"evict_last"', '"ca"', "cache 'ca' is not one of"),
+    ('"streaming"', '"last_use"', "cache 'last_use' is not one of"),
     (f"%row[%i : i32] : {ROW}", f"%part[%i : i32] : {PART}", "last dimension of stride 1"),
 ]
 

@@ -30,6 +30,8 @@ LANGUAGE: Final[dict[str, str]] = {
     "local": "memory.local",
     "shared": "memory.shared",
     "dynamic_shared": "memory.shared",
+    "load": "memory.cached",
+    "store": "memory.cached",
     "load_vector": "memory.vectors",
     "store_vector": "memory.vectors",
     "bitcast": "numbers.convert",

@@ -156,8 +156,13 @@ def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
     element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"
     vector = printer.let(f"load {whole}, {place}, align {alignment}", "vector")
+    print_elements(printer, op, f"{whole} {vector}")
+
+
+def print_elements(printer: FunctionPrinter, op: LoadVectorOp, vector: str) -> None:
+    """The elements of a loaded vector, which has its type."""
     for lane, result in enumerate(op.elements):
-        text = f"extractelement {whole} {vector}, i32 {lane}"
+        text = f"extractelement {vector}, i32 {lane}"
         if is_bool(printer.tensors[op.tensor].type):
             byte = printer.let(text)
             text = f"icmp ne i8 {byte}, 0"

@@ -39,6 +39,11 @@ MEMORY_ORDERS: Final = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 LOAD_ORDERS: Final = ("relaxed", "acquire", "seq_cst")
 STORE_ORDERS: Final = ("relaxed", "release", "seq_cst")
 MEMORY_SCOPES: Final = ("block", "device", "system")
+LOAD_CACHES: Final = (
+    *("streaming", "last_use", "l2_only", "no_allocate"),
+    *("evict_first", "evict_last"),
+)
+STORE_CACHES: Final = tuple(cache for cache in LOAD_CACHES if cache != "last_use")
 
 
 def _tensor_type(value: SSAValue) -> TensorType:
@@ -58,54 +63,79 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
     return tensor_type
 
 
+def _how(*, volatile: bool, cache: str | None) -> dict[str, Attribute | None]:
+    return {
+        "volatile": UnitAttr() if volatile else None,
+        "cache": StringAttr(cache) if cache else None,
+    }
+
+
+def check_cache(tensor: SSAValue, cache: StringAttr | None, allowed: tuple[str, ...]) -> None:
+    """An access of global memory may say what caches do with it."""
+    if cache is not None:
+        if cache.data not in allowed:
+            raise VerifyException(f"cache {cache.data!r} is not one of {allowed}")
+        if _tensor_type(tensor).space.data != "global":
+            raise VerifyException("only global memory has caches")
+
+
 @operation_definition
 class LoadOp(IRDLOperation):
     """Reads one element. An i1 takes one byte in memory: any nonzero byte is true.
 
-    A `volatile` load is never dropped, moved or combined.
+    A `volatile` load is never dropped, moved or combined. `cache` is a hint, which a target may leave out.
     """
 
     name = "simt.load"
 
     volatile = opt_prop_def(UnitAttr)
+    cache = opt_prop_def(StringAttr)
     tensor = operand_def(TensorType)
     indices = var_operand_def()
     result = result_def()
 
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
-        "(`volatile` $volatile^)? $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "(`volatile` $volatile^)? (`cache` $cache^)? $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($tensor) `->` type($result)"
     )
 
     def __init__(
-        self, tensor: SSAValue, indices: Sequence[SSAValue], *, volatile: bool = False
+        self,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        *,
+        volatile: bool = False,
+        cache: str | None = None,
     ) -> None:
         super().__init__(
             operands=[tensor, indices],
-            properties={"volatile": UnitAttr() if volatile else None},
+            properties=_how(volatile=volatile, cache=cache),
             result_types=[_tensor_type(tensor).element_type],
         )
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
             raise VerifyException("the result's type differs from the elements'")
+        check_cache(self.tensor, self.cache, LOAD_CACHES)
 
 
 @operation_definition
 class StoreOp(IRDLOperation):
-    """Writes one element, a bool as the byte 0 or 1. A `volatile` store is never dropped, moved or combined."""
+    """Writes one element, a bool as the byte 0 or 1; `volatile` and `cache` as for `simt.load`."""
 
     name = "simt.store"
 
     volatile = opt_prop_def(UnitAttr)
+    cache = opt_prop_def(StringAttr)
     value = operand_def()
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
-        "(`volatile` $volatile^)? $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
+        "(`volatile` $volatile^)? (`cache` $cache^)? $value `,` $tensor "
+        "`[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($value) `,` type($tensor)"
     )
 
@@ -116,15 +146,17 @@ class StoreOp(IRDLOperation):
         indices: Sequence[SSAValue],
         *,
         volatile: bool = False,
+        cache: str | None = None,
     ) -> None:
         super().__init__(
             operands=[value, tensor, indices],
-            properties={"volatile": UnitAttr() if volatile else None},
+            properties=_how(volatile=volatile, cache=cache),
         )
 
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
             raise VerifyException("the value's type differs from the elements'")
+        check_cache(self.tensor, self.cache, STORE_CACHES)
 
 
 class _TensorFactOp(IRDLOperation):

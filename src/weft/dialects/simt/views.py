@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -23,7 +24,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.simt.memory import check_indices
+from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES, check_cache, check_indices
 from weft.dialects.simt.types import DYNAMIC, TensorType
 
 if TYPE_CHECKING:
@@ -153,31 +154,47 @@ def _check_vector(
 
 @operation_definition
 class LoadVectorOp(IRDLOperation):
-    """Reads neighbors along the last dimension in one aligned access."""
+    """Reads neighbors along the last dimension in one aligned access; `cache` as for `simt.load`."""
 
     name = "simt.load_vector"
 
+    cache = opt_prop_def(StringAttr)
     tensor = operand_def(TensorType)
     indices = var_operand_def()
     elements = var_result_def()
 
     traits = traits_def(MemoryReadEffect())
-    assembly_format = "$tensor `[` $indices `:` type($indices) `]` attr-dict `:` type($tensor) `->` type($elements)"
+    assembly_format = (
+        "(`cache` $cache^)? $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "`:` type($tensor) `->` type($elements)"
+    )
 
-    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue], count: int) -> None:
+    def __init__(
+        self,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        count: int,
+        cache: StringAttr | None = None,
+    ) -> None:
         element = cast("TensorType", tensor.type).element_type
-        super().__init__(operands=[tensor, indices], result_types=[[element] * count])
+        super().__init__(
+            operands=[tensor, indices],
+            properties={"cache": cache},
+            result_types=[[element] * count],
+        )
 
     def verify_(self) -> None:
+        check_cache(self.tensor, self.cache, LOAD_CACHES)
         _check_vector(self.tensor, self.indices, self.elements)
 
 
 @operation_definition
 class StoreVectorOp(IRDLOperation):
-    """Writes neighbors along the last dimension in one aligned access."""
+    """Writes neighbors along the last dimension in one aligned access; `cache` as for `simt.load`."""
 
     name = "simt.store_vector"
 
+    cache = opt_prop_def(StringAttr)
     elements = var_operand_def()
     tensor = operand_def(TensorType)
     indices = var_operand_def()
@@ -185,14 +202,19 @@ class StoreVectorOp(IRDLOperation):
     traits = traits_def(MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "(`cache` $cache^)? $elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor)"
     )
 
     def __init__(
-        self, elements: Sequence[SSAValue], tensor: SSAValue, indices: Sequence[SSAValue]
+        self,
+        elements: Sequence[SSAValue],
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        cache: StringAttr | None = None,
     ) -> None:
-        super().__init__(operands=[elements, tensor, indices])
+        super().__init__(operands=[elements, tensor, indices], properties={"cache": cache})
 
     def verify_(self) -> None:
+        check_cache(self.tensor, self.cache, STORE_CACHES)
         _check_vector(self.tensor, self.indices, self.elements)

@@ -33,24 +33,39 @@ if TYPE_CHECKING:
 TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size", "nbytes", "T", "tile")
 
 
-def load(builder: Builder, tensor: Tensor, indices: object, *, volatile: bool = False) -> Scalar:
+def load(
+    builder: Builder,
+    tensor: Tensor,
+    indices: object,
+    *,
+    volatile: bool = False,
+    cache: str | None = None,
+) -> Scalar:
     """``tensor[indices]``: one element.
 
     Args:
         tensor: to read.
         indices: one integer, or a tuple with one per dimension; ``()`` for rank 0.
         volatile: whether it is never dropped, moved or combined.
+        cache: a hint of `LOAD_CACHES`.
 
     Raises:
         TypeMismatchError: for a wrong number of indices, or one that is not an integer.
         ValueRangeError: for a constant that is negative or not below a static dimension.
     """
     places = index_values(builder, tensor, indices)
-    return Scalar(builder.emit(LoadOp(tensor.ssa, places, volatile=volatile)).result, tensor.dtype)
+    loaded = builder.emit(LoadOp(tensor.ssa, places, volatile=volatile, cache=cache))
+    return Scalar(loaded.result, tensor.dtype)
 
 
 def store(
-    builder: Builder, tensor: Tensor, indices: object, value: object, *, volatile: bool = False
+    builder: Builder,
+    tensor: Tensor,
+    indices: object,
+    value: object,
+    *,
+    volatile: bool = False,
+    cache: str | None = None,
 ) -> None:
     """``tensor[indices] = value``; the value must convert to the element type (`stored`).
 
@@ -70,7 +85,7 @@ def store(
     except (TypeMismatchError, ValueRangeError) as error:
         text = f"{tensor.name} holds {tensor.dtype}: {error.message}"
         raise type(error)(error.code, text, hint=error.hint) from None
-    builder.emit(StoreOp(element.ssa, tensor.ssa, places, volatile=volatile))
+    builder.emit(StoreOp(element.ssa, tensor.ssa, places, volatile=volatile, cache=cache))
 
 
 def index_values(builder: Builder, tensor: Tensor, indices: object) -> list[SSAValue]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import StringAttr, i32
 
+from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES
 from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride
+from weft.language.memory.cached import cache_hint
 from weft.language.numbers.convert import stored
 from weft.language.numbers.operators import binary, compare
 from weft.language.numbers.promises import factor_of
@@ -32,7 +34,7 @@ _COUNTS: Final = (2, 4, 8, 16)
 
 @operation
 def load_vector(
-    builder: Builder, tensor: object, index: object, count: object
+    builder: Builder, tensor: object, index: object, count: object, *, cache: object = None
 ) -> tuple[Scalar, ...]:
     """`count` neighbors along the last dimension, read in one access.
 
@@ -47,6 +49,7 @@ def load_vector(
         index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
             `count`.
         count: 2, 4, 8 or 16; a constant. At most 16 bytes in all.
+        cache: as for `load`.
 
     Returns:
         A tuple of `count` scalars.
@@ -54,24 +57,28 @@ def load_vector(
     Raises:
         TypeMismatchError: for a non-tensor, a wrong number of indices, a layout whose last stride is not 1, or too
             little known alignment.
-        ValueRangeError: for another count, more than 16 bytes, or an unaligned constant index.
+        ValueRangeError: for another count, more than 16 bytes, an unaligned constant index, or another `cache`.
 
     Example:
         ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
     """
     found, places, number = vector_place(builder, "load_vector", tensor, index, count)
-    loaded = builder.emit(LoadVectorOp(found.ssa, places, number))
+    hint = _hint("load_vector", found, cache, LOAD_CACHES)
+    loaded = builder.emit(LoadVectorOp(found.ssa, places, number, hint))
     return tuple(Scalar(element, found.dtype) for element in loaded.elements)
 
 
 @operation
-def store_vector(builder: Builder, tensor: object, index: object, values: object) -> None:
+def store_vector(
+    builder: Builder, tensor: object, index: object, values: object, *, cache: object = None
+) -> None:
     """Writes neighbors along the last dimension in one access; the counterpart of `load_vector`.
 
     Args:
         tensor: as for `load_vector`.
         index: as for `load_vector`.
         values: a tuple of 2, 4, 8 or 16 numbers, each of which must convert to the element type without loss.
+        cache: as for `store`.
 
     Raises:
         TypeMismatchError: as `load_vector`; or for values that are not a tuple, or need an explicit conversion.
@@ -92,7 +99,13 @@ def store_vector(builder: Builder, tensor: object, index: object, values: object
         vector_element(builder, "store_vector", found, number, item)
         for number, item in enumerate(items)
     ]
-    builder.emit(StoreVectorOp(elements, found.ssa, places))
+    hint = _hint("store_vector", found, cache, STORE_CACHES)
+    builder.emit(StoreVectorOp(elements, found.ssa, places, hint))
+
+
+def _hint(name: str, tensor: Tensor, cache: object, allowed: tuple[str, ...]) -> StringAttr | None:
+    hint = cache_hint(name, tensor, cache, allowed)
+    return None if hint is None else StringAttr(hint)
 
 
 def vector_element(

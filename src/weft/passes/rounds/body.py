@@ -274,7 +274,7 @@ class _Group:
             indices = [*leading, self._columns[lane]]
             part = self._values[lane : lane + count]
             if isinstance(op, LoadOp):
-                made = LoadVectorOp(op.tensor, indices, count)
+                made = LoadVectorOp(op.tensor, indices, count, op.cache)
                 for values, element in zip(part, made.elements, strict=True):
                     values[op.result] = element
                     element.name_hint = op.result.name_hint
@@ -282,7 +282,7 @@ class _Group:
                 for number in range(lane, lane + count):
                     self.define(number, needed)
                 elements = [values.get(op.value, op.value) for values in part]
-                made = StoreVectorOp(elements, op.tensor, indices)
+                made = StoreVectorOp(elements, op.tensor, indices, op.cache)
             made.location = op.location
             emitter.block.add_op(made)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cuda.lowering.cached import print_policy
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.operations.tma_tiles import piece_places
 from weft.dialects.builder import constant_integer
@@ -35,11 +36,7 @@ def policy_arguments(printer: FunctionPrinter, cache: StringAttr | None) -> tupl
     """The last arguments of a copy's intrinsic: what becomes of the data in the L2 cache, and whether that is said."""
     if cache is None:
         return "i64 0", "i1 false"
-    text = f'asm "createpolicy.fractional.L2::{cache.data}.b64 $0;", "=l"()'
-    return (
-        f"i64 {printer.let(f'call i64 {text} memory(none) nounwind willreturn', 'policy')}",
-        "i1 true",
-    )
+    return f"i64 {print_policy(printer, cache.data)}", "i1 true"
 
 
 def block_mask(printer: FunctionPrinter, ranks: Sequence[SSAValue]) -> tuple[str, str]:

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads and stores with a hint for the caches, which LLVM 22 cannot print.
+
+In: simt.load, simt.store, simt.load_vector, simt.store_vector. Out: those of codegen, or with a hint `ld.global` and
+`st.global` in words of their size, whatever the elements are. A hint that the architecture lacks is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.operations.memory import (
+    byte_of_bool,
+    is_bool,
+    print_elements,
+    print_load,
+    print_load_vector,
+    print_store,
+    print_store_vector,
+    print_vector,
+)
+from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.ir import Operation
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
+# Hint → what PTX calls it, and the first architecture that has it.
+_MODIFIERS: Final = {
+    "streaming": ("cs", 0),
+    "last_use": ("lu", 0),
+    "l2_only": ("cg", 0),
+    "no_allocate": ("L1::no_allocate", 70),
+    "evict_first": ("L2::cache_hint", 80),
+    "evict_last": ("L2::cache_hint", 80),
+}
+# Bytes of a word → its type in PTX and LLVM, and the letter of its constraint; a byte comes in a register of 16 bits.
+_WORDS: Final = {
+    1: ("b8", "i16", "h"),
+    2: ("b16", "i16", "h"),
+    4: ("b32", "i32", "r"),
+    8: ("b64", "i64", "l"),
+}
+_READS: Final = "memory(argmem: read) nounwind willreturn"
+_WRITES: Final = "memory(argmem: write) nounwind willreturn"
+
+
+def print_policy(printer: FunctionPrinter, name: str) -> str:
+    """How long the L2 cache keeps data, as an i64; the same for all accesses of a kernel."""
+    text = f'asm "createpolicy.fractional.L2::{name}.b64 $0;", "=l"()'
+    return printer.let(f"call i64 {text} memory(none) nounwind willreturn", "policy")
+
+
+def _modifier(printer: FunctionPrinter, op: Any) -> str | None:
+    """PTX's word, if the access has a hint and the architecture the word."""
+    if op.cache is None:
+        return None
+    word, first = _MODIFIERS[op.cache.data]
+    return word if printer.module.target.compute_capability >= first else None
+
+
+def _words(size: int, element: int) -> tuple[int, int]:
+    """How many words an access has, and the bytes of each."""
+    word = min(size, max(4, element))
+    return size // word, word
+
+
+def _policy(printer: FunctionPrinter, op: Any, modifier: str) -> list[str]:
+    """The operand of a hint that takes one."""
+    if modifier != "L2::cache_hint":
+        return []
+    return [f"i64 {print_policy(printer, op.cache.data)}"]
+
+
+def _form(modifier: str, count: int, word: str, first: int) -> tuple[str, str]:
+    """The instruction's suffix, and its data as operands from a number on."""
+    listed = ", ".join(f"${first + number}" for number in range(count))
+    if count == 1:
+        return f"{modifier}.{word}", listed
+    return f"{modifier}.v{count}.{word}", f"{{{listed}}}"
+
+
+def _load(printer: FunctionPrinter, op: Any, modifier: str, size: int, element: str) -> str:
+    """Reads `size` bytes as a vector of elements, or as one."""
+    tensor = printer.tensors[op.tensor]
+    pointer = f"{printer.module.target.pointer('global')} {tensor.address(printer, op.indices)}"
+    count, bytes_each = _words(size, size_in_bytes(element))
+    word, kind, letter = _WORDS[bytes_each]
+    form, data = _form(modifier, count, word, 0)
+    policy = _policy(printer, op, modifier)
+    place = f"[${count}]" + (f", ${count + 1}" if policy else "")
+    result = kind if count == 1 else f"{{ {', '.join([kind] * count)} }}"
+    constraints = ",".join([f"={letter}"] * count + ["l"] * (1 + len(policy)))
+    loaded = printer.let(
+        f'call {result} asm sideeffect "ld.global.{form} {data}, {place};", "{constraints}"'
+        f"({', '.join([pointer, *policy])}) {_READS}",
+        "loaded",
+    )
+    if count > 1:
+        whole = "poison"
+        for number in range(count):
+            part = printer.let(f"extractvalue {result} {loaded}, {number}")
+            whole = printer.let(
+                f"insertelement <{count} x {kind}> {whole}, {kind} {part}, i32 {number}", "words"
+            )
+        loaded, kind = whole, f"<{count} x {kind}>"
+    if size == 1:
+        loaded, kind = printer.let(f"trunc i16 {loaded} to i8"), "i8"
+    elements = size // size_in_bytes(element)
+    wanted = element if elements == 1 else f"<{elements} x {element}>"
+    return loaded if wanted == kind else printer.let(f"bitcast {kind} {loaded} to {wanted}")
+
+
+def _store(
+    printer: FunctionPrinter, op: Any, modifier: str, place: str, data: str, size: int, element: int
+) -> None:
+    """Writes `size` bytes; `data` has its type."""
+    count, bytes_each = _words(size, element)
+    word, kind, letter = _WORDS[bytes_each]
+    given, value = data.rsplit(" ", 1)
+    whole = kind if count == 1 else f"<{count} x {kind}>"
+    if size == 1:
+        value = value if given == "i8" else printer.let(f"bitcast {data} to i8")
+        value = printer.let(f"zext i8 {value} to i16")
+    elif given != whole:
+        value = printer.let(f"bitcast {data} to {whole}")
+    parts = [value]
+    if count > 1:
+        parts = [
+            printer.let(f"extractelement {whole} {value}, i32 {number}") for number in range(count)
+        ]
+    form, listed = _form(modifier, count, word, 1)
+    policy = _policy(printer, op, modifier)
+    last = f", ${count + 1}" if policy else ""
+    constraints = ",".join(["l", *[letter] * count, *["l"] * len(policy)])
+    operands = ", ".join([place, *(f"{kind} {part}" for part in parts), *policy])
+    printer.line(
+        f'call void asm sideeffect "st.global.{form} [$0], {listed}{last};", "{constraints}"'
+        f"({operands}) {_WRITES}"
+    )
+
+
+def _print_load(printer: FunctionPrinter, op: LoadOp) -> None:
+    modifier = _modifier(printer, op)
+    if modifier is None:
+        print_load(printer, op)
+        return
+    kind = printer.tensors[op.tensor].type
+    element = memory_type(kind.element_type)
+    loaded = _load(printer, op, modifier, size_in_bytes(element), element)
+    if is_bool(kind):
+        loaded = printer.let(f"icmp ne i8 {loaded}, 0")
+    printer.values[op.result] = loaded
+
+
+def _print_store(printer: FunctionPrinter, op: StoreOp) -> None:
+    modifier = _modifier(printer, op)
+    if modifier is None:
+        print_store(printer, op)
+        return
+    tensor = printer.tensors[op.tensor]
+    element = memory_type(tensor.type.element_type)
+    place = f"{printer.module.target.pointer('global')} {tensor.address(printer, op.indices)}"
+    text = printer.values[op.value]
+    if is_bool(tensor.type):
+        text = byte_of_bool(printer, text)
+    size = size_in_bytes(element)
+    _store(printer, op, modifier, place, f"{element} {text}", size, size)
+
+
+def _print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
+    modifier = _modifier(printer, op)
+    if modifier is None:
+        print_load_vector(printer, op)
+        return
+    kind = printer.tensors[op.tensor].type
+    element, count = memory_type(kind.element_type), len(op.elements)
+    vector = _load(printer, op, modifier, count * size_in_bytes(element), element)
+    print_elements(printer, op, f"<{count} x {element}> {vector}")
+
+
+def _print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
+    modifier = _modifier(printer, op)
+    if modifier is None:
+        print_store_vector(printer, op)
+        return
+    vector, place, size = print_vector(printer, op)
+    _store(printer, op, modifier, place, vector, size, size // len(op.elements))
+
+
+CACHED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    LoadOp: _print_load,
+    StoreOp: _print_store,
+    LoadVectorOp: _print_load_vector,
+    StoreVectorOp: _print_store_vector,
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads and stores with hints for the caches: the values of plain ones, for every type."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import NUMPY_TYPES
+from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES
+
+HINTS = [(load, load if load in STORE_CACHES else None) for load in LOAD_CACHES]
+
+
+def copier(load, store):
+    """Reverses the first 16 elements and copies all of them."""
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, ends: weft.Tensor, out: weft.Tensor):
+        for i in weft.each(out.shape[0]):
+            weft.store(out, i, weft.load(a, i, cache=load), cache=store)
+        if weft.block_idx.x == 0 and weft.thread_idx.x == 0:
+            low = weft.load_vector(a, 0, 2, cache=load)
+            weft.store_vector(ends, 0, (low[1], low[0]), cache=store)
+
+    @weft.jit
+    def host(a: weft.Tensor, ends: weft.Tensor, out: weft.Tensor):
+        kernel(a, ends, out).launch(over=out.shape[0])
+
+    return host
+
+
+def aligned(values: np.ndarray) -> np.ndarray:
+    memory = np.zeros(values.nbytes + 16, np.uint8)
+    first = -memory.ctypes.data % 16
+    result = memory[first : first + values.nbytes].view(values.dtype)
+    result[:] = values
+    return result
+
+
+def parts(dtype):
+    return [weft.fake_tensor(dtype, (name,), alignment_bytes=16) for name in "abc"]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+def test_values_are_those_of_plain_accesses(dtype):
+    kind = NUMPY_TYPES[dtype]
+    bits = np.random.default_rng(7).integers(0, 256, 37 * kind.itemsize, np.uint8)
+    a = aligned((bits & 1 if dtype is weft.bool_ else bits).view(kind))
+    ends, out = aligned(np.zeros(2, kind)), aligned(np.zeros(37, kind))
+    weft.compile(copier("streaming", "evict_last"), *parts(dtype))(a, ends, out)
+    assert out.tobytes() == a.tobytes()
+    assert ends.tobytes() == a[1::-1].tobytes()
+
+
+@pytest.mark.parametrize(("load", "store"), HINTS)
+def test_every_hint_assembles_and_is_in_the_code(load, store):
+    examples = [
+        weft.fake_tensor(weft.bf16, (name,), alignment_bytes=16, device="cuda") for name in "abc"
+    ]
+    fn = weft.compile(copier(load, store), *examples, options="--gpu-arch sm_80")
+    assert len(fn.cubin) > 0
+    words = {"streaming": "cs", "last_use": "lu", "l2_only": "cg", "no_allocate": "L1::no_allocate"}
+    word = words.get(load, "L2::cache_hint")
+    assert re.search(rf"ld\.global\.{word}\.v4\.b32", fn.ptx)
+    assert re.search(rf"ld\.global\.{word}\.b32", fn.ptx)
+    assert store is None or re.search(rf"st\.global\.{word}\.v4\.b32", fn.ptx)
+
+
+def test_an_architecture_without_a_hint_leaves_it_out():
+    examples = [
+        weft.fake_tensor(weft.f32, (name,), alignment_bytes=16, device="cuda") for name in "abc"
+    ]
+    fn = weft.compile(copier("evict_first", "streaming"), *examples, options="--gpu-arch sm_75")
+    assert "ld.global.v4.b32" in fn.ptx
+    assert "st.global.cs.v4.b32" in fn.ptx
