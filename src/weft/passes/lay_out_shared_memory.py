@@ -7,7 +7,8 @@ arrays as `shared_memory_bytes`, which launches add to their own request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
@@ -17,16 +18,23 @@ from weft.dialects.simt.kernel import SHARED_MEMORY_ALIGNMENT, KernelOp
 from weft.dialects.simt.shared import SharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import ValueRangeError
-from weft.types.launch_limits import MOST_SHARED_BYTES
+from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xdsl.dialects.builtin import ModuleOp
 
+_SMALLER: Final = "use smaller tiles or fewer of them"
+_FEWER_THREADS: Final = (
+    "it is made for blocks of any size; launch a constant one, or say @weft.kernel(max_threads=256)"
+)
+
 
 def lay_out_shared_memory(module: ModuleOp) -> None:
     """Gives every shared array its offset, in program order, aligned as its type requires.
+
+    Arrays with elements per thread get them for the kernel's block size, or for its most threads.
 
     Raises:
         ValueRangeError: if a kernel's arrays exceed a block's shared memory; located at the first array that does not
@@ -42,19 +50,29 @@ def _lay_out(kernel: KernelOp) -> None:
     for array in _arrays(kernel):
         tensor_type = array.result.type
         offset = _aligned(end, tensor_type.alignment_bytes.data)
-        end = offset + array_bytes(tensor_type.dims, tensor_type.element_type)
+        end = offset + _used_bytes(kernel, array)
         if end > MOST_SHARED_BYTES:
             raise ValueRangeError(
                 "SHARED_TOO_LARGE",
                 f"the shared arrays of '{kernel.sym_name.data}' take {end} bytes up to this one; "
                 f"a block has at most {MOST_SHARED_BYTES}",
-                hint="use smaller tiles or fewer of them",
+                hint=_SMALLER if array.per_thread is None or kernel.block_size else _FEWER_THREADS,
                 location=source_location(array.location),
             )
         array.offset = IntegerAttr(offset, i64)
     if end:
         total = _aligned(end, SHARED_MEMORY_ALIGNMENT)
         kernel.shared_memory_bytes_attr = IntegerAttr(total, i64)
+
+
+def _used_bytes(kernel: KernelOp, array: SharedOp) -> int:
+    tensor_type = array.result.type
+    dims = tensor_type.dims
+    if array.per_thread is not None:
+        most = kernel.max_threads or MOST_THREADS
+        threads = most if kernel.block_size is None else prod(kernel.block_size)
+        dims = (array.per_thread.value.data * threads,)
+    return array_bytes(dims, tensor_type.element_type)
 
 
 def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:

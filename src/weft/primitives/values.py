@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import select
 from weft.language.memory.access import load, store
-from weft.language.memory.shared import shared
+from weft.language.memory.shared import shared, shared_per_thread
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, convert, expect_scalar, materialize
 from weft.language.numbers.operators import binary
@@ -28,7 +29,7 @@ from weft.language.threads.warp import (
     warp_min,
     warp_sum,
 )
-from weft.language.values import Scalar, describe
+from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.launch_limits import WARP_SIZE
 
@@ -165,6 +166,27 @@ _OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
 def board(builder: Builder, value: object, slots: int) -> Any:
     """Shared memory for so many such values: an array per number."""
     return _each(value, lambda leaf: shared.emit(builder, slots, leaf.dtype))
+
+
+@operation
+def thread_board(builder: Builder, value: object, slots: int) -> Any:
+    """Shared memory for so many such values of each thread of the block."""
+    return _each(value, lambda leaf: shared_per_thread(builder, leaf.dtype, slots))
+
+
+@operation
+def vector_width(builder: Builder, a: Tensor, count: int) -> int:
+    """How many neighboring elements of a vector an access may take, to read or write `count` of them."""
+    del builder
+    type_ = a.type
+    if type_.layout.data not in ("contiguous", "inner"):
+        return 1
+    width = 1
+    while count % (2 * width) == 0 and 2 * width * a.dtype.itemsize <= min(
+        VECTOR_BYTES, type_.alignment_bytes.data
+    ):
+        width *= 2
+    return width
 
 
 @operation

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the threads of a block share: `simt.shared`, `simt.dynamic_shared`.
 
-In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the kernel's
-own arrays, laid out by a pass, then the launch's bytes.
+In: a tensor type in the shared space. Out: a tensor at an offset of the block's one dynamic buffer: first the
+kernel's own arrays, laid out by a pass, then the launch's bytes.
 """
 
 from __future__ import annotations
@@ -46,18 +46,22 @@ def _check_shared(value: SSAValue) -> TensorType:
 class SharedOp(IRDLOperation):
     """An array of static shape that the block's threads share, uninitialized.
 
-    `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it.
+    `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it. With
+    `per_thread` only that many elements per thread of a block are used: the array's size is that of the largest
+    block there is, and its memory that of the kernel's.
     """
 
     name = "simt.shared"
 
     offset = opt_prop_def(_I64)
+    per_thread = opt_prop_def(_I64)
     result = result_def(TensorType)
 
-    assembly_format = "(`at` $offset^)? attr-dict `:` type($result)"
+    assembly_format = "(`at` $offset^)? (`per_thread` $per_thread^)? attr-dict `:` type($result)"
 
-    def __init__(self, tensor_type: TensorType) -> None:
-        super().__init__(result_types=[tensor_type])
+    def __init__(self, tensor_type: TensorType, per_thread: int | None = None) -> None:
+        count = None if per_thread is None else IntegerAttr(per_thread, i64)
+        super().__init__(properties={"per_thread": count}, result_types=[tensor_type])
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)

@@ -29,7 +29,7 @@ from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
-from weft.types.launch_limits import MOST_SHARED_BYTES
+from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +85,24 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
             alignment_bytes=alignment if panels is None else SWIZZLED_ALIGNMENT,
             swizzle=panels,
         )
+    )
+    return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:
+    """A shared array with so many elements for each thread of a block, whatever block that is.
+
+    Its size is that for the largest block; its memory, that for the kernel's own.
+    """
+    made = SharedOp(
+        ir_tensor_type(
+            element,
+            (count * MOST_THREADS,),
+            space="shared",
+            offset_bits=32,
+            alignment_bytes=VECTOR_BYTES,
+        ),
+        count,
     )
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
 

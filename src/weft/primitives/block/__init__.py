@@ -10,6 +10,12 @@ from __future__ import annotations
 from weft.primitives import TYPE_CHECKING, resolver
 
 if TYPE_CHECKING:
+    from weft.primitives.block.exchanges import exchange as exchange
+    from weft.primitives.block.exchanges import shuffle as shuffle
+    from weft.primitives.block.exchanges import to_blocked as to_blocked
+    from weft.primitives.block.exchanges import to_striped as to_striped
+    from weft.primitives.block.histograms import histogram as histogram
+    from weft.primitives.block.merging import merge_sort as merge_sort
     from weft.primitives.block.reductions import argmax as argmax
     from weft.primitives.block.reductions import argmin as argmin
     from weft.primitives.block.reductions import max as max
@@ -18,6 +24,9 @@ if TYPE_CHECKING:
     from weft.primitives.block.reductions import sum as sum
     from weft.primitives.block.scans import exclusive_scan as exclusive_scan
     from weft.primitives.block.scans import scan as scan
+    from weft.primitives.block.sorting import radix_sort as radix_sort
+    from weft.primitives.block.transfers import load as load
+    from weft.primitives.block.transfers import store as store
     from weft.primitives.block.votes import all as all
     from weft.primitives.block.votes import any as any
     from weft.primitives.block.votes import count as count
@@ -28,12 +37,21 @@ _MODULES = {
     "argmax": "reductions",
     "argmin": "reductions",
     "count": "votes",
+    "exchange": "exchanges",
     "exclusive_scan": "scans",
+    "histogram": "histograms",
+    "load": "transfers",
     "max": "reductions",
+    "merge_sort": "merging",
     "min": "reductions",
+    "radix_sort": "sorting",
     "reduce": "reductions",
     "scan": "scans",
+    "shuffle": "exchanges",
+    "store": "transfers",
     "sum": "reductions",
+    "to_blocked": "exchanges",
+    "to_striped": "exchanges",
 }
 __all__ = (
     "all",
@@ -41,12 +59,21 @@ __all__ = (
     "argmax",
     "argmin",
     "count",
+    "exchange",
     "exclusive_scan",
+    "histogram",
+    "load",
     "max",
+    "merge_sort",
     "min",
+    "radix_sort",
     "reduce",
     "scan",
+    "shuffle",
+    "store",
     "sum",
+    "to_blocked",
+    "to_striped",
 )  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = resolver(__name__, _MODULES)
 
