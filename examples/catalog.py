@@ -15,6 +15,7 @@ from examples import (
     block_reduction,
     box_blur,
     breadth_first_search,
+    bulk_reduction,
     cholesky,
     cluster_softmax,
     convolution,
@@ -91,5 +92,6 @@ HOPPER_EXAMPLES = (
     attention.EXAMPLE,
     tma_transpose.EXAMPLE,
     cluster_softmax.EXAMPLE,
+    bulk_reduction.EXAMPLE,
     split_k_gemm.EXAMPLE,
 )

@@ -36,6 +36,8 @@ std::atomic<int64_t> g_inline_grids{0};
 std::atomic<int64_t> g_shared_grids{0};
 constexpr int32_t kMultiprocessors = 4;
 std::atomic<int32_t> g_multiprocessors{kMultiprocessors};
+constexpr int32_t kMaxClusters = 2;
+std::atomic<int32_t> g_max_clusters{kMaxClusters};
 thread_local uint32_t t_launches = 0;
 
 int32_t usable_cpus() {
@@ -108,6 +110,12 @@ void set_cpu_multiprocessors(int32_t count) {
 }
 
 int32_t cpu_multiprocessors() { return g_multiprocessors.load(std::memory_order_relaxed); }
+
+void set_cpu_max_clusters(int32_t count) {
+  g_max_clusters.store(count == 0 ? kMaxClusters : count, std::memory_order_relaxed);
+}
+
+int32_t cpu_max_clusters() { return g_max_clusters.load(std::memory_order_relaxed); }
 
 void set_cpu_threads(int32_t count) {
   g_threads.store(std::clamp(count, 0, kMostCpuThreads), std::memory_order_relaxed);

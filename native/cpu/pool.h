@@ -38,6 +38,9 @@ void set_cpu_threads(int32_t count);
 // tiles are tried there; 0 sets the default.
 void set_cpu_multiprocessors(int32_t count);
 int32_t cpu_multiprocessors();
+// What `kernel.max_clusters(n)` is on the CPU, for every n; 0 sets the default, more than 1.
+void set_cpu_max_clusters(int32_t count);
+int32_t cpu_max_clusters();
 int32_t cpu_threads();
 
 // Counts since the process began, for tests and diagnosis.

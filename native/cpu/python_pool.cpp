@@ -33,6 +33,10 @@ PyObject* set_multiprocessors(PyObject*, PyObject* argument) {
   return set_count(argument, "multiprocessors", set_cpu_multiprocessors);
 }
 
+PyObject* set_max_clusters(PyObject*, PyObject* argument) {
+  return set_count(argument, "clusters", set_cpu_max_clusters);
+}
+
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(cpu_threads()); }
 
 PyObject* get_counts(PyObject*, PyObject*) {
@@ -46,6 +50,8 @@ PyMethodDef kFunctions[] = {
      "set_cpu_threads(count)\n--\n\nSets how many threads share a grid on the CPU; 0: one per usable CPU."},
     {"set_cpu_multiprocessors", set_multiprocessors, METH_O,
      "set_cpu_multiprocessors(count)\n--\n\nSets what weft.multiprocessors() is on the CPU; 0: its default."},
+    {"set_cpu_max_clusters", set_max_clusters, METH_O,
+     "set_cpu_max_clusters(count)\n--\n\nSets what kernel.max_clusters(n) is on the CPU; 0: its default."},
     {"cpu_threads", get_threads, METH_NOARGS,
      "cpu_threads()\n--\n\nHow many threads share a grid on the CPU."},
     {"pool_counts", get_counts, METH_NOARGS,

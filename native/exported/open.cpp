@@ -42,6 +42,7 @@ void prepare_once() {
     prepare_ffi_library();
     set_cpu_threads(number_of("WEFT_NUM_THREADS"));
     set_cpu_multiprocessors(number_of("WEFT_CPU_MULTIPROCESSORS"));
+    set_cpu_max_clusters(number_of("WEFT_CPU_MAX_CLUSTERS"));
     if (const char* path = std::getenv("WEFT_LIBCUDA")) {
       DriverError ignored;  // nothing is open yet
       set_driver_path(path, &ignored);

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
+from weft.language import outside_kernel
 from weft.language.functions import MATH, BoundFunction, HostFunction, KernelFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
 from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
@@ -77,6 +78,26 @@ class Kernel(KernelFunction):
         from weft.compiler.bare_launch import bare_launch_over
 
         return bare_launch_over(self, rounds, make_host=jit)
+
+    def max_clusters(self, blocks: int) -> int:
+        """How many clusters of this kernel the call's device holds at once: an i32, in a host function.
+
+        A persistent kernel takes that many clusters, each of which computes several tiles. It is the driver's answer
+        for the kernel's block, which is constant, and its own shared memory; it is asked once per device. On the CPU it
+        is what ``WEFT_CPU_MAX_CLUSTERS`` says, 2 by default, so that clusters compute several tiles there too.
+
+        Args:
+            blocks: of a cluster, as the kernel is launched in the host function; a constant.
+
+        Raises:
+            CompileError: for another number, or a block known only at run time.
+            UnavailableError: outside a host function.
+            RuntimeError: at the call, if no such cluster fits on the device.
+
+        Example:
+            ``kernel(a).launch(grid=2 * kernel.max_clusters(2), block=128, cluster=2)``
+        """
+        raise outside_kernel(f"kernel.max_clusters({blocks!r})")
 
 
 class JitFunction(HostFunction):

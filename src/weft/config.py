@@ -191,6 +191,10 @@ class Config:
         "WEFT_CPU_MULTIPROCESSORS",
         "What `weft.multiprocessors()` is on the CPU; 0: 4. More than 1 tries grids of fewer blocks than tiles.",
     )
+    cpu_max_clusters = Count(
+        "WEFT_CPU_MAX_CLUSTERS",
+        "What `kernel.max_clusters(n)` is on the CPU, for every n; 0: 2.",
+    )
     hold_gil = Switch(
         "WEFT_HOLD_GIL",
         "Foreign functions are called with the GIL held, which is faster and wrong for those that wait for a "

@@ -36,6 +36,7 @@ TEXT = f"""builtin.module {{
     %d = simt.block_dim "z" : i32
     %g = simt.grid_dim "x" : i32
     %r = simt.multiprocessors : i32
+    %clusters = simt.max_clusters [@k, @l] : i32
     %n = simt.dim %m[0] : {MATRIX} -> i64
     %s = simt.stride %m[1] : {MATRIX} -> i64
     %e = simt.address %m[%n, %t : i64, i32] : {MATRIX} -> i64
@@ -141,6 +142,7 @@ WRONG = [
     ("min_blocks = 2", "min_blocks = -2", "min_blocks is -2; expected at least 1"),
     ("i32: 2, 1, 1>", "i32: 2, 1>", r"cluster is \[2, 1\]; expected three sizes"),
     ("i32: 64, 2, 1>", "i32: 64, 0, 1>", r"block_size is \[64, 0, 1\]; expected three sizes"),
+    ("[@k, @l]", "[]", "no kernel is named"),
     ("bytes = 128", "bytes = 120", "shared_memory_bytes is 120; expected a multiple of 16"),
     ("array<i32: 0, 1>", "array<i32: 0, 5>", "scratch_arguments names argument 5 of 5"),
     ("profile_argument = 1", "profile_argument = 2", "names argument 2, which is not a tensor"),

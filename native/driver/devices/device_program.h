@@ -31,6 +31,7 @@ struct LoadedKernel {
   int32_t static_shared_bytes = 0;
   std::atomic<int32_t> dynamic_shared_limit{0};    // currently allowed; raised when needed
   std::atomic<bool> allows_large_clusters{false};  // more than 8 blocks, enabled once
+  std::atomic<int32_t> max_clusters{0};            // of the kernel's own shape, once asked for
 };
 
 struct LoadedProgram {

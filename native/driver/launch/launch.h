@@ -23,6 +23,10 @@ int32_t launch_device(weft_call_frame* frame, int32_t kernel, const weft_launch*
 int32_t launch_device_scratch(weft_call_frame* frame, int32_t kernel, const weft_launch* launch,
                               void** parameters, const weft_scratch* scratch, int64_t scratch_count);
 
+// How many clusters of a kernel the frame's device holds at once, at least one; asks the driver once per
+// device.
+int32_t max_clusters(weft_call_frame* frame, int32_t kernel, const weft_cluster_shape* shape, int32_t* count);
+
 // grid=(4, 1, 1), block=(128, 1, 1), shared_memory_bytes=0, stream=0x0, cluster=(2, 1, 1)
 std::string describe_configuration(const weft_launch& launch, cuda::CUstream stream);
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 16
+#define WEFT_RUNTIME_TABLE_VERSION 17
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -84,6 +84,13 @@ typedef struct weft_scratch {
   int32_t parameter;        // which of the launch's parameters is the pointer to it
   int32_t kind;             // enum weft_scratch_kind
 } weft_scratch;
+
+// What decides how many clusters of a kernel run at once; constant data in the object.
+typedef struct weft_cluster_shape {
+  uint32_t block[3];    // threads
+  uint32_t cluster[3];  // blocks
+  int64_t shared_memory_bytes;
+} weft_cluster_shape;
 
 // One CPU kernel of an image: blocks [first, last) in index order; nonzero means an error is recorded in
 // `launch`. `scratch` belongs to the worker: `scratch_bytes` of it, 64-byte aligned, not cleared.
@@ -310,7 +317,12 @@ typedef struct weft_failure_site {
       "void (ptr, ptr, ptr, i32, ptr)")                                                                      \
   ROW(bulk_store, void,                                                                                      \
       (const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread),                  \
-      "void (ptr, ptr, ptr, i32, i32)")
+      "void (ptr, ptr, ptr, i32, i32)")                                                                      \
+  /* How many clusters of a kernel the frame's device holds at once; on the CPU what cpu_max_clusters says.  \
+   */                                                                                                        \
+  ROW(max_clusters, int32_t,                                                                                 \
+      (weft_call_frame * frame, int32_t kernel, const weft_cluster_shape* shape, int32_t* count),            \
+      "i32 (ptr, i32, ptr, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

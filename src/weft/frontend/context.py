@@ -146,14 +146,22 @@ def _refuse_launch(frame: Frame, kernel: KernelFunction, *_: Any) -> None:
     )
 
 
+def _refuse_question(frame: Frame, kernel: KernelFunction, *_: Any) -> None:
+    raise UnavailableError(
+        "KERNEL_OPERATION",
+        f"{kernel.function.__name__}.max_clusters works in a host function; this is a kernel",
+        hint="pass its result as an argument",
+    )
+
+
 class Context:
     """The IR function that receives operations: a kernel, or the host function.
 
     Attributes:
         session: the trace.
         builder: inserts operations.
-        call_kernel, configure: implement ``kernel(arguments)`` and ``kernel[configuration]``, passed in like
-            `Session.inline`; errors in a kernel.
+        call_kernel, configure, max_clusters: implement ``kernel(arguments)``, ``kernel[configuration]`` and
+            ``kernel.max_clusters(n)``, passed in like `Session.inline`; errors in a kernel.
         state: the compile-time state that may change here, and the regions being traced.
         calls: the functions being inlined, each with the number of regions at its call.
     """
@@ -164,11 +172,13 @@ class Context:
         builder: Builder,
         call_kernel: Callable[..., Any] = _refuse_launch,
         configure: Callable[..., Any] = _refuse_launch,
+        max_clusters: Callable[..., Any] = _refuse_question,
     ) -> None:
         self.session = session
         self.builder = builder
         self.call_kernel = call_kernel
         self.configure = configure
+        self.max_clusters = max_clusters
         self.state = State(session.program, session.captures.refuse)
         self.calls: list[tuple[object, int]] = []
 

@@ -31,6 +31,7 @@ from weft.frontend.functions.host import call_kernel, check_scratch, configure
 from weft.frontend.functions.inlining import inline
 from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
+from weft.frontend.functions.occupancy import max_clusters
 from weft.frontend.source.text import read_source
 from weft.frontend.statements.statement import Statements
 from weft.language.source_text import SourceTexts
@@ -153,7 +154,8 @@ def _trace(
     source: FunctionSource,
     signature: Signature,
 ) -> TracedModule:
-    context = Context(session, builder, partial(call_kernel, table), configure)
+    hooks = partial(call_kernel, table), configure, partial(max_clusters, table)
+    context = Context(session, builder, *hooks)
     frame = Frame(context, source, source.tree)
     place = frame.locate(source.tree)
     builder.location = place

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.func import FuncOp
 
-from weft.dialects.builder import constant_integer
+from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import walk
+from weft.dialects.simt.grid import MaxClustersOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
+from weft.errors import CompileError
 from weft.types.launch_limits import BLOCK, MOST_THREADS
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 def find_block_sizes(module: ModuleOp) -> None:
     """Records block sizes on the kernels.
+
+    Raises:
+        CompileError: if the host function asks how many clusters of a kernel without one fit the device.
 
     Blocks with more threads than the kernel may have are left out: their launches are refused.
     """
@@ -35,6 +40,25 @@ def find_block_sizes(module: ModuleOp) -> None:
             sizes = blocks.get(kernel.sym_name.data, set())
             if len(sizes) == 1 and _fits(kernel, size := sizes.pop()):
                 kernel.block_size_attr = sizes_attribute(size)
+    _check_questions(module)
+
+
+def _check_questions(module: ModuleOp) -> None:
+    """Refuses questions about kernels whose blocks only the run knows."""
+    sizes = {
+        op.sym_name.data: op.block_size for op in module.body.block.ops if isinstance(op, KernelOp)
+    }
+    for host in module.body.block.ops:
+        for op in walk(host) if isinstance(host, FuncOp) else ():
+            if isinstance(op, MaxClustersOp):
+                for name in op.symbols:
+                    if sizes.get(name) is None:
+                        raise CompileError(
+                            "MAX_CLUSTERS",
+                            f"{name}.max_clusters: the launches of {name} have no block of one constant size",
+                            hint="write the block as a constant",
+                            location=source_location(op.location),
+                        )
 
 
 def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:

@@ -54,6 +54,7 @@ def link(
     _native.set_error_backtraces(config.backtrace)
     _native.set_cpu_threads(config.num_threads)
     _native.set_cpu_multiprocessors(config.cpu_multiprocessors)
+    _native.set_cpu_max_clusters(config.cpu_max_clusters)
     loaded: LoadedCode = load_object(code.host_object, [*code.entry_symbols, STATE_SYMBOL])
     name = code.entry_symbols[0].removeprefix(ENTRY_PREFIX)
     program = None

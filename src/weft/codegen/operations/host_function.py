@@ -15,12 +15,16 @@ from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
 from weft.codegen.llvm.names import global_name
 from weft.codegen.llvm.offsets import widened
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
-from weft.codegen.operations.launch import print_return_on_failure, stream_text
+from weft.codegen.operations.launch import (
+    numbered_kernel,
+    print_return_on_failure,
+    stream_text,
+)
 from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import MultiprocessorsOp
+from weft.dialects.simt.grid import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes
 from weft.location import UNKNOWN_LOCATION
@@ -159,6 +163,27 @@ def _print_multiprocessors(printer: FunctionPrinter, op: MultiprocessorsOp) -> N
     )
 
 
+def _print_max_clusters(printer: FunctionPrinter, op: MaxClustersOp) -> None:
+    """The least count of the kernels', each of which the runtime asks for and keeps."""
+    count = printer.alloca("i32", 4, "clusters")
+    least = ""
+    for symbol in op.symbols:
+        number, kernel = numbered_kernel(op, symbol)
+        sizes = *(kernel.block_size or (1, 1, 1)), *(kernel.cluster or (1, 1, 1))
+        fields = [*(f"i32 {size}" for size in sizes), f"i64 {kernel.shared_memory_bytes}"]
+        types = ", ".join(field.partition(" ")[0] for field in fields)
+        shape = f"private unnamed_addr constant {{ {types} }} {{ {', '.join(fields)} }}, align 8"
+        place = printer.module.add_global(shape, "shape")
+        operands = "ptr %frame", f"i32 {number}", f"ptr {place}", f"ptr {count}"
+        code = call_row(printer, table_of_frame(printer), "max_clusters", *operands)
+        print_return_on_failure(printer, code)
+        found = printer.let(f"load i32, ptr {count}, align 4")
+        least = (
+            printer.let(f"call i32 @llvm.smin.i32(i32 {least}, i32 {found})") if least else found
+        )
+    printer.values[op.result] = least
+
+
 def _print_return(printer: FunctionPrinter, op: Operation) -> None:
     for index, operand in enumerate(op.operands):
         kind, text = memory_type(operand.type), printer.values[operand]
@@ -171,6 +196,7 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ArgumentNumberOp: _print_argument_number,
     func.ReturnOp: _print_return,
+    MaxClustersOp: _print_max_clusters,
     MultiprocessorsOp: _print_multiprocessors,
     ScratchOp: print_scratch,
 }

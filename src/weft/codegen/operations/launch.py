@@ -45,10 +45,14 @@ def kernels_of(module: ModuleOp) -> list[KernelOp]:
 
 def launched_kernel(op: LaunchExOp) -> tuple[int, KernelOp]:
     """The kernel of a launch, with its number."""
+    return numbered_kernel(op, op.kernel.string_value())
+
+
+def numbered_kernel(op: Operation, name: str) -> tuple[int, KernelOp]:
+    """The kernel of a name in an operation's module, with its number."""
     top: Operation | None = op
     while top is not None and not isinstance(top, ModuleOp):
         top = top.parent_op()
-    name = op.kernel.string_value()
     for index, kernel in enumerate(kernels_of(top) if top is not None else []):
         if kernel.sym_name.data == name:
             return index, kernel

@@ -34,6 +34,7 @@ from weft.dialects.simt.grid import (
     BlockIdxOp,
     EachOp,
     GridDimOp,
+    MaxClustersOp,
     MultiprocessorsOp,
     ThreadIdxOp,
 )
@@ -80,6 +81,7 @@ SIMT: Final = Dialect(
         BlockDimOp,
         GridDimOp,
         EachOp,
+        MaxClustersOp,
         MultiprocessorsOp,
         LoadOp,
         StoreOp,

@@ -2,14 +2,14 @@
 """Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`; `simt.each`.
 
 In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast. And rounds
-that the threads of the grid share; `simt.multiprocessors`, of which hosts make grids.
+that the threads of the grid share; `simt.multiprocessors` and `simt.max_clusters`, of which hosts make grids.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import StringAttr, i32, i64
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
     prop_def,
@@ -87,6 +87,41 @@ class MultiprocessorsOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__(result_types=[i32])
+
+
+@operation_definition
+class MaxClustersOp(IRDLOperation):
+    """How many clusters of these kernels the call's device holds at once, in a host function: the least of them.
+
+    Clusters, blocks and shared memory are the kernels' own.
+    """
+
+    name = "simt.max_clusters"
+
+    kernels = prop_def(ArrayAttr[SymbolRefAttr])
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "$kernels attr-dict `:` type($result)"
+
+    def __init__(self, kernels: Sequence[str] = ()) -> None:
+        super().__init__(result_types=[i32], properties={"kernels": _symbols(kernels)})
+
+    def name_kernels(self, kernels: Sequence[str]) -> None:
+        """Says which kernels are meant, once their names are known."""
+        self.kernels = _symbols(kernels)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The kernels' names."""
+        return tuple(symbol.string_value() for symbol in self.kernels.data)
+
+    def verify_(self) -> None:
+        if not self.kernels.data:
+            raise VerifyException("no kernel is named")
+
+
+def _symbols(names: Sequence[str]) -> ArrayAttr[SymbolRefAttr]:
+    return ArrayAttr([SymbolRefAttr(name) for name in names])
 
 
 @operation_definition

@@ -73,6 +73,8 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return _of_namespace(value, name)
     if name == "over" and isinstance(value, KernelFunction | BoundFunction):
         return _Over(value)
+    if name == "max_clusters" and isinstance(value, KernelFunction | BoundFunction):
+        return _MaxClusters(value)
     if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
         return _of_container(frame, value, name)
     run = constants.python if _is_stored(value, name) else frame.state.run
@@ -245,6 +247,28 @@ class _Over(FrontendCallable):
                 "LAUNCH_OVER", "over takes one number of rounds", hint="write kernel.over(n)(...)"
             )
         return _configured(frame, self._kernel, OverRounds(given[0]))
+
+
+class _MaxClusters(FrontendCallable):
+    """``kernel.max_clusters``, called with the number of blocks."""
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: KernelFunction | BoundFunction) -> None:
+        self._kernel = kernel
+
+    def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """``kernel.max_clusters(blocks)``."""
+        given = [*arguments, *keywords.values()]
+        if len(given) != 1 or not keywords.keys() <= {"blocks"}:
+            raise TypeMismatchError(
+                "MAX_CLUSTERS",
+                "max_clusters takes one number, of the blocks in a cluster",
+                hint="write kernel.max_clusters(2)",
+            )
+        kernel = self._kernel
+        own = kernel if isinstance(kernel, KernelFunction) else kernel.function
+        return frame.context.max_clusters(frame, own, given[0])
 
 
 def refuse_elements(frame: Frame, tensor: Tensor) -> None:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, i64
 
 from weft.dialects.builder import source_location
 from weft.dialects.flow import origins, walk
-from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
+from weft.dialects.simt.kernel import UNIT, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import ScratchOp
 from weft.dialects.simt.types import StreamType
-from weft.driver.launch_attributes import LaunchAttribute
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError, WeftError
 from weft.frontend.context import FrontendCallable, OverRounds
 from weft.frontend.functions.kernels import launch_missing
+from weft.frontend.functions.other_attributes import attribute_rows
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import convert, to_common
 from weft.language.numbers.operators import binary
@@ -404,29 +404,10 @@ def _properties(
         )
     if cluster is not None:
         found["cluster"] = sizes_attribute(cluster)
-    others = _own_attributes(options["attributes"])
+    others = attribute_rows(options["attributes"])
     if others:
         found["launch_attributes"] = ArrayAttr(others)
     return found
-
-
-def _own_attributes(value: Any) -> list[LaunchAttributeAttr]:
-    """Objects of `weft.driver.launch_attributes` as data: the driver's number and 64 bytes."""
-    received = describe(value)
-    is_sequence: bool = type(value) in (tuple, list)
-    items: list[Any] = list(value) if is_sequence else [value]
-    if not all(isinstance(item, LaunchAttribute) for item in items):
-        raise TypeMismatchError(
-            "LAUNCH_ATTRIBUTES",
-            f"attributes is {received}; expected a tuple of launch attributes, known at compile time",
-            hint="make them outside the host function, such as "
-            "weft.driver.launch_attributes.Priority(-1)",
-        )
-    return [_attribute_row(item) for item in items]
-
-
-def _attribute_row(attribute: LaunchAttribute) -> LaunchAttributeAttr:
-    return LaunchAttributeAttr(IntAttr(attribute.id), BytesAttr(attribute.pack()))
 
 
 def _cluster(kernel: KernelFunction, value: Any) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from xdsl.dialects.builtin import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.arguments.base import DeclaredParameter
+    from weft.dialects.simt.grid import MaxClustersOp
     from weft.frontend.context import Session
     from weft.frontend.source.text import FunctionSource
     from weft.frontend.structure import Shape
@@ -131,6 +133,16 @@ class TracedKernel:
     dynamic_bytes: int
 
 
+@dataclass(slots=True, eq=False)
+class Question:
+    """A ``kernel.max_clusters(blocks)``, which is answered for the kernels that are launched."""
+
+    operation: MaxClustersOp
+    kernel: KernelFunction
+    blocks: int
+    place: SourceLocation
+
+
 class Pending(Protocol):
     """A kernel that is called, and may be launched."""
 
@@ -158,6 +170,7 @@ class KernelTable:
 
     Attributes:
         pending: the calls of kernels.
+        questions: what the host function asks about kernels.
         kernels: those that were launched, even if that was discarded.
     """
 
@@ -166,6 +179,7 @@ class KernelTable:
         self._by_key: dict[tuple[Any, ...], TracedKernel] = {}
         self._symbols: set[str] = set()
         self.pending: list[Pending] = []
+        self.questions: list[Question] = []
         self.kernels: list[TracedKernel] = []
 
     def find(
@@ -237,6 +251,27 @@ class KernelTable:
             kernel.operation.sym_name = StringAttr(kernel.symbol)
         for op in launches:
             op.kernel = SymbolRefAttr(symbols[op.kernel.string_value()])
+        for question in self.questions:
+            self._answer(question)
+
+    def _answer(self, question: Question) -> None:
+        """Names the kernels that a question is about."""
+        found = [kernel for kernel in self.kernels if kernel.function is question.kernel]
+        fitting = [k.symbol for k in found if prod(k.operation.cluster or (1,)) == question.blocks]
+        if not fitting:
+            sizes = sorted({prod(kernel.operation.cluster or (1,)) for kernel in found})
+            listed = (
+                f"launches it in clusters of {' and '.join(map(str, sizes))}"
+                if sizes
+                else "does not launch it"
+            )
+            raise CompileError(
+                "MAX_CLUSTERS",
+                f"{question.kernel.function.__name__}.max_clusters({question.blocks}): this host function {listed}",
+                hint="ask for the blocks of the launch's cluster, in the function that launches the kernel",
+                location=question.place,
+            )
+        question.operation.name_kernels(fitting)
 
     def host_symbol(self, name: str) -> str:
         """The host function's symbol: its name, unless a kernel has it, since profilers show kernels."""
