@@ -64,7 +64,17 @@ class Page(NamedTuple):
 
 
 PAGES = (
-    Page("api.md", "Compiling and calling", "What a program uses.", ("weft.api",)),
+    Page(
+        "api.md",
+        "Compiling and calling",
+        "What a program uses.",
+        (
+            "weft.api",
+            "weft.compiler.exported.files",
+            "weft.compiler.exported.load",
+            "weft.compiler.exported.linking",
+        ),
+    ),
     Page(
         "arguments.md",
         "Arguments",

@@ -4,7 +4,9 @@
 // the driver's path, the number of threads.
 #include <weft/exported.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
@@ -50,6 +52,23 @@ void prepare_once() {
   });
 }
 
+// What the CPU lacks of a level of the x86-64 psABI; nullptr for nothing, and for other CPUs.
+const char* missing_feature(const char* cpu) {
+#if defined(__x86_64__)
+  const int level = std::strncmp(cpu, "x86-64-v", 8) == 0 ? cpu[8] - '0' : 0;
+  __builtin_cpu_init();
+  if (level >= 2 && !__builtin_cpu_supports("sse4.2")) return "SSE4.2";
+  if (level >= 3 && !__builtin_cpu_supports("avx2")) return "AVX2";
+  if (level >= 3 && !__builtin_cpu_supports("fma")) return "FMA";
+  if (level >= 3 && !__builtin_cpu_supports("bmi2")) return "BMI2";
+  if (level >= 4 && !__builtin_cpu_supports("avx512bw")) return "AVX-512BW";
+  if (level >= 4 && !__builtin_cpu_supports("avx512vl")) return "AVX-512VL";
+#else
+  (void)cpu;
+#endif
+  return nullptr;
+}
+
 // The table of the runtime that the code was generated for, or nullptr: rows are only ever appended, so an
 // older object works with a newer runtime.
 const weft_runtime_table* table_for(const weft_exported& function) {
@@ -68,6 +87,10 @@ void weft_open_exported(const weft_exported* function, weft_state** slot) {
                  "weft: %s was exported by a newer weft than its libweft_runtime.a: link the newer one\n",
                  function->name);
     std::abort();
+  }
+  if (const char* missing = weft::missing_feature(function->cpu)) {
+    std::fprintf(stderr, "weft: %s was exported for %s, and this CPU has no %s: calls will fail\n",
+                 function->name, function->cpu, missing);
   }
   weft::DeviceProgram* program = nullptr;
   if (function->device_code_bytes != 0) {

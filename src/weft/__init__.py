@@ -19,6 +19,9 @@ __version__ = "0.1.0"
 # language are in weft.language.LANGUAGE.
 _PUBLIC = {
     "weft.api": ("compile", "jit", "kernel"),
+    "weft.compiler.exported.files": ("export",),
+    "weft.compiler.exported.linking": ("runtime_archive",),
+    "weft.compiler.exported.load": ("load",),
     "weft.compiler.options": (
         "CompileOption",
         "CompileTarget",
@@ -80,6 +83,7 @@ _PUBLIC = {
         "ArgumentValueError",
         "CompileError",
         "CudaError",
+        "ExportError",
         "InternalCompilerError",
         "NameResolutionError",
         "OptionError",

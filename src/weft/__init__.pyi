@@ -33,6 +33,9 @@ from weft.arguments.shape import Shape as Shape
 from weft.arguments.stream import Stream as Stream
 from weft.arguments.stream import environment_stream as environment_stream
 from weft.arguments.tensor_spec import fake_tensor as fake_tensor
+from weft.compiler.exported.files import export as export
+from weft.compiler.exported.linking import runtime_archive as runtime_archive
+from weft.compiler.exported.load import load as load
 from weft.compiler.options import CompileOption as CompileOption
 from weft.compiler.options import CompileTarget as CompileTarget
 from weft.compiler.options import DumpDir as DumpDir
@@ -63,6 +66,7 @@ from weft.driver.memory import zeros as zeros
 from weft.errors import ArgumentValueError as ArgumentValueError
 from weft.errors import CompileError as CompileError
 from weft.errors import CudaError as CudaError
+from weft.errors import ExportError as ExportError
 from weft.errors import InternalCompilerError as InternalCompilerError
 from weft.errors import NameResolutionError as NameResolutionError
 from weft.errors import OptionError as OptionError

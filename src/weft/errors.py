@@ -254,6 +254,18 @@ class ToolchainError(WeftError):
     """
 
 
+class ExportError(WeftError):
+    """A function that cannot be exported, pickled or loaded; the message says why.
+
+    Example:
+        >>> import weft
+        >>> weft.load("nothing.so")
+        Traceback (most recent call last):
+            ...
+        weft.errors.ExportError: [EXPORT_FILE] cannot read nothing.so: No such file or directory
+    """
+
+
 class InternalCompilerError(WeftError):
     """A defect of weft itself; the message names the stage and how to report it.
 

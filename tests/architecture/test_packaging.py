@@ -50,6 +50,7 @@ def test_the_wheel_holds_every_module_the_extension_and_the_types(unpacked: Path
     assert expected <= held
     assert (unpacked / "weft" / "py.typed").exists()
     assert len(list((unpacked / "weft").glob("_native*.so"))) == 1
+    assert (unpacked / "weft" / "lib" / "libweft_runtime.a").exists()
 
 
 def test_the_wheel_runs_on_older_systems(wheel: Path, tmp_path: Path):

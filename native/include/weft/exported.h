@@ -24,6 +24,7 @@ typedef struct weft_exported {
   int64_t kernel_count;
   const char* const* kernels;  // names in the device code
   int64_t load_policy;         // enum weft_load_policy
+  const char* cpu;             // a name such as x86-64-v3 that the host code is for
 } weft_exported;
 
 // Fills the state that the generated code reads, `*slot`. It lives until the process ends: a library of

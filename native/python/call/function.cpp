@@ -375,6 +375,15 @@ PyObject* repr(PyObject* self) {
   return PyUnicode_FromFormat("<weft function %U>", function->plan->signature);
 }
 
+// A compiled function knows how it is pickled; another one is a place in memory.
+PyObject* reduce(PyObject* self, PyObject*) {
+  PyObject* details = as_function(self)->details;
+  if (details != nullptr && PyObject_HasAttrString(details, "reduced")) {
+    return PyObject_CallMethod(details, "reduced", nullptr);
+  }
+  return PyErr_Format(PyExc_TypeError, "%R cannot be pickled: it was not compiled by weft", self);
+}
+
 PyMethodDef kMethods[] = {
     {"from_address", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_address)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC,
@@ -395,6 +404,7 @@ PyMethodDef kMethods[] = {
      "report_first_call(callback)\n--\n\nTimes the first call that succeeds: `callback(seconds)` after it."},
     {"to_object", to_object, METH_NOARGS,
      "to_object()\n--\n\nThe address of a TVMFFIFunction over the same code; the caller owns a reference."},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"__dir__", list_attributes, METH_NOARGS, nullptr},
     {"__tvm_ffi_object__", foreign_function, METH_NOARGS, "The same function in the tvm_ffi package."},
     {nullptr, nullptr, 0, nullptr},

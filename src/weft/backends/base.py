@@ -69,12 +69,14 @@ class Job(NamedTuple):
         architecture: the target architecture, such as ``"sm_90a"``; empty for a backend without architectures.
         options: the compile options.
         artifacts: takes texts and times.
+        host: the CPU of the host code, a `weft.backends.host.HostMachine`; None for this process's.
     """
 
     module: ModuleOp
     architecture: str
     options: Options
     artifacts: Recorder
+    host: Any = None
 
 
 class Stage(NamedTuple):
@@ -146,6 +148,15 @@ class Backend(ABC):
             ToolchainError: if an assembler is missing or failed.
             OptionError: if the architecture is unknown.
         """
+
+    def emit_exported(self, job: Job, glue: str) -> bytes | None:
+        """The object of a job that `compile` has done, with more LLVM text in it; None: it cannot be exported.
+
+        Args:
+            job: its artifacts hold the texts of `compile`; its module is not read.
+            glue: LLVM text beside the host function's, whose variable ``weft_state`` becomes internal.
+        """
+        return None
 
     def disassemble(self, artifacts: Recorder) -> str | None:
         """The kernels' machine code as text, from the artifacts of `compile`, or None."""

@@ -24,6 +24,7 @@ from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects import ffi
 from weft.dialects.simt.kernel import KernelOp
 from weft.memo import kept
+from weft.runtime.code_image import STATE_SYMBOL
 from weft.runtime.object_code import KernelInfo
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class HostMachine:
         masks_stores: the CPU has fast masked stores (AVX-512).
     """
 
-    def __init__(self, cpu: str, features: str) -> None:
-        triple = llvm.get_process_triple()
+    def __init__(self, cpu: str, features: str, triple: str = "") -> None:
+        triple = triple or llvm.get_process_triple()
         # Level 1: for weft's code the same speed as 3, in half the time.
         self.machine: TargetMachine = llvm.Target.from_triple(triple).create_target_machine(
             cpu=cpu, features=features, opt=1, reloc="pic", codemodel="small"
@@ -68,7 +69,7 @@ class HostMachine:
             data_layout=str(self.machine.target_data),
             intrinsics=INTRINSICS,
             native_small_floats=False,
-            half_conversions="+f16c" in enabled,
+            half_conversions="+f16c" in enabled or triple.startswith("aarch64"),
         )
 
 
@@ -80,10 +81,27 @@ def host_machine() -> HostMachine:
 
 
 @kept
-def machine_of(cpu: str, features: str) -> HostMachine:
-    """Another CPU, for inspecting code, which may not run here."""
-    initialize("native")
-    return HostMachine(cpu, features)
+def machine_of(cpu: str, features: str, triple: str = "") -> HostMachine:
+    """Another CPU, whose code may not run here; by default of this machine's architecture and system."""
+    initialize("all" if triple else "native")
+    return HostMachine(cpu, features, triple)
+
+
+def host_of(job: Job) -> HostMachine:
+    """The CPU that a job's host code is for."""
+    return host_machine() if job.host is None else job.host
+
+
+def emit_host(text: str, machine: HostMachine) -> bytes:
+    """The object of a host function and its wrapper, whose kernels are elsewhere."""
+    return emit_object(parse(text, "host function and wrapper"), machine.machine)
+
+
+def with_glue(job: Job, glue: str) -> str:
+    """The recorded text of the host function and its wrapper, with more beside it that sees its state."""
+    text = (job.artifacts.data("llvm-host") or b"").decode()
+    state = f"@{STATE_SYMBOL} = "
+    return text.replace(f"{state}global", f"{state}internal global") + glue
 
 
 HOST_SYMBOLS: Final[dict[type[Operation], SymbolPrinter]] = {
@@ -108,10 +126,10 @@ def host_stages(rows: Mapping[type[Operation], OperationPrinter]) -> tuple[Stage
     """From a module to the object with its host function and wrapper, whose kernels are elsewhere."""
 
     def text(job: Job, _value: None) -> str:
-        return print_host(job.module, host_machine(), rows)
+        return print_host(job.module, host_of(job), rows)
 
-    def data(_job: Job, text: str) -> bytes:
-        return emit_object(parse(text, "host function and wrapper"), host_machine().machine)
+    def data(job: Job, text: str) -> bytes:
+        return emit_host(text, host_of(job))
 
     return Stage("host: LLVM text", text, "llvm-host"), Stage("host: LLVM to object", data)
 

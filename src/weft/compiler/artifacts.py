@@ -58,6 +58,7 @@ class Artifacts:
 
     Attributes:
         modules: the stages of the module, in order: its trace, and after each pass.
+        origin: the record that the function was loaded from, without texts; else None.
     """
 
     def __init__(self, name: str, options: CompileOptions) -> None:
@@ -65,6 +66,7 @@ class Artifacts:
         self.options = options
         self.times: list[tuple[str, float]] = []
         self.modules: tuple[str, ...] = ()
+        self.origin: bytes | None = None
         self._kept: dict[str, bytes | WeftError | Maker | None] = {}
 
     @contextlib.contextmanager

@@ -17,9 +17,9 @@ from weft.cache import store
 from weft.cache.digest import blake2b
 from weft.cache.entry import SUFFIX, encode
 from weft.cache.versions import compiler_version
-from weft.compiler.artifacts import Artifacts
-from weft.compiler.call_plan import make_call_plan
+from weft.compiler.call_plan import Calling, make_call_plan
 from weft.compiler.request import requested_signature
+from weft.compiler.restored import restored_artifacts
 from weft.compiler.stored import Stored, facts_of, from_sections, to_sections
 from weft.compiler.target_choice import choose_target
 from weft.config import config, misspelled_variables
@@ -222,39 +222,23 @@ def _load(
     debuggable = options.generate_line_info and backend.runs_on_host
     load = functools.partial(link_object, debuggable=debuggable)
     image = link(stored.code, load, executor.load_policy)
+    calling = Calling(stored.written, stored.returns_objects, stored.result)
     return make_compiled_function(
         CompiledDetails(
             image=image,
-            plan=make_call_plan(signature, stored.written, stored.returns_objects, stored.result),
+            plan=make_call_plan(signature, *calling),
+            calling=calling,
             signature=signature,
+            target=backend.name,
+            architecture=stored.code.architecture,
             executor=executor,
             captured=manifest.captures.values(),
-            inspection=_texts(source, signature, backend, stored, options),
+            inspection=restored_artifacts(
+                source.name, options, signature, backend, stored.modules, stored.texts
+            ),
             remarks=stored.code.remarks,
             scratch=stored.scratch,
             documentation=source.function.__doc__,
             module=source.function.__module__,
         )
     )
-
-
-def _texts(
-    source: FunctionSource,
-    signature: Signature,
-    backend: Backend,
-    stored: Stored,
-    options: CompileOptions,
-) -> Artifacts:
-    """The texts of an entry; those made on request need the compiler."""
-    artifacts = Artifacts(source.name, options)
-    artifacts.modules = stored.modules
-    artifacts.restore(stored.texts)
-
-    def lower_again(kept: Artifacts) -> Mapping[str, str]:
-        from weft.compiler.pipeline import lower_again
-
-        return lower_again(signature, kept)
-
-    artifacts.offer((*stored.modules, "ir"), lower_again)
-    artifacts.offer(("sass",), lambda kept: {"sass": backend.disassemble(kept)})
-    return artifacts

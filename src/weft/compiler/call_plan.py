@@ -7,7 +7,7 @@ calls need no compiler.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import _native
 from weft.arguments.base import MISSING
@@ -26,6 +26,14 @@ _STREAM: Final = 2
 
 # The plan of a container's items: (children, constants), where a child is flags or such a pair.
 ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
+
+
+class Calling(NamedTuple):
+    """What a call needs to know beside the signature; `make_call_plan` explains each."""
+
+    written: tuple[str, ...]
+    returns_objects: bool
+    result: RestoredResult | None = None
 
 
 def make_call_plan(

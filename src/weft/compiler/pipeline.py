@@ -16,7 +16,7 @@ from weft.backends.worker import away_from_signals
 from weft.codegen.llvm.object_loader import load_object
 from weft.codegen.operations.host_function import scratch_arrays
 from weft.compiler.artifacts import Artifacts
-from weft.compiler.call_plan import make_call_plan
+from weft.compiler.call_plan import Calling, make_call_plan
 from weft.compiler.defects import explained, reported
 from weft.compiler.depth import deep_recursion
 from weft.compiler.hooks import Hooks
@@ -115,17 +115,20 @@ def compile_function(
             image = away_from_signals(lambda: link(code, load, executor.load_policy))
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
     scratch, paths = scratch_arrays(traced.module), _written_paths(signature, traced)
+    calling = Calling(paths, traced.returns_objects, traced.restored_result)
     if keep is not None:
-        returned = traced.returns_objects, traced.restored_result
-        keep(traced, Stored(code, scratch, paths, *returned, artifacts.modules, artifacts.kept()))
+        keep(traced, Stored(code, scratch, *calling, artifacts.modules, artifacts.kept()))
     timed = options.time or config.time
     if timed:
         artifacts.print_report()
     return make_compiled_function(
         CompiledDetails(
             image=image,
-            plan=make_call_plan(signature, paths, traced.returns_objects, traced.restored_result),
+            plan=make_call_plan(signature, *calling),
+            calling=calling,
             signature=signature,
+            target=backend.name,
+            architecture=code.architecture,
             executor=executor,
             captured=traced.captured,
             inspection=artifacts,

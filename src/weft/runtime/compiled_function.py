@@ -7,6 +7,7 @@ In: a code image, a signature, an executor, what inspection needs. Out: a `_nati
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
@@ -62,7 +63,10 @@ class Engine:
 
 
 _INTERNAL: Final = frozenset(
-    ("captured", "constant_positions", "documentation", "image", "module", "plan", "times")
+    (
+        *("calling", "captured", "constant_positions", "documentation", "image", "inspection"),
+        *("module", "plan", "reduced", "times"),
+    )
 )
 
 
@@ -72,6 +76,10 @@ class CompiledDetails:
     Attributes:
         name: the host function's name.
         signature: of the compiled function; accepted by `weft.compile` as its only argument.
+        target: the backend's name.
+        architecture: of the kernels, such as ``"sm_90a"``; empty on the CPU.
+        calling: what `plan` was made of, beside the signature.
+        inspection: the texts of the stages.
         plan: how calls marshal their arguments.
         executor: how kernels are loaded; its `name` is one of those of ``--executor``.
         image: the native code image; holds code, state and libraries.
@@ -85,18 +93,21 @@ class CompiledDetails:
 
     # A `__dict__` would be the function's, too.
     __slots__ = (
-        "_inspection",
+        "architecture",
+        "calling",
         "captured",
         "constant_positions",
         "documentation",
         "executor",
         "image",
+        "inspection",
         "module",
         "name",
         "plan",
         "remarks",
         "scratch",
         "signature",
+        "target",
         "times",
     )
 
@@ -104,7 +115,10 @@ class CompiledDetails:
         self,
         image: _native.CodeImage,
         plan: _native.CallPlan,
+        calling: Any,
         signature: Any,
+        target: str,
+        architecture: str,
         executor: Executor,
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
@@ -116,6 +130,9 @@ class CompiledDetails:
     ) -> None:
         self.image = image
         self.plan = plan
+        self.calling = calling
+        self.target = target
+        self.architecture = architecture
         self.signature = signature
         self.name: str = signature.name
         self.executor = executor
@@ -126,7 +143,7 @@ class CompiledDetails:
         self.times = times
         self.documentation = documentation
         self.module = module
-        self._inspection = inspection
+        self.inspection = inspection
 
     def __dir__(self) -> list[str]:
         """The public attributes; the package's own are left out."""
@@ -190,7 +207,7 @@ class CompiledDetails:
             >>> 'simt.kernel @add_kernel' in fn.ir_module
             True
         """
-        return self._inspection.text("ir") or ""
+        return self.inspection.text("ir") or ""
 
     @property
     def stages(self) -> Mapping[str, str]:
@@ -205,7 +222,7 @@ class CompiledDetails:
             >>> fn.stages['attach_ffi_wrapper'] == fn.ir_module
             True
         """
-        return self._inspection.module_texts()
+        return self.inspection.module_texts()
 
     @property
     def llvm_ir(self) -> str | None:
@@ -215,7 +232,7 @@ class CompiledDetails:
             >>> 'define' in fn.llvm_ir
             True
         """
-        return self._inspection.text("llvm")
+        return self.inspection.text("llvm")
 
     @property
     def host_llvm_ir(self) -> str | None:
@@ -225,7 +242,7 @@ class CompiledDetails:
             >>> '@__tvm_ffi_add(' in fn.host_llvm_ir
             True
         """
-        return self._inspection.text("llvm-host") or self._inspection.text("llvm")
+        return self.inspection.text("llvm-host") or self.inspection.text("llvm")
 
     @property
     def ptx(self) -> str | None:
@@ -235,7 +252,7 @@ class CompiledDetails:
             >>> fn.ptx is None, '.visible .entry add_kernel' in gpu.ptx
             (True, True)
         """
-        return self._inspection.text("ptx")
+        return self.inspection.text("ptx")
 
     @property
     def cubin(self) -> bytes | None:
@@ -248,7 +265,7 @@ class CompiledDetails:
             >>> gpu.cubin[1:4]
             b'ELF'
         """
-        return self._inspection.data("cubin")
+        return self.inspection.data("cubin")
 
     @property
     def sass(self) -> str | None:
@@ -261,7 +278,7 @@ class CompiledDetails:
             >>> 'EXIT' in gpu.sass
             True
         """
-        return self._inspection.text("sass")
+        return self.inspection.text("sass")
 
     @property
     def device(self) -> int | None:
@@ -319,6 +336,20 @@ class CompiledDetails:
             self.times.preloaded()
         return handles
 
+    @one_frame("export")
+    def export(self, path: Any, *, gpu_arch: Any = None, cpu: str | None = None) -> Any:
+        """Writes the function into a file for other programs; `weft.export` does so for several, and explains it.
+
+        Example:
+            >>> fn.export("add.so")
+            (PosixPath('add.so'), PosixPath('add.h'))
+        """
+        return _exported("files").write_functions([self], path, gpu_arch, cpu)
+
+    def reduced(self) -> tuple[Any, ...]:
+        """How the function is pickled: its machine code, and the texts to compile it for another CPU."""
+        return _exported("files").reduced(self)
+
     @one_frame("as_tvm_ffi")
     def as_tvm_ffi(self) -> Any:
         """A ``tvm_ffi.Function`` over the same image, which it keeps alive; imports `tvm_ffi`.
@@ -329,10 +360,13 @@ class CompiledDetails:
         Example:
             >>> fn.as_tvm_ffi()(a, b)
         """
-        from importlib import import_module
-
         import_module("tvm_ffi")  # by name: running a function does not require the package
         return make_compiled_function(self).__tvm_ffi_object__()
+
+
+def _exported(module: str) -> Any:
+    """A module of the compiler, by name: running a function requires none of it."""
+    return import_module(f"weft.compiler.exported.{module}")
 
 
 def _ordinal(method: str, device: object) -> int:

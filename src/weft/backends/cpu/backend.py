@@ -33,6 +33,12 @@ class CpuBackend(Backend):
 
         return compile_job(self, job)
 
+    def emit_exported(self, job: Job, glue: str) -> bytes:
+        """The kernels, the host function, its wrapper and the glue."""
+        from weft.backends.cpu.stages import emit_exported
+
+        return emit_exported(job, glue)
+
 
 def make_backend() -> CpuBackend:
     """The backend, for the registry."""

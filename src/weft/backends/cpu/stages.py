@@ -15,7 +15,15 @@ from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiti
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.cpu.remarks import engine_remark
-from weft.backends.host import HostMachine, entry_symbols, host_machine, kernel_info, print_host
+from weft.backends.host import (
+    HostMachine,
+    entry_symbols,
+    host_machine,
+    host_of,
+    kernel_info,
+    print_host,
+    with_glue,
+)
 from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.lock import holding_llvm
@@ -31,6 +39,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.backends.base import Backend, Job
+
+
+_WAITS: Final = "@llvm.coro."
+"""In the text of kernels whose threads wait for each other."""
 
 
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
@@ -49,37 +61,44 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimized LLVM module."""
     waits = any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module))
-    return _optimized(text, job.options.opt_level, waits)
+    return _optimized(text, job.options.opt_level, waits, host_of(job))
 
 
-def _optimized(text: str, opt_level: int, waits: bool) -> ModuleRef:
+def _optimized(text: str, opt_level: int, waits: bool, host: HostMachine) -> ModuleRef:
     module = parse(text, "kernels")
     if waits:
         # Coroutines are split first: values that optimization moves across a suspension enlarge every frame.
-        run_pipeline(module, host_machine().machine, 0, vectorize=False)
-    run_pipeline(module, host_machine().machine, opt_level, vectorize=True)
+        run_pipeline(module, host.machine, 0, vectorize=False)
+    run_pipeline(module, host.machine, opt_level, vectorize=True)
     return module
 
 
 def assembly_text(text: str, opt_level: int) -> str:
     """The assembly that the kernels' LLVM text becomes on this CPU; made for reading, by running LLVM again."""
     with holding_llvm():
-        module = _optimized(text, opt_level, "@llvm.coro." in text)
+        module = _optimized(text, opt_level, _WAITS in text, host_machine())
         return host_machine().machine.emit_assembly(module)
 
 
 def _print_kernels(job: Job, _value: None) -> str:
-    return print_kernels(job.module, host_machine())
+    return print_kernels(job.module, host_of(job))
 
 
 def _print_host(job: Job, _value: None) -> str:
-    return print_host(job.module, host_machine(), HOST_ROWS, DebugInfo(LINE_TABLES))
+    return print_host(job.module, host_of(job), HOST_ROWS, DebugInfo(LINE_TABLES))
 
 
-def link_and_emit(kernels: ModuleRef, host_text: str) -> bytes:
+def _link_and_emit(kernels: ModuleRef, host_text: str, host: HostMachine) -> bytes:
     """One object of both."""
     link_text(kernels, host_text, "host function and wrapper")
-    return emit_object(kernels, host_machine().machine)
+    return emit_object(kernels, host.machine)
+
+
+def emit_exported(job: Job, glue: str) -> bytes:
+    """See `CpuBackend.emit_exported`."""
+    text, host = (job.artifacts.data("llvm") or b"").decode(), host_of(job)
+    kernels = _optimized(text, job.options.opt_level, _WAITS in text, host)
+    return _link_and_emit(kernels, with_glue(job, glue), host)
 
 
 KERNEL_STAGES: Final = (
@@ -94,7 +113,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
     kernels = run_stages(KERNEL_STAGES, job)
     host_text = run_stages(HOST_STAGES, job)
     with job.artifacts.stage("LLVM to object"):
-        data = link_and_emit(kernels, host_text)
+        data = _link_and_emit(kernels, host_text, host_of(job))
     return ObjectCode(
         host_object=data,
         device_code=b"",

@@ -34,6 +34,11 @@ def nvjitlink_path() -> str | None:
     return find_installed("nvidia-nvjitlink", r"libnvJitLink\.so\.\d+")
 
 
+def find_fatbinary() -> str | None:
+    """Path of fatbinary, which joins the code of several architectures, or None."""
+    return _find_program("fatbinary", "nvidia-cuda-nvcc")
+
+
 def find_nvdisasm() -> str | None:
     """Path of nvdisasm, or None."""
     return config.nvdisasm or _find_program("nvdisasm", "nvidia-cuda-nvdisasm")

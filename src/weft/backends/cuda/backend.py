@@ -53,6 +53,12 @@ class CudaBackend(Backend):
 
         return compile_job(self, job)
 
+    def emit_exported(self, job: Job, glue: str) -> bytes:
+        """The host function, its wrapper and the glue."""
+        from weft.backends.host import emit_host, host_of, with_glue
+
+        return emit_host(with_glue(job, glue), host_of(job))
+
     def disassemble(self, artifacts: Recorder) -> str | None:
         """SASS of the recorded cubin.
 

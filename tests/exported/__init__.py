@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions outside the process that compiled them."""
