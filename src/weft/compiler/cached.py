@@ -229,8 +229,7 @@ def _load(
             plan=make_call_plan(signature, *calling),
             calling=calling,
             signature=signature,
-            target=backend.name,
-            architecture=stored.code.architecture,
+            target=(backend.name, stored.code.architecture),
             executor=executor,
             captured=manifest.captures.values(),
             inspection=restored_artifacts(

@@ -83,7 +83,7 @@ def compile_function(
             ``fn.signature``.
         options: see `weft.compiler.options`.
         hooks: called in order with the module after the passes, which is verified after them.
-        is_call: whether the arguments are those of a direct call, not examples.
+        is_call: whether the arguments are a direct call's, not examples.
         keep: called with what a cache can keep.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
@@ -114,12 +114,10 @@ def compile_function(
         with edits.blamed(), reported("linking", source):
             image = away_from_signals(lambda: link(code, load, executor.load_policy))
     _log.info("%s: executor %s, because of %s", source.name, executor.name, reason)
-    scratch, paths = scratch_arrays(traced.module), _written_paths(signature, traced)
-    calling = Calling(paths, traced.returns_objects, traced.restored_result)
+    scratch, calling = scratch_arrays(traced.module), _calling(signature, traced)
     if keep is not None:
         keep(traced, Stored(code, scratch, *calling, artifacts.modules, artifacts.kept()))
-    timed = options.time or config.time
-    if timed:
+    if timed := options.time or config.time:
         artifacts.print_report()
     return make_compiled_function(
         CompiledDetails(
@@ -127,8 +125,7 @@ def compile_function(
             plan=make_call_plan(signature, *calling),
             calling=calling,
             signature=signature,
-            target=backend.name,
-            architecture=code.architecture,
+            target=(backend.name, code.architecture),
             executor=executor,
             captured=traced.captured,
             inspection=artifacts,
@@ -141,10 +138,11 @@ def compile_function(
     )
 
 
-def _written_paths(signature: Signature, traced: TracedModule) -> tuple[str, ...]:
-    """The arguments that kernels write to."""
+def _calling(signature: Signature, traced: TracedModule) -> Calling:
+    """The arguments that kernels write to, and how results are returned."""
     paths = [argument.path for argument in signature.host_arguments()]
-    return tuple(paths[index] for index in written_arguments(traced.module))
+    written = tuple(paths[index] for index in written_arguments(traced.module))
+    return Calling(written, traced.returns_objects, traced.restored_result)
 
 
 @deep_recursion()

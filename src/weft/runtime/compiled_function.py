@@ -117,8 +117,7 @@ class CompiledDetails:
         plan: _native.CallPlan,
         calling: Any,
         signature: Any,
-        target: str,
-        architecture: str,
+        target: tuple[str, str],
         executor: Executor,
         captured: Sequence[Captured],
         inspection: InspectionProtocol,
@@ -131,8 +130,7 @@ class CompiledDetails:
         self.image = image
         self.plan = plan
         self.calling = calling
-        self.target = target
-        self.architecture = architecture
+        self.target, self.architecture = target
         self.signature = signature
         self.name: str = signature.name
         self.executor = executor
