@@ -8,9 +8,9 @@ import pytest
 import weft
 
 ASKED = {
-    "as_tvm_ffi", "cubin", "device", "engine", "executor", "handle_address", "host_llvm_ir", "ir_module", "kernels",
-    "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil", "remarks", "safe_call_address", "sass",
-    "scratch", "signature", "stages", "tensor_type", "to", "to_object", "writes",
+    "architecture", "as_tvm_ffi", "cubin", "device", "engine", "executor", "export", "handle_address", "host_llvm_ir",
+    "ir_module", "kernels", "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil", "remarks",
+    "safe_call_address", "sass", "scratch", "signature", "stages", "target", "tensor_type", "to", "to_object", "writes",
 }  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def test_a_damaged_or_foreign_file_is_an_error(tmp_path: Path):
     ):
         weft.load(tmp_path / "damaged.o")
     for path, message in (
-        (sys.executable, "holds no function of weft's"),
+        (sys.executable, "holds no function that weft exported"),
         ("nothing.so", "cannot read"),
     ):
         with pytest.raises(ExportError, match=message):

@@ -378,8 +378,8 @@ PyObject* repr(PyObject* self) {
 // A compiled function knows how it is pickled; another one is a place in memory.
 PyObject* reduce(PyObject* self, PyObject*) {
   PyObject* details = as_function(self)->details;
-  if (details != nullptr && PyObject_HasAttrString(details, "reduced")) {
-    return PyObject_CallMethod(details, "reduced", nullptr);
+  if (details != nullptr && PyObject_HasAttrString(details, "_reduced")) {
+    return PyObject_CallMethod(details, "_reduced", nullptr);
   }
   return PyErr_Format(PyExc_TypeError, "%R cannot be pickled: it was not compiled by weft", self);
 }

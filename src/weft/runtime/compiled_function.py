@@ -65,7 +65,7 @@ class Engine:
 _INTERNAL: Final = frozenset(
     (
         *("calling", "captured", "constant_positions", "documentation", "image", "inspection"),
-        *("module", "plan", "reduced", "times"),
+        *("module", "plan", "times"),
     )
 )
 
@@ -338,13 +338,22 @@ class CompiledDetails:
     def export(self, path: Any, *, gpu_arch: Any = None, cpu: str | None = None) -> Any:
         """Writes the function into a file for other programs; `weft.export` does so for several, and explains it.
 
+        Args:
+            path: of the file; its suffix says what it is.
+            gpu_arch: architectures, for one file with code for each; None for that of the function.
+            cpu: which CPUs run it.
+
+        Raises:
+            ExportError: the function cannot be written so.
+            ToolchainError: a compiler, linker or assembler is missing, or fails.
+
         Example:
             >>> fn.export("add.so")
             (PosixPath('add.so'), PosixPath('add.h'))
         """
         return _exported("files").write_functions([self], path, gpu_arch, cpu)
 
-    def reduced(self) -> tuple[Any, ...]:
+    def _reduced(self) -> tuple[Any, ...]:
         """How the function is pickled: its machine code, and the texts to compile it for another CPU."""
         return _exported("files").reduced(self)
 

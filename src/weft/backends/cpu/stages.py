@@ -88,7 +88,7 @@ def _print_host(job: Job, _value: None) -> str:
     return print_host(job.module, host_of(job), HOST_ROWS, DebugInfo(LINE_TABLES))
 
 
-def _link_and_emit(kernels: ModuleRef, host_text: str, host: HostMachine) -> bytes:
+def link_and_emit(kernels: ModuleRef, host_text: str, host: HostMachine) -> bytes:
     """One object of both."""
     link_text(kernels, host_text, "host function and wrapper")
     return emit_object(kernels, host.machine)
@@ -98,7 +98,7 @@ def emit_exported(job: Job, glue: str) -> bytes:
     """See `CpuBackend.emit_exported`."""
     text, host = (job.artifacts.data("llvm") or b"").decode(), host_of(job)
     kernels = _optimized(text, job.options.opt_level, _WAITS in text, host)
-    return _link_and_emit(kernels, with_glue(job, glue), host)
+    return link_and_emit(kernels, with_glue(job, glue), host)
 
 
 KERNEL_STAGES: Final = (
@@ -113,7 +113,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
     kernels = run_stages(KERNEL_STAGES, job)
     host_text = run_stages(HOST_STAGES, job)
     with job.artifacts.stage("LLVM to object"):
-        data = _link_and_emit(kernels, host_text, host_of(job))
+        data = link_and_emit(kernels, host_text, host_of(job))
     return ObjectCode(
         host_object=data,
         device_code=b"",

@@ -29,6 +29,10 @@ def runtime_archive() -> Path:
 
     Raises:
         ToolchainError: if this installation of weft has none.
+
+    Example:
+        >>> weft.runtime_archive().name
+        'libweft_runtime.a'
     """
     if not _RUNTIME.is_file():
         raise ToolchainError(

@@ -50,7 +50,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Any:
     if not found:
         raise ExportError(
             "EXPORT_FILE",
-            f"{file} holds no function of weft's",
+            f"{file} holds no function that weft exported",
             hint="weft.export writes .so, .a and .o files that do; tvm_ffi.load_module loads others",
         )
     if name is None and len(found) == 1:
