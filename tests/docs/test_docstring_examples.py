@@ -33,7 +33,8 @@ WITH_EXAMPLES = [module_name(path) for path in python_modules() if has_examples(
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_examples_of_the_module_hold(name: str):
+def test_examples_of_the_module_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     module = importlib.import_module(name)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     result = doctest.testmod(module, optionflags=flags, extraglobs=surroundings())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,10 @@ def marked(texts: dict[str, str]) -> list[object]:
 
 
 @pytest.mark.parametrize("name", marked(SESSIONS))
-def test_the_session_gives_what_it_shows(name: str):
+def test_the_session_gives_what_it_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)  # sessions write files
     assert run_session(name, SESSIONS[name]) == []
 
 
