@@ -106,8 +106,8 @@ from weft.language.memory.atomics import atomic_min as atomic_min
 from weft.language.memory.atomics import atomic_or as atomic_or
 from weft.language.memory.atomics import atomic_sub as atomic_sub
 from weft.language.memory.atomics import atomic_xor as atomic_xor
-from weft.language.memory.cached import load as load
-from weft.language.memory.cached import store as store
+from weft.language.memory.cached import load_element as load_element
+from weft.language.memory.cached import store_element as store_element
 from weft.language.memory.local import local as local
 from weft.language.memory.ordered import atomic_load as atomic_load
 from weft.language.memory.ordered import atomic_store as atomic_store

@@ -21,7 +21,7 @@ def copier(load, store):
     @weft.kernel
     def kernel(a: weft.Tensor, ends: weft.Tensor, out: weft.Tensor):
         for i in weft.each(out.shape[0]):
-            weft.store(out, i, weft.load(a, i, cache=load), cache=store)
+            weft.store_element(out, i, weft.load_element(a, i, cache=load), cache=store)
         if weft.block_idx.x == 0 and weft.thread_idx.x == 0:
             low = weft.load_vector(a, 0, 2, cache=load)
             weft.store_vector(ends, 0, (low[1], low[0]), cache=store)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads and stores that say what the caches do with an element: ``load``, ``store``.
+"""Loads and stores that say what the caches do with an element: ``load_element``, ``store_element``.
 
 In: a tensor in global memory, an index, a hint. Out: a load or a store with the hint.
 """
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @operation
-def load(builder: Builder, tensor: object, index: object, *, cache: object = None) -> Scalar:
+def load_element(
+    builder: Builder, tensor: object, index: object, *, cache: object = None
+) -> Scalar:
     """``tensor[index]``, with a hint for a GPU's caches.
 
     A hint never changes a value. The CPU leaves it out, and so does a GPU without it: `no_allocate` is of sm_70 and
@@ -38,33 +40,33 @@ def load(builder: Builder, tensor: object, index: object, *, cache: object = Non
         ValueRangeError: for another `cache`, or a constant index out of range.
 
     Example:
-        ``x = weft.load(a, i, cache="streaming")``
+        ``x = weft.load_element(a, i, cache="streaming")``
     """
-    found = _tensor("load", tensor)
-    hint = cache_hint("load", found, cache, LOAD_CACHES)
+    found = _tensor("load_element", tensor)
+    hint = cache_hint("load_element", found, cache, LOAD_CACHES)
     return access.load(builder, found, index, cache=hint)
 
 
 @operation
-def store(
+def store_element(
     builder: Builder, tensor: object, index: object, value: object, *, cache: object = None
 ) -> None:
-    """``tensor[index] = value``, with a hint for a GPU's caches; the counterpart of `load`.
+    """``tensor[index] = value``, with a hint for a GPU's caches; the counterpart of `load_element`.
 
     Args:
-        tensor, index: as for `load`.
+        tensor, index: as for `load_element`.
         value: a number that must convert to the element type without loss.
-        cache: as for `load`, but not ``"last_use"``.
+        cache: as for `load_element`, but not ``"last_use"``.
 
     Raises:
-        TypeMismatchError: as `load`; or for a value that needs an explicit conversion.
-        ValueRangeError: as `load`; or for a constant that does not fit.
+        TypeMismatchError: as `load_element`; or for a value that needs an explicit conversion.
+        ValueRangeError: as `load_element`; or for a constant that does not fit.
 
     Example:
-        ``weft.store(a, i, 0.0, cache="evict_first")``
+        ``weft.store_element(a, i, 0.0, cache="evict_first")``
     """
-    found = _tensor("store", tensor)
-    hint = cache_hint("store", found, cache, STORE_CACHES)
+    found = _tensor("store_element", tensor)
+    hint = cache_hint("store_element", found, cache, STORE_CACHES)
     access.store(builder, found, index, value, cache=hint)
 
 
