@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from weft.dialects.simt.types import TensorType
     from weft.passes.rounds.emitter import Emitter
 
-# Most bytes of a group of rounds in one array: neighboring threads then use all of a sector of 32 bytes.
-_WIDEST_GROUP = 2 * VECTOR_BYTES
 # Vector loads that a thread has under way at least, if the rounds are short.
 _LOADS = 2
 # Rounds in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
@@ -63,7 +61,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, loop: EachOp) -> Plan:
-        """Vectors of 16 bytes of the narrowest elements, unless the widest take too many; fewer for a long body."""
+        """Vectors of 16 bytes of the widest elements, whose threads then leave no gaps; fewer for a long body."""
         body = loop.body.block
         operations = [op for op in walk(loop) if op is not loop]
         if not all(map(_may_alternate, operations)):
@@ -72,7 +70,7 @@ class Plan(NamedTuple):
         others = [op for op in operations if isinstance(op, LoadOp | StoreOp) and op not in along]
         width, sizes = 1, [element_bytes(op) for op in along] or [VECTOR_BYTES]
         if along and not any(op.indices and op.indices[-1] is body.args[-1] for op in others):
-            width = min(VECTOR_BYTES // min(sizes), _WIDEST_GROUP // max(sizes))
+            width = VECTOR_BYTES // max(sizes)
         loads = sum(
             width * element_bytes(op) // VECTOR_BYTES or 1 for op in along if isinstance(op, LoadOp)
         )
