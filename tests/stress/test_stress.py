@@ -11,10 +11,12 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.native.fake_cuda.fake import ROOT, build
+from tests.stress.cold_cache import HOW
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 FACTOR = float(os.environ.get("WEFT_TEST_STRESS", "1"))
@@ -72,3 +74,21 @@ def test_a_process_without_more_threads_compiles():
 def test_a_process_without_a_folder_for_temporary_files_compiles():
     environment = {**os.environ, "TMPDIR": "/nonexistent", "HOME": "/nonexistent"}
     assert run("compiles", 0, env=environment) == {"done": True}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_processes_killed_on_one_cold_cache_leave_whole_entries_and_the_rest_right_results(
+    how: str, tmp_path: Path
+):
+    folder = tmp_path / "cache"
+    command = [sys.executable, "-W", "error", "-m", "tests.stress.cold_cache", how]
+    done = subprocess.run(
+        [*command, str(max(1, int(FACTOR)))],
+        env={**os.environ, "WEFT_CACHE_DIR": str(folder), "WEFT_NO_CACHE": "0"},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=600,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 0
