@@ -44,6 +44,13 @@ def test_every_option_is_documented_and_in_the_public_names(option):
     assert getattr(module, option.__name__) is option
 
 
+@pytest.mark.parametrize(
+    "text", ["--opt-level 2", " --opt-level\t2\n", "'--opt-level' \"2\"", "--opt\\-level 2"]
+)
+def test_a_string_is_split_as_a_shell_does(text):
+    assert [option.value for option in parse_options(text)] == [2]
+
+
 def test_equals_sign_and_space_separate_the_value():
     assert parse_options("--opt-level=1")[0].value == parse_options("--opt-level 1")[0].value == 1
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LATER_FLAGS: Final = ("--sanitize",)
 """Planned options that this version does not have yet."""
 
+_QUOTING: Final = frozenset("'\"\\")
 _BY_FLAG: Final = {option.flag: option for option in OPTIONS}
 
 
@@ -33,6 +34,18 @@ def _unknown(flag: str) -> Exception:
     )
 
 
+def _words(text: str) -> list[str]:
+    """The words of a string of options, as a shell splits them."""
+    if text.isascii() and text.isprintable() and _QUOTING.isdisjoint(text):
+        return text.split()  # without importing `shlex`
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise OptionError("OPTION_SYNTAX", f"cannot split options {brief(text)}: {error}") from None
+
+
 def parse_options(text: str) -> list[CompileOption]:
     """Options from a string such as ``"--opt-level 2 --gpu-arch=sm_90a"``; empty: none.
 
@@ -43,14 +56,7 @@ def parse_options(text: str) -> list[CompileOption]:
         >>> parse_options("--enable-tvm-ffi --opt-level 2")
         [weft.EnableTVMFFI, weft.OptLevel(2)]
     """
-    if not text:
-        return []
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise OptionError("OPTION_SYNTAX", f"cannot split options {brief(text)}: {error}") from None
+    words = _words(text)
     options: list[CompileOption] = []
     position = 0
     while position < len(words):

@@ -29,7 +29,8 @@ def install(place, distribution: str, version: str, *files: str) -> None:
     for file in files:
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         (place / file).write_text(version)
-    rows = [f"{file},sha256=0,1" for file in (*files, f"{folder.name}/RECORD")]
+    quoted = [f'"{file}"' if "," in file else file for file in (*files, f"{folder.name}/RECORD")]
+    rows = [f"{file},sha256=0,1" for file in quoted]
     (folder / "RECORD").write_text("\r\n".join(rows))
 
 
@@ -50,6 +51,13 @@ def test_two_releases_in_one_folder_are_told_apart(tmp_path, search_path):
     install(tmp_path, "nvidia-cuda-nvcc", "13.0.1", "nvidia/cu13/bin/ptxas")
     search_path.append(str(tmp_path))
     assert find_installed("nvidia-cuda-nvcc", "bin/ptxas") == f"{tmp_path}/nvidia/cu13/bin/ptxas"
+
+
+def test_a_path_with_a_comma(tmp_path, search_path):
+    place = tmp_path / "a, b"
+    install(place, "nvidia-cuda-nvcc", "13.0.1", "nvidia/a,b/readme", "nvidia/cu,13/bin/ptxas")
+    search_path.append(str(place))
+    assert find_installed("nvidia-cuda-nvcc", "bin/ptxas") == f"{place}/nvidia/cu,13/bin/ptxas"
 
 
 def test_what_an_installer_recorded_but_is_gone_does_not_count(tmp_path, search_path):
