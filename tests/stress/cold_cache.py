@@ -23,7 +23,7 @@ from weft.cache.entry import SUFFIX, decode
 from weft.config import override
 
 PROCESSES = 32
-NOBODY = 65534
+UNPRIVILEGED = 65534
 LARGEST_ENTRY = 40_000
 FOLDER = Path(os.environ.get("WEFT_CACHE_DIR", ""))
 HOW = ("local", "vanishing", "read-only", "full")
@@ -46,7 +46,7 @@ def started(how: str, number: int, finds: int = 0) -> int:
             most = random.randrange(LARGEST_ENTRY)
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         elif how == "read-only" and os.geteuid() == 0:
-            os.setuid(NOBODY)
+            os.setuid(UNPRIVILEGED)
         check(float(number % 3 + 2))
         check(float(number % 5 + 10))
         status = int(weft.cache.stats().hits < finds)
