@@ -52,7 +52,7 @@ from benchmarks import first_result
 import sys
 {}
 import weft.cache
-print(*sys.modules if weft.cache.stats().hits else "none")
+print(*(sys.modules if weft.cache.stats().hits else ["none"]))
 """
 
 
