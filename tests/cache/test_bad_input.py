@@ -91,6 +91,11 @@ def _other_content(file):
     file.write_bytes(encode({**decode(file.read_bytes()), "meta": b"[1, 2]"}))
 
 
+def _half_of_the_facts(file):
+    sections = decode(file.read_bytes())
+    file.write_bytes(encode({**sections, "meta": sections["meta"][:100]}))
+
+
 def _truncated(file):
     file.write_bytes(file.read_bytes()[:1000])
 
@@ -114,7 +119,11 @@ def _dangling(file):
 
 
 @pytest.mark.parametrize(
-    "spoil", [_foreign, _other_content, _truncated, _empty, _older, _a_folder, _dangling]
+    "spoil",
+    [
+        *(_foreign, _other_content, _half_of_the_facts, _truncated, _empty, _older, _a_folder),
+        _dangling,
+    ],
 )
 def test_an_entry_that_weft_did_not_write_is_a_miss(started, copied, spoil):
     spoil(copied)

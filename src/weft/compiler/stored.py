@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weft.types.frozen import Frozen
 
 _TEXT: Final = "text:"
+_OURS: Final = b"weft\0"
 _FACTS: Final = frozenset(
     (
         *("steps", "kernels", "remarks", "scratch", "entry_symbols", "target", "architecture"),
@@ -95,7 +96,7 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
         },
     }
     texts = {_TEXT + n: kept for n, kept in stored.texts.items() if isinstance(kept, bytes)}
-    meta = marshal.dumps(facts)
+    meta = _OURS + marshal.dumps(facts)
     return {"meta": meta, "host": code.host_object, "device": code.device_code, **texts}
 
 
@@ -103,8 +104,11 @@ def facts_of(sections: Mapping[str, bytes] | None) -> dict[str, Any] | None:
     """What an entry says of its code, with the steps of its manifest; None if there is no entry, or it is foreign."""
     if sections is None or not {"meta", "host", "device"}.issubset(sections):
         return None
+    meta = sections["meta"]
+    if not meta.startswith(_OURS):
+        return None  # `marshal` takes any bytes for the length of a list, and asks for its memory
     try:
-        said = marshal.loads(sections["meta"])
+        said = marshal.loads(memoryview(meta)[len(_OURS) :])
     except (EOFError, TypeError, ValueError):
         return None
     facts = cast("dict[str, Any]", said if isinstance(said, dict) else {})
