@@ -70,6 +70,7 @@ PAGES = (
         "What a program uses.",
         (
             "weft.api",
+            "weft.sanitizer.switch",
             "weft.compiler.exported.files",
             "weft.compiler.exported.load",
             "weft.compiler.exported.linking",
@@ -108,7 +109,12 @@ PAGES = (
         "Beside the calls of compiled functions; `weft.driver` has the rest of the bridge.",
         ("weft.driver.device", "weft.driver.memory"),
     ),
-    Page("errors.md", "Errors", "Every exception that can be caught.", ("weft.errors",)),
+    Page(
+        "errors.md",
+        "Errors",
+        "Every exception that can be caught.",
+        ("weft.errors", "weft.sanitizer.report"),
+    ),
 )
 
 

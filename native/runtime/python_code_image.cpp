@@ -243,19 +243,26 @@ PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-// FAILURE_KINDS: the names of enum weft_failure_kind, in order.
-int add_failure_kinds(PyObject* module) {
-#define WEFT_KIND(name, exception) #name,
-  constexpr const char* kKinds[] = {WEFT_FAILURE_KINDS(WEFT_KIND)};
-#undef WEFT_KIND
-  Reference names(PyTuple_New(WEFT_FAILURE_KIND_COUNT));
+// A tuple of names, in order, as an attribute of the module.
+int add_names(PyObject* module, const char* attribute, const char* const* texts, Py_ssize_t count) {
+  Reference names(PyTuple_New(count));
   if (!names) return -1;
-  for (Py_ssize_t index = 0; index < WEFT_FAILURE_KIND_COUNT; ++index) {
-    PyObject* name = PyUnicode_FromString(kKinds[index]);
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyObject* name = PyUnicode_FromString(texts[index]);
     if (name == nullptr) return -1;
     PyTuple_SET_ITEM(names.get(), index, name);
   }
-  return PyModule_AddObjectRef(module, "FAILURE_KINDS", names.get());
+  return PyModule_AddObjectRef(module, attribute, names.get());
+}
+
+// FAILURE_KINDS and CHECK_KINDS: the names of enum weft_failure_kind and enum weft_check_kind, in order.
+int add_kinds(PyObject* module) {
+#define WEFT_KIND(name, text) #name,
+  constexpr const char* kFailures[] = {WEFT_FAILURE_KINDS(WEFT_KIND)};
+  constexpr const char* kChecks[] = {WEFT_CHECK_KINDS(WEFT_KIND)};
+#undef WEFT_KIND
+  if (add_names(module, "FAILURE_KINDS", kFailures, WEFT_FAILURE_KIND_COUNT) != 0) return -1;
+  return add_names(module, "CHECK_KINDS", kChecks, WEFT_CHECK_KIND_COUNT);
 }
 
 }  // namespace
@@ -265,7 +272,7 @@ int add_runtime(PyObject* module) {
   if (type == nullptr) return -1;
   g_type = reinterpret_cast<PyTypeObject*>(type);
   if (PyModule_AddObjectRef(module, "CodeImage", type) != 0) return -1;
-  if (add_failure_kinds(module) != 0) return -1;
+  if (add_kinds(module) != 0) return -1;
   return PyModule_AddFunctions(module, kFunctions);
 }
 

@@ -7,6 +7,7 @@
 #include "cpu/launch.h"
 #include "cpu/mbarrier.h"
 #include "cpu/pool.h"
+#include "cpu/report.h"
 #include "cpu/scheduler.h"
 #include "driver/devices/device_guard.h"
 #include "driver/launch/launch.h"

@@ -40,6 +40,7 @@ _PUBLIC = {
         "MathFunctions",
         "NoCache",
         "PtxasOptions",
+        "Sanitize",
         "TimeStages",
         "UseExecutor",
         "VerifyIR",
@@ -79,6 +80,8 @@ _PUBLIC = {
         "set_profile_allocator",
         "zeros",
     ),
+    "weft.sanitizer.report": ("Report", "SanitizerError"),
+    "weft.sanitizer.switch": ("sanitize",),
     "weft.errors": (
         "ArgumentValueError",
         "CompileError",

@@ -53,6 +53,7 @@ from weft.compiler.options import MathFunctions as MathFunctions
 from weft.compiler.options import NoCache as NoCache
 from weft.compiler.options import OptLevel as OptLevel
 from weft.compiler.options import PtxasOptions as PtxasOptions
+from weft.compiler.options import Sanitize as Sanitize
 from weft.compiler.options import TimeStages as TimeStages
 from weft.compiler.options import UseExecutor as UseExecutor
 from weft.compiler.options import VerifyIR as VerifyIR
@@ -167,6 +168,9 @@ from weft.language.threads.warpgroup import warpgroup_id as warpgroup_id
 from weft.primitives import block as block
 from weft.primitives import random as random
 from weft.primitives import warp as warp
+from weft.sanitizer.report import Report as Report
+from weft.sanitizer.report import SanitizerError as SanitizerError
+from weft.sanitizer.switch import sanitize as sanitize
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 

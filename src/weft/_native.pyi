@@ -289,6 +289,7 @@ class DeviceProgram:
 
 # The names of enum weft_failure_kind, in order.
 FAILURE_KINDS: tuple[str, ...]
+CHECK_KINDS: tuple[str, ...]
 
 def set_error_backtraces(enabled: bool) -> None: ...
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from weft.config import overridden
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.language import outside_kernel
@@ -113,7 +114,7 @@ class JitFunction(HostFunction):
         super().__init__(function)
         self._options = tuple(options)
         # The result of `_prepare`; the first thread decides, in one dictionary operation, without a lock.
-        self._prepared: dict[str, Any] = {}
+        self._prepared: dict[object, Any] = {}
         self._specializations: Any = None
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class JitFunction(HostFunction):
         """
         try:
             specializations = self._specializations
-            if specializations is None:
+            if specializations is None or overridden("sanitize") is not None:
                 specializations = self._prepare()
             return specializations.call(arguments, keywords)
         except Exception as error:
@@ -143,9 +144,13 @@ class JitFunction(HostFunction):
     def _prepare(self) -> Any:
         from weft.runtime.specializations import Specializations
 
+        # A call inside `with weft.sanitize()` has functions of its own.
+        checks = overridden("sanitize")
         made = Specializations(self.function, self._compile)
-        self._specializations = self._prepared.setdefault("specializations", made)
-        return self._specializations
+        found = self._prepared.setdefault(checks, made)
+        if checks is None:
+            self._specializations = found
+        return found
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
         from weft.compiler.option_forms import make_options
@@ -164,8 +169,7 @@ class JitFunction(HostFunction):
     @property
     def specializations(self) -> list[Any]:
         """The compiled functions that direct calls have made so far, one for each set of types; the newest is last."""
-        made = self._specializations
-        return [] if made is None else made.compiled()
+        return [one for made in list(self._prepared.values()) for one in made.compiled()]
 
     @property
     def default_options(self) -> tuple[CompileOption, ...]:

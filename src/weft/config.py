@@ -159,6 +159,50 @@ class Choice(Variable):
         return value in self.words
 
 
+class Words(Variable):
+    """Some of a few words, separated by commas, as one text in the words' order; empty unless set."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, name: str, words: tuple[str, ...], doc: str) -> None:
+        super().__init__(name, doc)
+        self.words = words
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The words."""
+        return f"some of {', '.join(self.words)}, separated by commas"
+
+    def __get__(self, instance: Config | None, owner: type[Config]) -> str:
+        """The words in their order, each once, separated by commas.
+
+        Raises:
+            ValueError: if the environment holds any other text.
+        """
+        overridden = _overrides.get({}).get(self.field)
+        if isinstance(overridden, str):
+            return self.ordered(overridden)
+        text = self.text()
+        if text and not self.accepts(text):
+            raise EnvironmentVariableError(f"{self.name} is {text!r}, expected {self.kind}")
+        return self.ordered(text)
+
+    def ordered(self, text: str) -> str:
+        """The words of a text in the variable's order, each once."""
+        given = [word.strip().lower() for word in text.split(",")]
+        return ",".join(word for word in self.words if word in given)
+
+    def accepts(self, value: object) -> bool:
+        """Accepts one or more of the words, separated by commas."""
+        return isinstance(value, str) and all(
+            word.strip().lower() in self.words for word in value.split(",")
+        )
+
+
+SANITIZER_CHECKS = ("bounds",)
+"""What the sanitizer can look for; docs/sanitizer.md describes each."""
+
+
 class Config:
     """The current configuration: attributes that read the environment on access."""
 
@@ -182,6 +226,12 @@ class Config:
         "WEFT_TIME",
         "Every compilation prints the times of its stages, and the first call of the result the times of "
         "loading and the first launch, as the option `--time` does for one function.",
+    )
+    sanitize = Words(
+        "WEFT_SANITIZE",
+        SANITIZER_CHECKS,
+        "What functions compiled from now on for the CPU check while they run, as with the option `--sanitize` "
+        "(docs/sanitizer.md).",
     )
     num_threads = Count(
         "WEFT_NUM_THREADS",
@@ -241,13 +291,18 @@ class Config:
 config = Config()
 
 
-def variables() -> tuple[Switch | FilePath | Count | Choice, ...]:
+def variables() -> tuple[Switch | FilePath | Count | Choice | Words, ...]:
     """Every variable, in the order of the documentation."""
     return tuple(
         value
         for value in vars(Config).values()
-        if isinstance(value, Switch | FilePath | Count | Choice)
+        if isinstance(value, Switch | FilePath | Count | Choice | Words)
     )
+
+
+def overridden(field: str) -> object:
+    """The value of a field set by `override` in the calling context, or None; does not read the environment."""
+    return _overrides.get({}).get(field)
 
 
 def misspelled_variables() -> dict[str, str]:

@@ -9,8 +9,9 @@ import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT
 from weft.compiler.pipeline import passes_for
+from weft.config import SANITIZER_CHECKS
 
-PASSES = passes_for(None)
+PASSES = passes_for(None, sanitize=",".join(SANITIZER_CHECKS))
 WRAPPER = PASSES.pop("attach_ffi_wrapper").func
 
 passes = pytest.mark.parametrize("name", PASSES)

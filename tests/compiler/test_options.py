@@ -9,6 +9,7 @@ from weft.compiler import options as module
 from weft.compiler.option_forms import make_options, parse_options, typed_options
 from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel
 from weft.errors import OptionError, UnavailableError
+from weft.sanitizer.checks import LATER_CHECKS
 
 VALUES = {
     "--executor": "context",
@@ -19,6 +20,7 @@ VALUES = {
     "--fp-contract": "off",
     "--math": "portable",
     "--ptxas-options": "-v",
+    "--sanitize": "bounds",
 }
 
 
@@ -155,10 +157,15 @@ def test_an_unknown_option_lists_all_options():
         assert option.flag in caught.value.hint
 
 
-@pytest.mark.parametrize("flag", ["--sanitize"])
+@pytest.mark.parametrize("flag", [f"--sanitize={check}" for check in LATER_CHECKS])
 def test_an_option_of_a_later_version_is_refused_by_name(flag):
     with pytest.raises(UnavailableError, match=f"{flag} is not available in this version"):
         parse_options(flag)
+
+
+def test_sanitize_alone_means_bounds():
+    options = parse_options("--sanitize --time --sanitize=bounds")
+    assert [option.value for option in options] == ["bounds", True, "bounds"]
 
 
 @pytest.mark.parametrize("wrong", [5, None, "--time", object, (EnableTVMFFI, 3)])

@@ -16,6 +16,7 @@ from weft.backends.host import machine_of, print_host
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.compiler.module_text import module_text
 from weft.compiler.pipeline import passes_for
+from weft.config import SANITIZER_CHECKS
 from weft.passes.spread_rounds import spread_rounds
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def after(change: Callable[[ModuleOp], object], module: ModuleOp) -> str:
     return module_text(module)
 
 
+ALL_PASSES: Final = passes_for(None, sanitize=",".join(SANITIZER_CHECKS))
 RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "llvm-cpu": llvm_cpu,
     "llvm-host": llvm_host,
@@ -87,6 +89,6 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "spread_rounds_on_cpu": functools.partial(
         after, functools.partial(spread_rounds, on_host=True)
     ),
-    **{name: functools.partial(after, each) for name, each in passes_for(None).items()},
+    **{name: functools.partial(after, each) for name, each in ALL_PASSES.items()},
 }
 del RUNS["attach_ffi_wrapper"]  # needs a signature, and has texts of its own in tests/ffi_wrapper

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 17
+#define WEFT_RUNTIME_TABLE_VERSION 18
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -173,6 +173,32 @@ typedef struct weft_failure_site {
   int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
 
+// What the sanitizer finds in kernels on the CPU (docs/sanitizer.md): the name, and the words of a report.
+// The order is the ABI.
+#define WEFT_CHECK_KINDS(KIND)                                                         \
+  /* `values`: the index and then the size of each of the site's `rank` dimensions. */ \
+  KIND(out_of_bounds, "out of bounds")
+
+enum weft_check_kind {
+#define WEFT_KIND(name, words) WEFT_CHECK_##name,
+  WEFT_CHECK_KINDS(WEFT_KIND)
+#undef WEFT_KIND
+      WEFT_CHECK_KIND_COUNT
+};
+
+// A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as
+// long as the image.
+typedef struct weft_check_site {
+  const char* excerpt;  // file and line, the source line, a caret, the calls that inlined it
+  const char* places;   // the same as data, for weft.SanitizerError
+  const char* array;    // as the user wrote it
+  const char* access;   // "read", "written" or "updated"
+  int32_t kind;         // enum weft_check_kind
+  int32_t rank;         // of the array
+  int32_t count;        // neighbors along the last dimension that are accessed at once
+  int32_t padding;
+} weft_check_site;
+
 #define WEFT_RUNTIME_TABLE(ROW)                                                                              \
   /* Sets the FFI error of `site` and returns -1. `received` and `wanted` by kind. */                        \
   ROW(fail, int32_t, (const weft_failure_site* site, int64_t received, int64_t wanted),                      \
@@ -322,7 +348,12 @@ typedef struct weft_failure_site {
    */                                                                                                        \
   ROW(max_clusters, int32_t,                                                                                 \
       (weft_call_frame * frame, int32_t kernel, const weft_cluster_shape* shape, int32_t* count),            \
-      "i32 (ptr, i32, ptr, ptr)")
+      "i32 (ptr, i32, ptr, ptr)")                                                                            \
+  /* What the sanitizer found: records the error in `launch` and returns 1. `values` by kind. */             \
+  ROW(sanitizer_fail, int32_t,                                                                               \
+      (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
+       const int64_t* values),                                                                               \
+      "i32 (ptr, ptr, i64, i64, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

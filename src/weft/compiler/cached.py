@@ -30,6 +30,7 @@ from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import choose_executor
 from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
+from weft.sanitizer.report import register_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # Those that change the machine code or the texts; the architecture is the target's.
 _OPTIONS: Final = (
     *("opt_level", "generate_line_info", "enable_assertions", "fp_contract", "math"),
+    "sanitize",
     "ptxas_options",
 )
 
@@ -57,6 +59,8 @@ def find_or_compile(
     is_call: bool = False,
 ) -> Any:
     """`compile_function` with the cache on disk around it; see there for arguments and errors."""
+    if options.sanitize:
+        register_reports()
     request = None
     if _is_wanted(options) and not hooks:
         request = _request(function, arguments, keywords, options, is_call)

@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.compiler.options import OPTIONS, CompileOption, CompileOptions
-from weft.errors import OptionError, UnavailableError, brief
+from weft.compiler.options import OPTIONS, CompileOption, CompileOptions, Sanitize
+from weft.config import config, overridden
+from weft.errors import OptionError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-LATER_FLAGS: Final = ("--sanitize",)
-"""Planned options that this version does not have yet."""
 
 _QUOTING: Final = frozenset("'\"\\")
 _BY_FLAG: Final = {option.flag: option for option in OPTIONS}
 
 
 def _unknown(flag: str) -> Exception:
-    if flag in LATER_FLAGS:
-        return UnavailableError(
-            "OPTION_NOT_AVAILABLE", f"option {flag} is not available in this version"
-        )
     return OptionError(
         "OPTION_UNKNOWN",
         f"there is no option {brief(flag)}",
@@ -51,7 +45,7 @@ def parse_options(text: str) -> list[CompileOption]:
 
     Raises:
         OptionError: for anything unknown, mistyped, out of range or without its value.
-        UnavailableError: for an option of a later version.
+        UnavailableError: for a value of a later version.
     Example:
         >>> parse_options("--enable-tvm-ffi --opt-level 2")
         [weft.EnableTVMFFI, weft.OptLevel(2)]
@@ -72,7 +66,10 @@ def parse_options(text: str) -> list[CompileOption]:
                 )
             options.append(option(True))
             continue
-        if not equals:
+        stands_alone = position == len(words) or words[position].startswith("--")
+        if not equals and option.alone and stands_alone:
+            value = option.alone
+        elif not equals:
             if position == len(words):
                 raise OptionError(
                     "OPTION_VALUE", f"option {flag} takes {option.takes}, received nothing"
@@ -127,7 +124,18 @@ def make_options(
     options.apply(defaults, are_defaults=True)
     options.apply(typed)
     options.apply(options_from(text))
+    _add_checks(options)
     return options
+
+
+def _add_checks(options: CompileOptions) -> None:
+    """Adds the checks of `weft.sanitize` or, as defaults, of the environment."""
+    wanted = config.sanitize
+    if wanted:
+        insists = options.sanitize and "sanitize" not in options.defaults
+        is_default = overridden("sanitize") is None and not insists
+        checks = Sanitize(f"{options.sanitize},{wanted}".strip(","))
+        options.apply([checks], are_defaults=is_default)
 
 
 def options_from(given: object) -> list[CompileOption]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from weft.backends.registry import find_target
+from weft.config import SANITIZER_CHECKS
 from weft.errors import OptionError, brief
 from weft.language.functions import MATH
 from weft.runtime.executor import EXECUTORS
+from weft.sanitizer.checks import ordered_checks, unchecked_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +38,8 @@ class CompileOption:
     field: ClassVar[str]
     takes: ClassVar[str]
     """The allowed values, in words; empty for a switch."""
+    alone: ClassVar[str] = ""
+    """The value in a string of options without one; empty: the value is required."""
 
     def __init_subclass__(cls, *, flag: str = "", takes: str = "", **others: str) -> None:
         super().__init_subclass__(**others)
@@ -305,6 +309,31 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
             raise cls.wrong(value, f"{cls.takes} ({error})") from None
 
 
+class Sanitize(
+    _TextOption,
+    flag="--sanitize",
+    takes=f"some of {', '.join(SANITIZER_CHECKS)}, separated by commas",
+):
+    """Checks kernels on the CPU while they run; ``--sanitize`` alone means ``"bounds"``: accesses outside of arrays.
+
+    What is found is a `weft.SanitizerError`. Without the option there is not one instruction more.
+
+    Example:
+        >>> weft.compile[weft.Sanitize('bounds')]
+        weft.compile[weft.Sanitize('bounds')]
+    """
+
+    alone = "bounds"
+
+    @classmethod
+    def check(cls, value: object) -> Any:
+        """The checks in their order, each once."""
+        found = ordered_checks(value)
+        if found is None:
+            raise cls.wrong(value, cls.takes)
+        return found
+
+
 class NoCache(CompileOption, flag="--no-cache"):
     """Neither looks the function up in the cache on disk nor keeps it there.
 
@@ -350,6 +379,7 @@ OPTIONS: Final[tuple[type[CompileOption], ...]] = (
     MathFunctions,
     NoCache,
     PtxasOptions,
+    Sanitize,
     TimeStages,
     VerifyIR,
 )
@@ -369,6 +399,7 @@ class CompileOptions:
         fp_contract: ``"on"`` or ``"off"``.
         math: ``"fast"`` or ``"portable"``.
         ptxas_options: further options for the assembler, one word each.
+        sanitize: names of `SANITIZER_CHECKS` in their order, separated by commas, or an empty text.
         defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
 
@@ -385,6 +416,7 @@ class CompileOptions:
     math = "fast"
     no_cache = False
     ptxas_options: tuple[str, ...] = ()
+    sanitize = ""
     time = False
     verify = False
     defaults: frozenset[str] = frozenset()
@@ -436,6 +468,10 @@ class CompileOptions:
                     hint="leave them out, or compile with --target cuda",
                 )
             self.ptxas_options = ()
+        if self.sanitize and not backend.runs_on_host:
+            if "sanitize" not in self.defaults:
+                raise unchecked_target(backend.name)
+            self.sanitize = ""
         self.keep -= self.defaults.difference(("ir", "llvm"), backend.stages)
 
     def _check_conflicts(self) -> None:

@@ -32,6 +32,7 @@ from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.add_scratch_arguments import add_scratch_arguments
+from weft.passes.check_accesses import check_accesses
 from weft.passes.check_fragments import check_fragments
 from weft.passes.expand_marks import expand_marks
 from weft.passes.find_block_sizes import find_block_sizes
@@ -159,7 +160,7 @@ def lower(
     """
     hooked = hooks is not None and bool(hooks.functions)
     verified = hooked or artifacts.options.verify
-    passes = passes_for(signature, artifacts.options.fp_contract == "on")
+    passes = _passes_of(signature, artifacts.options)
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
         traced = trace(source, signature)
@@ -183,16 +184,22 @@ def lower(
     return traced
 
 
+def _passes_of(signature: Signature, options: CompileOptions) -> dict[str, Any]:
+    return passes_for(signature, options.fp_contract == "on", options.sanitize)
+
+
 def passes_for(
-    signature: Signature, fp_contract: bool = True
+    signature: Signature, fp_contract: bool = True, sanitize: str = ""
 ) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
-    A row binds a pass's other arguments. The first chooses grids, which recorders count; the second traces these, and
-    the third removes what traces leave over, so that no other counts it.
+    A row binds a pass's other arguments. spread_rounds chooses grids, which recorders count; expand_marks traces these,
+    and remove_unused_operations removes what traces leave over, so that no other counts it.
     """
     on_host = getattr(signature, "device_type", None) == CPU
     rows: tuple[Any, ...] = (
+        # First, so that it sees indices as users wrote them, and no access of weft's own.
+        *((check_accesses,) if "bounds" in sanitize.split(",") else ()),
         functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
         check_fragments,
@@ -216,7 +223,7 @@ def lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
     module = parse_module(artifacts.text("trace") or "")
     texts: dict[str, str] = {}
-    passes = passes_for(signature, artifacts.options.fp_contract == "on")
+    passes = _passes_of(signature, artifacts.options)
     for name, change in passes.items():
         change(module)
         texts[name] = texts["ir"] = module_text(module)

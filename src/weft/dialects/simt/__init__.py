@@ -17,6 +17,7 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
+from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentEachOp,
@@ -132,6 +133,7 @@ SIMT: Final = Dialect(
         PrintfOp,
         AssertOp,
         AssumeOp,
+        CheckOp,
     ],
     [TensorType, FragmentType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

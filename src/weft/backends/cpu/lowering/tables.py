@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.atomics import ATOMICS
+from weft.backends.cpu.lowering.check import CHECKS
 from weft.backends.cpu.lowering.cluster import CLUSTERS
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.debug import DEBUG
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
     **ATOMICS,
+    **CHECKS,
     **CLUSTERS,
     **COORDINATES,
     **DEBUG,

@@ -28,6 +28,7 @@ from weft.codegen.llvm.names import global_name, local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.codegen.operations.kernel_parameters import MAP, kernel_parameters, take_parameters
 from weft.dialects.flow import walk
+from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _EFFECTS: Final = (
     *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp),
-    *(PrintfOp, AssertOp, AssumeOp, RecordOp),
+    *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp),
 )
 _AXES: Final = ("x", "y", "z")
 

@@ -35,6 +35,7 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.simt.check import CheckOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -67,6 +68,9 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **INLINE_PTX,
     **BULK_COPIES,
     **TMA,
+}
+UNSUPPORTED: Final[dict[type[Operation], str]] = {
+    CheckOp: "the sanitizer checks kernels on the CPU",
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,

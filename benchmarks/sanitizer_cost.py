@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sanitizer's checks cost on the CPU: loops over arrays with `--sanitize=bounds` and without, on one thread.
+
+Data fits the cache, where a check costs most; both are the same function, run in turn. Out: a figure for each kernel,
+whose peer is the same kernel without checks, and their geometric mean (goal 1.6).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import weft
+from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
+from weft.config import override
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CALLS = 200
+SIDE = 256
+Matrix = weft.Tensor[weft.f32, ("rows", "columns")]
+
+
+@weft.kernel
+def add_one(a: weft.Tensor, b: weft.Tensor):
+    """One more than each element, with a guard."""
+    row, column = weft.block_idx.y, weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if row < b.shape[0] and column < b.shape[1]:
+        b[row, column] = a[row, column] + 1.0
+
+
+@weft.kernel
+def blur(a: weft.Tensor, b: weft.Tensor):
+    """Sums of three neighbors."""
+    row, column = weft.block_idx.y, weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+    if 0 < column < b.shape[1] - 1:
+        b[row, column] = a[row, column - 1] + a[row, column] + a[row, column + 1]
+
+
+@weft.kernel
+def unguarded(a: weft.Tensor, b: weft.Tensor):
+    """Twice each element, without a guard."""
+    b[weft.block_idx.y, weft.thread_idx.x] = a[weft.block_idx.y, weft.thread_idx.x] * 2.0
+
+
+@weft.kernel
+def sum_of_column(a: weft.Tensor, b: weft.Tensor):
+    """A loop over the rows."""
+    column = weft.thread_idx.x
+    total = 0.0
+    for row in range(a.shape[0]):
+        total += a[row, column]
+    b[weft.block_idx.y, column] = total
+
+
+@weft.kernel
+def reversed_rows(a: weft.Tensor, b: weft.Tensor):
+    """Through shared memory, with a barrier."""
+    line = weft.shared(SIDE, weft.f32)
+    thread = weft.thread_idx.x
+    line[thread] = a[weft.block_idx.y, thread]
+    weft.sync_threads()
+    b[weft.block_idx.y, thread] = line[SIDE - 1 - thread]
+
+
+KERNELS = {
+    "add_one": (add_one, SIDE),
+    "blur": (blur, SIDE),
+    "unguarded": (unguarded, SIDE),
+    "sum_of_column": (sum_of_column, 1),
+    "reversed_rows": (reversed_rows, SIDE),
+}
+
+
+def compiled(name: str, options: str) -> Any:
+    """The kernel over a matrix of 256 by 256, as a function of two arrays."""
+    kernel, rows = KERNELS[name]
+
+    @weft.jit
+    def host(a: Matrix, b: Matrix) -> None:
+        kernel(a, b).launch(grid=(1, rows), block=SIDE)
+
+    example = np.zeros((SIDE, SIDE), np.float32)
+    return weft.compile(host, example, example, options=options)
+
+
+def seconds_of(run: Callable[..., object], a: Any, b: Any, calls: int) -> float:
+    """The time of one call."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        run(a, b)
+    return (time.perf_counter() - start) / calls
+
+
+def figures(rounds: int, calls: int = CALLS) -> Iterator[Figure]:
+    """One for each kernel, and their mean."""
+    ratios = []
+    a, b = np.ones((SIDE, SIDE), np.float32), np.zeros((SIDE, SIDE), np.float32)
+    for name in KERNELS:
+        with override(num_threads=1):
+            runs = {kind: compiled(name, kind) for kind in ("", "--sanitize=bounds")}
+            found = medians(
+                interleave(
+                    {
+                        kind: lambda run=run: 1e6 * seconds_of(run, a, b, calls)
+                        for kind, run in runs.items()
+                    },
+                    rounds,
+                )
+            )
+        plain, checked = found[""], found["--sanitize=bounds"]
+        ratios.append(checked / plain)
+        yield Figure(f"sanitizer_cost/{name}", checked, "us", "without checks", plain)
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    yield Figure("sanitizer_cost/geometric mean", mean, "x", note="goal 1.6")
+
+
+def main() -> None:
+    """Print every figure."""
+    arguments = parse_arguments(__doc__ or "", rounds=15)
+    report(figures(arguments.rounds), arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of the sanitizer's checks, as users give them.
+
+In: a text such as ``"bounds"``. Out: the same in one order, or None; what a later version has is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft.config import SANITIZER_CHECKS, Config
+from weft.errors import UnavailableError
+
+LATER_CHECKS: Final = tuple(
+    name
+    for name in ("bounds", "races", "barriers", "uninit", "overflow", "async", "all")
+    if name not in SANITIZER_CHECKS
+)
+"""Planned checks that this version does not have yet."""
+_VARIABLE: Final = vars(Config)["sanitize"]
+
+
+def ordered_checks(value: object) -> str | None:
+    """The checks of a text, each once and in their order; None for any other value.
+
+    Raises:
+        UnavailableError: for a check that a later version has.
+
+    Example:
+        >>> ordered_checks("bounds, bounds"), ordered_checks("bound")
+        ('bounds', None)
+    """
+    words = value.replace(" ", "").split(",") if isinstance(value, str) else []
+    for word in words:
+        if word in LATER_CHECKS:
+            raise UnavailableError(
+                "OPTION_NOT_AVAILABLE",
+                f"option --sanitize={word} is not available in this version",
+                hint=f"it takes some of {', '.join(SANITIZER_CHECKS)}, separated by commas",
+            )
+    return _VARIABLE.ordered(value) if _VARIABLE.accepts(value) else None
+
+
+def unchecked_target(name: str) -> UnavailableError:
+    """The error for a target whose kernels cannot be checked."""
+    return UnavailableError(
+        "OPTION_NOT_AVAILABLE",
+        f"option --sanitize is not available for the target {name} in this version",
+        hint="leave it out, or compile with --target cpu",
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`with weft.sanitize():` switches checks on for what is compiled and called inside.
+
+In: names of checks. Out: a context manager; the compiler reads the configuration that it sets.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from weft.config import SANITIZER_CHECKS, config, override
+from weft.errors import OptionError, brief
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from contextlib import AbstractContextManager
+
+
+def sanitize(*checks: str) -> AbstractContextManager[None]:
+    """Compiles functions called inside the ``with`` with ``--sanitize``, as ``weft.compile`` there does.
+
+    Each `weft.jit` function is compiled anew for its calls inside; outside, calls are as fast as before. What was
+    compiled by `weft.compile` earlier is not checked. It concerns the running thread or task, and only functions for
+    the CPU: calls for other targets are refused inside.
+
+    Args:
+        *checks: names as for the option ``--sanitize``; none means ``"bounds"``. Nested ones add up.
+
+    Raises:
+        OptionError: for an unknown name.
+
+    Example:
+        >>> import numpy, weft
+        >>> @weft.kernel
+        ... def shift_kernel(a: weft.Tensor, b: weft.Tensor):
+        ...     i = weft.thread_idx.x
+        ...     b[i] = a[i + 1]
+        >>> x = numpy.ones(4, numpy.float32)
+        >>> with weft.sanitize():
+        ...     try:
+        ...         shift_kernel[1, 4](x, numpy.zeros_like(x))
+        ...     except weft.SanitizerError as error:
+        ...         print(error.reports[0].text)
+        a[4] is read: index 0 is 4, and a.shape[0] is 4
+    """
+    for check in checks:
+        if check not in SANITIZER_CHECKS:
+            raise OptionError(
+                "OPTION_VALUE",
+                f"weft.sanitize takes {', '.join(SANITIZER_CHECKS)}, received {brief(check)}",
+            )
+    return _switched(",".join(checks or ("bounds",)))
+
+
+@contextmanager
+def _switched(checks: str) -> Generator[None]:
+    outer = config.sanitize
+    with override(sanitize=f"{outer},{checks}" if outer else checks):
+        yield
