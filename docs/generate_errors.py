@@ -20,6 +20,7 @@ CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 ROOMS = (
     ("Decorators, compile and its options", ("api.py", "compiler/")),
     ("Arguments and annotations", ("arguments/", "types/")),
+    ("The autotuner", ("autotuner/",)),
     ("Names, syntax and control flow", ("frontend/", "language/functions.py")),
     ("Values and operations", ("language/", "dialects/")),
     ("Machine code and loading", ("backends/", "codegen/", "passes/", "ffi_wrapper/", "ffi/")),

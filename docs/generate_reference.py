@@ -19,6 +19,9 @@ from typing import NamedTuple
 import weft
 from weft import language
 from weft.api import Compile
+from weft.autotuner.decorator import Autotune
+from weft.autotuner.results import Result, Subject, Trial
+from weft.autotuner.tuned import Tuned
 from weft.language.functions import DeviceFunction
 from weft.language.operation import Operation
 
@@ -108,6 +111,12 @@ PAGES = (
         "Devices and memory",
         "Beside the calls of compiled functions; `weft.driver` has the rest of the bridge.",
         ("weft.driver.device", "weft.driver.memory"),
+    ),
+    Page(
+        "autotune.md",
+        "The autotuner",
+        "[The guide](../autotune.md) says how to begin.",
+        ("weft.autotuner.decorator",),
     ),
     Page(
         "errors.md",
@@ -206,7 +215,7 @@ def documentation(name: str, value: object) -> str:
     text = inspect.cleandoc(value.__doc__ or "")
     if not text:
         raise ValueError(f"weft.{name} has no docstring")
-    if isinstance(value, Compile):
+    if isinstance(value, Compile | Autotune):
         text = f"{text}\n\n{inspect.cleandoc(value.__call__.__doc__ or '')}"
     return text
 
@@ -304,6 +313,25 @@ def primitives_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def tuner_text() -> str:
+    """What stands around `weft.autotune`: sweeps, the tuned function, its results."""
+    shown = signature("autotune.sweep", weft.autotune.sweep)
+    lines = [f"### `{shown}`\n\n{markdown(Autotune.sweep.__doc__ or '')}\n"]
+    lines.append(
+        f"## The tuned function\n\n{markdown(Tuned.__doc__ or '')} In the examples it is `scale`.\n"
+    )
+    for name, member in vars(Tuned).items():
+        function = member.fget if isinstance(member, property) else member
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        call = name if isinstance(member, property) else signature(name, function)
+        heading = call.replace("(self, ", "(").replace("(self)", "()")
+        lines.append(f"### `tuned.{heading}`\n\n{markdown(function.__doc__ or '')}\n")
+    for kind in (Result, Subject, Trial):
+        lines.append(f"## `{kind.__name__}`\n\n{markdown(kind.__doc__ or '')}\n")
+    return "\n".join(lines)
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -373,6 +401,8 @@ def pages() -> dict[Path, str]:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
         text = f"# {page.title}\n\n{page.introduction}\n\n" + "\n".join(entries) + FOOT
         result[FOLDER / page.file] = text
+    tuner = FOLDER / "autotune.md"
+    result[tuner] = result[tuner].removesuffix(FOOT) + "\n" + tuner_text() + FOOT
     links = [
         ("language.md", "The kernel language"),
         ("primitives.md", "Primitives"),

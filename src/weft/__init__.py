@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 # language are in weft.language.LANGUAGE.
 _PUBLIC = {
     "weft.api": ("compile", "jit", "kernel"),
+    "weft.autotuner.decorator": ("autotune",),
     "weft.compiler.exported.files": ("export",),
     "weft.compiler.exported.linking": ("runtime_archive",),
     "weft.compiler.exported.load": ("load",),
@@ -92,6 +93,7 @@ _PUBLIC = {
         "OptionError",
         "SignatureError",
         "ToolchainError",
+        "TuningError",
         "TypeMismatchError",
         "UnavailableError",
         "UnsupportedSyntaxError",

@@ -33,6 +33,7 @@ from weft.arguments.shape import Shape as Shape
 from weft.arguments.stream import Stream as Stream
 from weft.arguments.stream import environment_stream as environment_stream
 from weft.arguments.tensor_spec import fake_tensor as fake_tensor
+from weft.autotuner.decorator import autotune as autotune
 from weft.compiler.exported.files import export as export
 from weft.compiler.exported.linking import runtime_archive as runtime_archive
 from weft.compiler.exported.load import load as load
@@ -73,6 +74,7 @@ from weft.errors import NameResolutionError as NameResolutionError
 from weft.errors import OptionError as OptionError
 from weft.errors import SignatureError as SignatureError
 from weft.errors import ToolchainError as ToolchainError
+from weft.errors import TuningError as TuningError
 from weft.errors import TypeMismatchError as TypeMismatchError
 from weft.errors import UnavailableError as UnavailableError
 from weft.errors import UnsupportedSyntaxError as UnsupportedSyntaxError

@@ -282,6 +282,12 @@ class Config:
         "WEFT_CACHE_LIMIT",
         "How many megabytes the cache on disk may take; 0: 1024. What was not used for longest goes first.",
     )
+    autotune = Choice(
+        "WEFT_AUTOTUNE",
+        ("off", "cached", "full"),
+        "What functions of `weft.autotune` do for arguments that are new to them: `full` measures unless a result is "
+        "kept, and is the default; `cached` never measures; `off` runs the first configuration.",
+    )
     nvdisasm = FilePath(
         "WEFT_NVDISASM",
         "The `nvdisasm` to run instead of that of the `cuda` extra or the search path.",

@@ -266,6 +266,21 @@ class ExportError(WeftError):
     """
 
 
+class TuningError(WeftError):
+    """A space of which no configuration is left, trials that differ, or a file that holds no results.
+
+    Example:
+        >>> import weft
+        >>> @weft.autotune(space={"step": [1, 2]}, prune=lambda step: step > 2)
+        ... @weft.jit
+        ... def host(a: weft.Tensor[weft.f32, ("n",)], step: weft.Constexpr[int]): ...
+        >>> host(weft.zeros(3, weft.f32))
+        Traceback (most recent call last):
+            ...
+        weft.errors.TuningError: [AUTOTUNE_NOTHING_LEFT] host: prune refuses all 2 configurations ...
+    """
+
+
 class InternalCompilerError(WeftError):
     """A defect of weft itself; the message names the stage and how to report it.
 

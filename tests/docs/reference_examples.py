@@ -129,6 +129,26 @@ def run(a: weft.Tensor[weft.f32, ("n",)], enabled: weft.Constexpr[bool] = True):
     run_kernel(a, enabled).launch(grid=2, block=32)
 
 
+@weft.kernel
+def scale_kernel(a: weft.Tensor, out: weft.Tensor, items: weft.Constexpr[int]):
+    first = (weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x) * items
+    for i in weft.static_range(items):
+        if first + i < a.shape[0]:
+            out[first + i] = 2 * a[first + i]
+
+
+@weft.autotune(space={"threads": [64, 256], "items": [1]}, key=["n"], samples=3)
+@weft.jit
+def scale(
+    a: weft.Tensor[weft.f32, ("n",)],
+    out: weft.Tensor[weft.f32, ("n",)],
+    threads: weft.i32,
+    items: weft.Constexpr[int],
+):
+    grid = weft.ceil_div(a.shape[0], threads * items)
+    scale_kernel(a, out, items).launch(grid=grid, block=threads)
+
+
 @functools.cache
 def surroundings() -> dict[str, object]:
     """What sessions may name without saying what it is."""
@@ -136,7 +156,8 @@ def surroundings() -> dict[str, object]:
     with weft.profiler.capture() as trace:
         run(a)
     fn, gpu = weft.compile(add, a, b), weft.compile(add, options="--gpu-arch sm_90a")
-    return {"weft": weft, "fn": fn, "gpu": gpu, "a": a, "b": b, "run": run, "trace": trace}
+    named = {"a": a, "b": b, "out": b, "run": run, "scale": scale, "trace": trace}
+    return {"weft": weft, "fn": fn, "gpu": gpu, **named}
 
 
 def run_session(name: str, text: str) -> list[str]:

@@ -25,6 +25,8 @@ from weft.types.dtype import DType
 
 FILE = "program.py"
 CASES = Path(__file__).parent / "cases"
+TUNING = Path(__file__).parents[1] / "autotune" / "wrong_programs.txt"
+"""Errors of calls and decorators, which have no place in the source; tests/autotune compares them."""
 
 
 @dataclass
@@ -117,7 +119,7 @@ MISSING_VALUE = {"int": 1, "uint": 1, "float": 1.0, "bool": True}
 
 def main() -> None:
     """Writes every message anew."""
-    for path in sorted(CASES.glob("*.txt")):
+    for path in (*sorted(CASES.glob("*.txt")), TUNING):
         cases = read_cases(path)
         for case in cases:
             case.message = message_of(case.program)

@@ -35,6 +35,8 @@ _NAMES: Final = {
     "popcll": "math.popcount",
     "clzll": "math.clz",
     "cdiv": "ceil_div",
+    "heuristics": "autotune",
+    "tune": "autotune",
     "float_as_int": "bitcast",
     "float_as_uint": "bitcast",
     "int_as_float": "bitcast",
@@ -60,7 +62,6 @@ _COPIES: Final = (
 )
 _MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
 _LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
-_TUNING: Final = "autotuner; make the choice a weft.Constexpr parameter and time the calls"
 # What weft does not have: names in lower case, and the text after "weft has no".
 _ABSENT: Final = {
     **dict.fromkeys(
@@ -75,7 +76,6 @@ _ABSENT: Final = {
         "sort argsort scan cumsum matmul gemm fft cublas cub thrust conv2d softmax".split(),
         _LIBRARY,
     ),
-    **dict.fromkeys("autotune tune heuristics".split(), _TUNING),
 }
 _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}
 

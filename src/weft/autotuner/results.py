@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was tried and what was best: as a table, and as JSON.
+
+In: the samples of a race. Out: a `Result` with a row for each configuration.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from weft.autotuner.space import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.autotuner.space import Configuration
+
+MEASURED: Final = "measured"
+STOPPED: Final = "stopped"
+STATES: Final = {
+    MEASURED: "to the end",
+    STOPPED: "left behind: even its fastest call is slower than the best one's median",
+    "dropped": "compiled, then refused by its registers, spills or shared memory",
+    "failed": "cannot be compiled or launched",
+}
+"""What became of a configuration."""
+
+_BAR: Final = 24
+_BLOCKS: Final = "▏▎▍▌▋▊▉█"
+
+
+class Trial(NamedTuple):
+    """One configuration.
+
+    Attributes:
+        configuration: parameter → value.
+        state: a key of `STATES`.
+        median, low, high: seconds of a call: the median, the tenth and the ninetieth percentile; None if not measured.
+        samples: how many calls were timed.
+        registers, spill_bytes, shared_memory_bytes: the most of the function's kernels.
+        reason: why it has no time, or an empty string.
+    """
+
+    configuration: Mapping[str, Any]
+    state: str
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    registers: int = 0
+    spill_bytes: int = 0
+    shared_memory_bytes: int = 0
+    reason: str = ""
+
+    def timed(self, samples: Sequence[float], is_stopped: bool) -> Trial:
+        """This trial with its samples."""
+        tenths = statistics.quantiles(samples, n=10) if len(samples) > 1 else list(samples) * 2
+        return self._replace(
+            state=STOPPED if is_stopped else MEASURED,
+            median=statistics.median(samples),
+            low=max(tenths[0], min(samples)),
+            high=min(tenths[-1], max(samples)),
+            samples=len(samples),
+        )
+
+
+class Subject(NamedTuple):
+    """What a result is about; results are found again by all of it.
+
+    Attributes:
+        function: its module and name.
+        source: digest of its text and of that of what it calls.
+        space: digest of all configurations.
+        signature: the types of the arguments.
+        key: the key's values by name.
+        device: in words.
+    """
+
+    function: str
+    source: str
+    space: str
+    signature: str
+    key: Mapping[str, Any]
+    device: str
+
+
+class Result(NamedTuple):
+    """One measurement of a space; printing it shows a table.
+
+    Attributes:
+        subject: function, types, key and device.
+        best: the configuration that won.
+        trials: each configuration that was tried, the best first.
+        refused: how many `prune` refused before they were compiled.
+        seconds: how long it took.
+        weft: the version that measured.
+    """
+
+    subject: Subject
+    best: Mapping[str, Any]
+    trials: tuple[Trial, ...]
+    refused: int
+    seconds: float
+    weft: str
+
+    def __str__(self) -> str:
+        subject = self.subject
+        sizes = "".join(f" {name}={value}" for name, value in subject.key.items())
+        head = f"{subject.function}{sizes} on {subject.device}"
+        names = list(self.best)
+        rows = [["", *names, "median", "10%", "90%", "registers", "spills", "shared", ""]]
+        fastest = self.trials[0].median or 0.0
+        rows += [self._row(trial, names, fastest) for trial in self.trials]
+        rows = _without_zeros(rows, [names.index(name) + 1 for name in names])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        told = f"{len(self.trials)} tried, {self.refused} refused by prune, in {self.seconds:.1f} s"
+        return "\n".join([head, *lines, told])
+
+    def _row(self, trial: Trial, names: Sequence[str], fastest: float) -> list[str]:
+        values = [str(trial.configuration[name]) for name in names]
+        numbers = [trial.registers, trial.spill_bytes, trial.shared_memory_bytes]
+        times = [time_text(seconds) for seconds in (trial.median, trial.low, trial.high)]
+        if trial.median is None:
+            last = f"{trial.state}: {trial.reason.splitlines()[0] if trial.reason else ''}"
+        else:
+            last = _bar(fastest / trial.median if trial.median else 1.0)
+            last += f" {trial.state}" if trial.state == STOPPED else ""
+        mark = "*" if trial.configuration == self.best else ""
+        return [mark, *values, *times, *map(str, numbers), last]
+
+    def as_json(self) -> dict[str, Any]:
+        """This result as JSON: an entry of a file of results."""
+        subject = self.subject
+        return {
+            "signature": subject.signature,
+            "key": {name: as_json(value) for name, value in subject.key.items()},
+            "device": subject.device,
+            "space": subject.space,
+            "best": _configuration(self.best),
+            "microseconds": _microseconds(self.trials[0].median),
+            "trials": [_trial_json(trial) for trial in self.trials],
+            "refused": self.refused,
+            "seconds": round(self.seconds, 3),
+            "weft": self.weft,
+        }
+
+
+def ranked(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """The measured ones by their medians, then the stopped ones, then the rest."""
+
+    def place(trial: Trial) -> tuple[bool, bool, float]:
+        return trial.median is None, trial.state == STOPPED, trial.median or 0.0
+
+    return tuple(sorted(trials, key=place))
+
+
+def time_text(seconds: float | None) -> str:
+    """A time with its unit."""
+    if seconds is None:
+        return ""
+    for unit, scale in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
+        if seconds * scale < 1000:
+            return f"{seconds * scale:.1f} {unit}"
+    return f"{seconds:.2f} s"
+
+
+def _bar(part: float) -> str:
+    """How fast beside the best, as a bar of at most `_BAR` characters."""
+    eighths = max(1, round(min(part, 1.0) * _BAR * 8))
+    whole, rest = divmod(eighths, 8)
+    return _BLOCKS[-1] * whole + (_BLOCKS[rest - 1] if rest else "")
+
+
+def _without_zeros(rows: list[list[str]], kept: Sequence[int]) -> list[list[str]]:
+    """The rows without columns of zeros, such as the registers of a CPU."""
+    shown = [
+        column
+        for column in range(len(rows[0]))
+        if column in kept or any(row[column] not in ("", "0") for row in rows[1:])
+    ]
+    return [[row[column] for column in shown] for row in rows]
+
+
+def _configuration(configuration: Configuration) -> dict[str, Any]:
+    return {name: as_json(value) for name, value in configuration.items()}
+
+
+def _microseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1e6, 4)
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "configuration": _configuration(trial.configuration),
+        "state": trial.state,
+    }
+    if trial.median is not None:
+        made["microseconds"] = _microseconds(trial.median)
+        made["low"], made["high"] = _microseconds(trial.low), _microseconds(trial.high)
+        made["samples"] = trial.samples
+    for name in ("registers", "spill_bytes", "shared_memory_bytes", "reason"):
+        if getattr(trial, name):
+            made[name] = getattr(trial, name)
+    return made
+
+
+def trial_from(said: Mapping[str, Any], configuration: Configuration) -> Trial:
+    """The trial of a checked JSON object."""
+
+    def seconds(name: str) -> float | None:
+        value = cast("float | None", said.get(name))
+        return None if value is None else value / 1e6
+
+    return Trial(
+        configuration,
+        said["state"],
+        seconds("microseconds"),
+        seconds("low"),
+        seconds("high"),
+        said.get("samples", 0),
+        said.get("registers", 0),
+        said.get("spill_bytes", 0),
+        said.get("shared_memory_bytes", 0),
+        said.get("reason", ""),
+    )
