@@ -332,6 +332,17 @@ def tuner_text() -> str:
     return "\n".join(lines)
 
 
+def kernels_page() -> str:
+    """`weft.kernels`."""
+    lines = [
+        "# Kernels ready for use\n",
+        "`weft.kernels`: functions of arrays. [The guide](../kernels.md) says what holds for all of them.\n",
+    ]
+    for name in weft.kernels.__all__:
+        lines.append(entry(f"kernels.{name}", getattr(weft.kernels, name)))
+    return "\n".join(lines) + FOOT
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -392,6 +403,7 @@ def pages() -> dict[Path, str]:
     result = {
         FOLDER / "language.md": language_page(),
         FOLDER / "primitives.md": primitives_page(),
+        FOLDER / "kernels.md": kernels_page(),
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
@@ -406,6 +418,7 @@ def pages() -> dict[Path, str]:
     links = [
         ("language.md", "The kernel language"),
         ("primitives.md", "Primitives"),
+        ("kernels.md", "Kernels ready for use"),
         ("compiled-function.md", "The compiled function"),
         ("profiler.md", "The profiler"),
         ("ffi.md", "The TVM-FFI ABI"),

@@ -110,6 +110,7 @@ _NAMESPACES = {
     "config": "weft.config",
     "driver": "weft.driver",
     "ffi": "weft.ffi",
+    "kernels": "weft.kernels",
     "random": "weft.primitives.random",
     "torch": "weft.torch",
     "warp": "weft.primitives.warp",

@@ -16,7 +16,7 @@ from weft import language
 
 STUB = PACKAGE / "__init__.pyi"
 REFERENCE = ROOT / "docs" / "reference"
-PRIMITIVES = ("warp", "block")
+LIBRARY = ("warp", "block", "kernels")
 NAMES = [name for name in weft.__all__ if name != "__version__"]
 
 
@@ -63,7 +63,7 @@ def test_every_public_name_is_documented():
 
 def in_modules() -> set[str]:
     """The names of the modules that are public as they are; docs/driver.md has those of the driver."""
-    modules = {name: getattr(weft, name) for name in (*weft._MODULES, "ffi", "torch", *PRIMITIVES)}
+    modules = {name: getattr(weft, name) for name in (*weft._MODULES, "ffi", "torch", *LIBRARY)}
     modules["random.philox"] = weft.random.philox
     return {f"{name}.{each}" for name, module in modules.items() for each in module.__all__}
 

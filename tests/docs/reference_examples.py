@@ -87,6 +87,7 @@ def entries() -> dict[str, object]:
     for names in weft.profiler._PUBLIC.values():
         found |= {f"profiler.{name}": getattr(weft.profiler, name) for name in names}
     found |= generate_reference.device_functions()
+    found |= {f"kernels.{name}": getattr(weft.kernels, name) for name in weft.kernels.__all__}
     found |= {f"torch.{name}": getattr(weft.torch, name) for name in weft.torch.__all__}
     return found | {f"fn.{name}": value for name, value in _compiled_members()}
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.kernels` against NumPy in f64: shapes, layouts, types, libraries, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.ffi
+from weft import kernels
+from weft.kernels import normalization, reductions, scans, softmaxes
+
+
+def numbers(*shape: int, dtype: object = np.float32) -> np.ndarray:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) * 3).astype(dtype)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    x = x.astype(np.float64)
+    weights = np.exp(x - x.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(x: np.ndarray, weight=1, bias=0) -> np.ndarray:
+    x = x.astype(np.float64)
+    centered = x - x.mean(axis=-1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def rms_norm(x: np.ndarray, weight=1) -> np.ndarray:
+    x = x.astype(np.float64)
+    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6) * weight
+
+
+SHAPES = [(1,), (2, 3, 500), (2, 20_000)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rows_of_any_length_are_normalized(shape):
+    x = numbers(*shape)
+    weight, bias = numbers(shape[-1]), numbers(shape[-1]) + 1
+    for found, expected in (
+        (kernels.softmax(x), softmax(x)),
+        (kernels.log_softmax(x), np.log(softmax(x))),
+        (kernels.layer_norm(x, weight, bias), layer_norm(x, weight, bias)),
+        (kernels.rms_norm(x, weight), rms_norm(x, weight)),
+    ):
+        assert type(found) is np.ndarray and found.dtype == x.dtype
+        assert np.allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(5, 33), (1, 300_000), (0, 3), (5, 0)], ids=str)
+def test_rows_of_any_length_are_added(shape):
+    x = numbers(*shape)
+    exact = x.astype(np.float64)
+    assert np.allclose(kernels.sum(x, axis=-1), exact.sum(axis=-1), atol=1e-2)
+    assert np.allclose(kernels.cumsum(x), exact.cumsum(axis=-1), atol=1e-2)
+    if x.size:
+        assert np.array_equal(kernels.max(x, axis=-1), x.max(axis=-1))
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 500), (0, 3)], ids=str)
+def test_integers_and_all_elements(shape):
+    x = np.round(numbers(*shape) * 10).astype(np.int16)
+    for found, expected in (
+        (kernels.sum(x, axis=-1), x.sum(axis=-1, dtype=np.int64)),
+        (kernels.sum(x), x.sum(dtype=np.int64)),
+        (kernels.cumsum(x), x.cumsum(axis=-1, dtype=np.int64)),
+    ):
+        assert found.dtype == np.int64 and np.array_equal(found, expected)
+    if x.size:
+        for found, expected in ((kernels.max(x), x.max()), (kernels.min(x), x.min())):
+            assert found.dtype == x.dtype and found == expected
+
+
+def test_each_kernel_assembles_for_a_gpu():
+    x = weft.fake_tensor(weft.bf16, ("n", "m"))
+    row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
+    for function, *arguments in (
+        (softmaxes._softmax, x, x, 256, 4, False),
+        (softmaxes._softmax, x, x, 1024, 0, True),
+        (normalization._normalize, x, row, None, 1e-5, x, 256, 8, True),
+        (reductions._reduce, x, of_rows, 7, 256, "sum", True),
+        (reductions._reduce, x, of_rows, 1, 256, "max", False),
+        (scans._cumsum, x, x, 256, True),
+    ):
+        assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
+
+
+def test_nan_and_infinity_are_as_in_numpy():
+    x = np.array([[1, np.nan, 3], [np.inf, 2, 3], [-np.inf, -np.inf, 0]], np.float32)
+    assert np.array_equal(kernels.max(x, axis=-1), x.max(axis=-1), equal_nan=True)
+    assert np.array_equal(kernels.min(x, axis=-1), x.min(axis=-1), equal_nan=True)
+    assert np.isnan(kernels.softmax(x)[0]).all()
+    assert kernels.softmax(x)[2].tolist() == [0, 0, 1]
+    long = np.full((1, 40_000), -np.inf, np.float32)
+    long[0, 5] = 1
+    assert kernels.softmax(long)[0, 5] == 1 and kernels.softmax(long).sum() == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda t: t.__name__)
+def test_other_floats(dtype):
+    x = numbers(4, 300, dtype=dtype)
+    tolerance = 1e-3 if dtype is np.float16 else 1e-12
+    assert np.allclose(
+        kernels.softmax(x), softmax(x), rtol=tolerance, atol=1e-6 if dtype is np.float16 else 0
+    )
+    assert np.allclose(kernels.layer_norm(x), layer_norm(x), rtol=tolerance, atol=tolerance)
+    assert np.allclose(
+        kernels.sum(x, axis=-1),
+        x.astype(np.float64).sum(axis=-1),
+        atol=0.1 if dtype is np.float16 else 1e-10,
+    )
+
+
+def test_views_and_outputs_of_any_layout():
+    x = numbers(40, 30, 6).transpose(2, 1, 0)[::2, ::-1]
+    out = np.zeros((30, 3, 40), np.float32).transpose(1, 0, 2)
+    assert kernels.softmax(x, out=out) is out
+    assert np.allclose(out, softmax(x), atol=1e-6)
+    assert np.allclose(kernels.cumsum(x), x.astype(np.float64).cumsum(axis=-1), atol=1e-4)
+    same = x.copy()
+    assert kernels.rms_norm(same, out=same) is same
+    assert np.allclose(same, rms_norm(x), atol=1e-5)
+
+
+def test_broadcast_and_read_only_inputs():
+    x = np.broadcast_to(np.float32(2), (3, 5))
+    assert kernels.sum(x, axis=-1).tolist() == [10, 10, 10]
+
+
+def test_arrays_of_weft_give_arrays_of_weft():
+    x = weft.ffi.from_dlpack(numbers(2, 9))
+    found = kernels.softmax(x)
+    assert type(found) is weft.ffi.Tensor and np.allclose(np.asarray(found), softmax(numbers(2, 9)))
+
+
+@pytest.mark.torch
+def test_tensors_of_torch_give_tensors_of_torch():
+    import torch
+
+    x = torch.randn(3, 100, dtype=torch.bfloat16)
+    found = kernels.softmax(x)
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found.float(), torch.softmax(x.float(), -1), atol=1e-2)
+    assert kernels.sum(x.int()).dtype == torch.int64
+
+
+def test_bad_input_is_refused_by_name():
+    x = numbers(3, 4)
+    for error, text, call in (
+        (TypeError, "x is 3, expected an array", lambda: kernels.softmax(3)),
+        (
+            TypeError,
+            "expected 16, 32 or 64-bit floats",
+            lambda: kernels.softmax(x.astype(np.int32)),
+        ),
+        (ValueError, "x has no dimension", lambda: kernels.sum(np.zeros((), np.float32))),
+        (
+            ValueError,
+            r"weight has shape \(3,\), expected \(4,\)",
+            lambda: kernels.rms_norm(x, x[:, 0]),
+        ),
+        (ValueError, "axis is 0, expected -1 or None", lambda: kernels.sum(x, axis=0)),
+        (ValueError, "without elements has no max", lambda: kernels.max(x[:, :0], axis=-1)),
+        (
+            ValueError,
+            r"out has shape \(4, 3\)",
+            lambda: kernels.softmax(x, out=np.zeros((4, 3), np.float32)),
+        ),
+        (
+            TypeError,
+            "out has elements of float64",
+            lambda: kernels.softmax(x, out=np.zeros((3, 4))),
+        ),
+        (TypeError, "out is 'a'", lambda: kernels.cumsum(x, out="a")),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+    with pytest.raises(AttributeError, match=r"weft\.kernels has no 'gelu'; it has cumsum"):
+        getattr(kernels, "gelu")  # noqa: B009
