@@ -2,6 +2,7 @@
 # Every target creates what it needs: the environment in .venv, the packages, the extension. `make help` lists them.
 #   PYTHON=python3.12   the interpreter that .venv is made from
 #   TORCH=1             make test: with torch 2.13.0, which its tests need
+#   JAX=1               make test: with JAX for the CPU, which its tests need
 #   FLOORS=1            the oldest supported versions of xdsl, llvmlite and apache-tvm-ffi (on first use)
 #   WHEELS=folder       no network: what PYTHON's own packages lack comes from this folder's wheels
 #   JOBS=1              make test, test-all: as many tests at a time; one per CPU without it
@@ -9,6 +10,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?=
+JAX ?=
 FLOORS ?=
 WHEELS ?=
 ARGS ?=
@@ -73,10 +75,10 @@ native: $(stamps)/package  ## build the extension again, in place
 demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this machine's CPU
 	@$(bin)/python -m examples.demo $(ARGS)
 
-with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch)
-pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
+with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch) $(if $(JAX),$(stamps)/group-jax)
+pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_JAX=$(JAX) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
 
-test: $(with_tests)  ## run the tests (TORCH=1: those with torch too) but the slow ones
+test: $(with_tests)  ## run the tests (TORCH=1, JAX=1: those with torch or JAX too) but the slow ones
 	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
 test-all: $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels  ## run every test, the slow ones too, as CI does

@@ -343,6 +343,17 @@ def kernels_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def jax_page() -> str:
+    """`weft.jax`."""
+    lines = [
+        "# JAX\n",
+        "`weft.jax`: functions in programs that JAX compiles. [The guide](../jax.md) says when one needs it.\n",
+    ]
+    for name in weft.jax.__all__:
+        lines.append(entry(f"jax.{name}", getattr(weft.jax, name)))
+    return "\n".join(lines) + FOOT
+
+
 def methods(name: str, value: object) -> list[str]:
     """The documented methods of a class, as a list of entries."""
     if not inspect.isclass(value):
@@ -408,6 +419,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
         FOLDER / "torch.md": torch_page(),
+        FOLDER / "jax.md": jax_page(),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
@@ -423,6 +435,7 @@ def pages() -> dict[Path, str]:
         ("profiler.md", "The profiler"),
         ("ffi.md", "The TVM-FFI ABI"),
         ("torch.md", "torch"),
+        ("jax.md", "JAX"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

@@ -21,7 +21,7 @@ constexpr AddFunction kParts[] = {
     add_call_plan,     add_function,      add_callback,     add_registry,      add_mapping_items,
     add_reflection,    add_ffi_errors,    add_error_values, add_type_table,    add_argument_keys,
     add_driver,        add_runtime,       add_cpu_pool,     add_prepared_call, add_launch_hooks,
-    add_launch_limits, add_launch_memory, add_linker,       add_locked_call,
+    add_launch_limits, add_launch_memory, add_linker,       add_locked_call,   add_xla_handlers,
 };
 
 #ifdef Py_GIL_DISABLED

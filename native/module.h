@@ -38,6 +38,7 @@ int add_tensor(PyObject* module);          // python/tensor.cpp
 int add_tensor_view(PyObject* module);     // python/tensor_view.cpp
 int add_type_table(PyObject* module);      // python/type_table.cpp
 int add_value_classes(PyObject* module);   // python/value_class.cpp
+int add_xla_handlers(PyObject* module);    // xla/python_handler.cpp
 
 }  // namespace weft
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test shares: what a machine must have for a test, and what may be skipped where.
 
-`torch` and `gpu` marks say what a test needs. In CI a test may be skipped only for what cannot be
+`torch`, `jax` and `gpu` marks say what a test needs. In CI a test may be skipped only for what cannot be
 installed: a GPU, or a debugger; any other skip is a failure there.
 """
 
@@ -20,6 +20,7 @@ os.environ.setdefault("WEFT_NO_CACHE", "1")
 
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 WITH_TORCH = os.environ.get("WEFT_TEST_TORCH", "") not in ("", "0")
+WITH_JAX = os.environ.get("WEFT_TEST_JAX", "") not in ("", "0")
 # A skip whose reason begins with one of these is allowed in CI.
 ALLOWED_IN_CI = ("needs a GPU", "needs gdb", "needs another")
 
@@ -41,15 +42,19 @@ def gpu_missing() -> str:
 def pytest_report_header() -> list[str]:
     """What this machine lets the tests see."""
     torch = "with torch" if WITH_TORCH else "without torch (TORCH=1 adds it)"
-    return [f"weft: {torch}; GPU: {gpu_missing() or 'yes'}"]
+    jax = "with jax" if WITH_JAX else "without jax (JAX=1 adds it)"
+    return [f"weft: {torch}; {jax}; GPU: {gpu_missing() or 'yes'}"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what the machine cannot run, with the reason."""
     has_torch = importlib.util.find_spec("torch") is not None
+    has_jax = importlib.util.find_spec("jax") is not None
     for item in items:
         if item.get_closest_marker("torch") and not has_torch and not WITH_TORCH:
             item.add_marker(pytest.mark.skip(reason="needs torch: make test TORCH=1"))
+        if item.get_closest_marker("jax") and not has_jax and not WITH_JAX:
+            item.add_marker(pytest.mark.skip(reason="needs jax: make test JAX=1"))
         if item.get_closest_marker("gpu") and gpu_missing():
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {gpu_missing()}"))
 

@@ -111,6 +111,7 @@ _NAMESPACES = {
     "driver": "weft.driver",
     "ffi": "weft.ffi",
     "kernels": "weft.kernels",
+    "jax": "weft.jax",
     "random": "weft.primitives.random",
     "torch": "weft.torch",
     "warp": "weft.primitives.warp",

@@ -12,6 +12,9 @@ RUNTIME_TABLE_VERSION: int
 # bytes that they share, threads of a warp.
 LAUNCH_LIMITS: tuple[tuple[int, int, int], tuple[int, int, int], int, int, int]
 
+# Capsules that JAX registers, by its name of a platform; see weft.jax.
+XLA_HANDLERS: dict[str, object]
+
 # Calls of llvmlite's function wrapper: see weft.codegen.llvm.lock.
 def call_locked(self: Any, /, *arguments: Any, **keywords: Any) -> Any: ...
 def open_ffi_library(path: str) -> None: ...

@@ -88,6 +88,7 @@ def entries() -> dict[str, object]:
         found |= {f"profiler.{name}": getattr(weft.profiler, name) for name in names}
     found |= generate_reference.device_functions()
     found |= {f"kernels.{name}": getattr(weft.kernels, name) for name in weft.kernels.__all__}
+    found |= {f"jax.{name}": getattr(weft.jax, name) for name in weft.jax.__all__}
     found |= {f"torch.{name}": getattr(weft.torch, name) for name in weft.torch.__all__}
     return found | {f"fn.{name}": value for name, value in _compiled_members()}
 

@@ -17,7 +17,8 @@ PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
 
 
 def page(name: str, text: str) -> object:
-    return pytest.param(name, marks=[pytest.mark.torch] if "import torch" in text else [])
+    marks = [getattr(pytest.mark, need) for need in ("jax", "torch") if f"import {need}" in text]
+    return pytest.param(name, marks=marks)
 
 
 @pytest.mark.parametrize("page", [page(name, text) for name, text in PROGRAMS.items() if text])

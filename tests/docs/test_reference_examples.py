@@ -33,11 +33,16 @@ def test_the_entry_has_an_example(name: str):
 
 
 def marked(texts: dict[str, str]) -> list[object]:
-    """The names, those whose text needs torch marked."""
-    needs = {
-        name: [pytest.mark.torch] if "import torch" in text else [] for name, text in texts.items()
-    }
-    return [pytest.param(name, marks=marks) for name, marks in needs.items()]
+    """The names, those whose text needs torch or JAX marked."""
+    return [
+        pytest.param(
+            name,
+            marks=[
+                getattr(pytest.mark, need) for need in ("jax", "torch") if f"import {need}" in text
+            ],
+        )
+        for name, text in texts.items()
+    ]
 
 
 @pytest.mark.parametrize("name", marked(SESSIONS))

@@ -105,7 +105,13 @@ PyObject* compare(PyObject* self, PyObject* other, int operation) {
   return PyBool_FromLong(same == (operation == Py_EQ));
 }
 
-Py_hash_t hash(PyObject* self) { return _Py_HashPointer(as_object(self)->handle); }
+Py_hash_t hash(PyObject* self) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_HashPointer(as_object(self)->handle);
+#else
+  return _Py_HashPointer(as_object(self)->handle);
+#endif
+}
 
 PyObject* repr(PyObject* self) {
   TVMFFIObject* handle = as_object(self)->handle;

@@ -43,7 +43,12 @@ def numpy_scalar_dtype(value: Any) -> DType | None:
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.generic):
         return None
-    name = _NUMPY_NAMES.get(str(value.dtype))
+    return numpy_dtype(value.dtype)
+
+
+def numpy_dtype(dtype: object) -> DType | None:
+    """weft's element type for a dtype of NumPy or ml_dtypes, or None where weft has none; imports nothing."""
+    name = _NUMPY_NAMES.get(str(dtype))
     return None if name is None else dtype_named(name)
 
 
