@@ -87,6 +87,12 @@ test-all: $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels  ## run eve
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
 	@$(bin)/python tools/run_sanitized.py $(ARGS)
 
+# The README and the examples leave untyped what a kernel may leave untyped, and use the short annotation of tensors,
+# Tensor[f32, ("n",)], whose names mypy takes for types that are missing.
+mypy_short := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls \
+  $(addprefix --disable-error-code ,type-arg syntax name-defined valid-type)
+readme := from pathlib import Path; from tests.docs.code_blocks import program; print(program(Path("README.md")))
+
 check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, mypy, import-linter, clang-format
 	@failed=; \
 	check() { echo "== $$1"; shift; "$$@" || failed="$$failed $$1"; }; \
@@ -96,6 +102,8 @@ check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, mypy,
 	check "pyright, as users of weft see it" $(bin)/pyright -p examples --pythonpath $(bin)/python; \
 	check "pyright, strict, on a user's project" $(bin)/pyright -p tests/user_project --pythonpath $(bin)/python; \
 	check "mypy --strict, on a user's project" $(bin)/mypy --strict --cache-dir build/mypy tests/user_project/smoothing.py; \
+	mkdir -p build/readme; $(bin)/python -c '$(readme)' > build/readme/readme.py; \
+	check "mypy --strict, on the examples and the README" $(bin)/mypy --strict --cache-dir build/mypy $(mypy_short) examples build/readme/readme.py; \
 	check "import-linter" $(bin)/lint-imports --no-logo --no-cache; \
 	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all); \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

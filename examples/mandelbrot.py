@@ -85,8 +85,8 @@ def reference(counts: np.ndarray, left: float, top: float, step: float, limit: i
 def picture(arguments: Arguments) -> np.ndarray:
     """Colors for the counts: the set itself is black."""
     counts, limit = arguments["counts"], arguments["limit"]
-    shade = np.sqrt(counts / limit)[..., None]
-    waves = 0.5 + 0.5 * np.cos(6.3 * (shade * 2 + np.array([0.0, 0.15, 0.35])))
+    shade: np.ndarray = np.sqrt(counts / limit)[..., None]
+    waves: np.ndarray = 0.5 + 0.5 * np.cos(6.3 * (shade * 2 + np.array([0.0, 0.15, 0.35])))
     waves[counts == limit] = 0
     return (waves * 255).astype(np.uint8)
 
