@@ -30,13 +30,12 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
     empty = weft.mbarrier(STAGES, arrivals=WARPS)
     thread, n = weft.thread_idx.x, a.shape[0]
     whole = n // 4 * 4  # the copy engine moves 16 bytes at a time
-    chunks = weft.ceil_div(whole, CHUNK)
+    begin, stride = CHUNK * weft.block_idx.x, CHUNK * weft.grid_dim.x
 
     if weft.warp_id() == WARPS:
         if weft.elect_one():
             state = weft.PipelineState(STAGES, producer=True)
-            for number in range(weft.block_idx.x, chunks, weft.grid_dim.x):
-                first = CHUNK * number
+            for first in range(begin, whole, stride):
                 count = min(CHUNK, whole - first)
                 empty[state].wait()
                 full[state].arrive(expect_bytes=4 * count)
@@ -46,8 +45,8 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
     else:
         state = weft.PipelineState(STAGES)
         total, squares = 0.0, 0.0
-        for number in range(weft.block_idx.x, chunks, weft.grid_dim.x):
-            count = min(CHUNK, whole - CHUNK * number)
+        for first in range(begin, whole, stride):
+            count = min(CHUNK, whole - first)
             full[state].wait()
             for i in range(4 * thread, count, 4 * 32 * WARPS):
                 x, y, z, w = weft.load_vector(ring[state], i, 4)
@@ -66,10 +65,7 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
 
 
 @weft.jit
-def add_sums(
-    a: Vector,
-    sums: weft.Tensor[weft.f32, (2,)],
-):
+def add_sums(a: Vector, sums: weft.Tensor[weft.f32, (2,)]):
     """Add the vector's sum and that of its squares to `sums`."""
     blocks = min(weft.ceil_div(a.shape[0], CHUNK), 2 * weft.multiprocessors())
     sums_kernel(a, sums).launch(grid=max(blocks, 1), block=32 * (WARPS + 1))

@@ -31,8 +31,7 @@ def copier(dtype, change: str = ""):
         full = weft.mbarrier(2, arrivals=1)
         if weft.thread_idx.x == 0:
             state = weft.PipelineState(2)
-            for number in range(weft.ceil_div(a.shape[0], chunk)):
-                start = chunk * number
+            for start in range(0, a.shape[0], chunk):
                 count = min(chunk, a.shape[0] - start)
                 part = ring[state][:count]
                 full[state].arrive(expect_bytes=count * dtype.itemsize + (change == "many bytes"))

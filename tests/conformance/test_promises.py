@@ -4,6 +4,8 @@
 In: host functions and kernels with such parameters. Out: results, messages, and code without what the promise saves.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -185,3 +187,44 @@ def host(a: weft.Tensor, n: weft.i32):
     compiled = weft.compile(define(source)["host"], vector, 8, options="--gpu-arch sm_90a")
     assert (compiled.ptx.count("st.global"), compiled.ptx.count("setp")) == (tests, tests)
     assert "assume" not in compiled.ptx
+
+
+COUNTING = """
+@weft.kernel
+def kernel(a: weft.Tensor, out: weft.Tensor):
+    for i in range({bounds}):
+        x, y, z, w = weft.load_vector(a, i, 4)
+        out[weft.thread_idx.x] += x + y + z + w
+        {end}
+
+@weft.jit
+def host(a: {annotation}, out: weft.Tensor[weft.f32, (2,)]):
+    kernel(a, out).launch(grid=1, block=2)
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "if x > 1000: break"])
+@pytest.mark.parametrize(
+    ("bounds", "is_checked"),
+    [
+        ("4 * weft.thread_idx.x, 64, 8", False),
+        ("0, len(a), 4 * weft.block_dim.x", False),
+        ("weft.block_idx.x, 64, 8", True),
+        ("0, 62, weft.block_dim.x + 2", True),
+        ("60, -1, -4", True),
+    ],
+)
+def test_counter_of_multiples_needs_no_check_of_alignment(bounds, is_checked, end):
+    annotation = 'weft.fake_tensor(weft.f32, ("m",), alignment_bytes=16)'
+    host = define(COUNTING.format(bounds=bounds, end=end, annotation=annotation))["host"]
+    a, out = aligned(64), np.zeros(2, np.float32)
+    a[:] = np.arange(64)
+    made = weft.compile(host, a, out)
+    assert ("simt.assert" in str(made.ir_module)) == is_checked
+    made(a, out)
+    sizes = {"thread_idx": 0, "block_idx": 0, "block_dim": 2}
+    for thread in range(2):
+        sizes["thread_idx"] = thread
+        names = SimpleNamespace(**{name: SimpleNamespace(x=x) for name, x in sizes.items()})
+        counted = eval(f"range({bounds})", {"weft": names, "a": a})
+        assert out[thread] == sum(a[i : i + 4].sum() for i in counted)

@@ -22,6 +22,7 @@ from weft.frontend.statements import ranges
 from weft.frontend.statements.each_loops import trace_each
 from weft.frontend.statements.loop import Loop, flags_of
 from weft.language.control import StagedRange, make_range, staged
+from weft.language.numbers.promises import CountedBlock
 from weft.language.threads.each import Rounds
 from weft.language.values import Scalar
 
@@ -132,7 +133,7 @@ def _staged_for(loop: Loop, course: Course, factor: int | None, *, always_runs: 
 def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     """The loop as `scf.for`; None if the variables' types were not yet right."""
     builder = loop.frame.mark(loop.node)
-    block = Block(arg_types=[course.type, *carried.types()])
+    block = CountedBlock([course.type, *carried.types()], course.lower, course.step)
     counter, *arguments = block.args
     before = loop.frame.scope.path.copy()
     _, path = loop.frame.trace_in(
@@ -171,7 +172,7 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
     frame = loop.frame
     own = len(course.state_types)
     types = [*course.state_types, *carried.types()]
-    before, after = Block(arg_types=types), Block(arg_types=types)
+    before, after = Block(arg_types=types), CountedBlock(types, course.lower, course.step)
     builder = frame.mark(loop.node)
     with builder.at(before):
         goes_on = course.goes_on(builder, before.args)

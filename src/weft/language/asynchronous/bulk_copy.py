@@ -46,9 +46,9 @@ def bulk_copy(
     copy is a group of its own, which `tma.wait` of the same thread waits for; those that wrote the array have said
     `fence_proxy`. On the CPU the copy runs as late as is legal, when a thread waits for it.
 
-    Both begin at multiples of 16 bytes, and the size is one. The alignment, of tensors, of slices that begin at
-    ``128 * i``, of tiles, is checked at compile time, and so are lengths if they are constants; others are checked
-    like an `assert`: always on the CPU, on a GPU with ``--enable-assertions``.
+    Both begin at multiples of 16 bytes, and the size is one. The alignment, of tensors, of tiles, of slices that begin
+    at ``128 * i`` or at the ``i`` of ``range(0, n, 128)``, is checked at compile time, and so are lengths if they are
+    constants; others are checked like an `assert`: always on the CPU, on a GPU with ``--enable-assertions``.
 
     Args:
         to, source: a tensor of the kernel's parameters, or a slice or tile of one, and an array of shared memory, or a

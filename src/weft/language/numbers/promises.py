@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
+from xdsl.ir import Block
 
 from weft.dialects.builder import constant_integer
 from weft.language.ir_types import ir_type
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, SSAValue
 
     from weft.dialects.builder import Builder
 
@@ -29,6 +32,20 @@ _OF_BOTH: Final = (
     arith.MinUIOp,
     arith.MaxUIOp,
 )
+
+
+class CountedBlock(Block):
+    """A loop's body while it is traced; its first argument counts from `lower` in steps of `step`.
+
+    Attributes:
+        factor: a power of two that divides each of its values.
+    """
+
+    factor: int
+
+    def __init__(self, types: Sequence[Attribute], lower: SSAValue, step: SSAValue) -> None:
+        super().__init__(arg_types=types)
+        self.factor = min(factor_of(lower), factor_of(step))
 
 
 def promised(builder: Builder, value: Scalar, divisibility: int) -> Scalar:
@@ -57,6 +74,8 @@ def factor_of(value: SSAValue) -> int:
         return min(factor_of(owner.lhs), factor_of(owner.rhs))
     if isinstance(owner, arith.AndIOp):
         return max(factor_of(owner.lhs), factor_of(owner.rhs))
+    if isinstance(owner, CountedBlock):
+        return owner.factor if value is owner.args[0] else 1
     if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp):
         return factor_of(owner.input)
     return 1
