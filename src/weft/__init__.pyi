@@ -118,6 +118,7 @@ from weft.language.memory.ordered import atomic_load as atomic_load
 from weft.language.memory.ordered import atomic_store as atomic_store
 from weft.language.memory.ordered import volatile_load as volatile_load
 from weft.language.memory.ordered import volatile_store as volatile_store
+from weft.language.memory.reductions import red_add as red_add
 from weft.language.memory.scratch import global_scratch as global_scratch
 from weft.language.memory.scratch import scratch as scratch
 from weft.language.memory.shared import dynamic_shared as dynamic_shared

@@ -36,7 +36,7 @@ TEXT = f"""builtin.module {{
       simt.store %11, %t[%12, %13 : i32, i32] : f32, {TILE}
       simt.fragment_yield
     }}
-    simt.fragment_each %c from(%l, %l) : {C} {{
+    simt.fragment_red_add %c, %t[%l, %l] from(%l, %l) : {C}, {TILE}[i32, i32] {{
     ^bb0(%14: f32, %15: i32, %16: i32):
       simt.store %14, %t[%15, %16 : i32, i32] : f32, {TILE}
       simt.fragment_yield

@@ -22,6 +22,7 @@ TEXT = f"""builtin.module {{
     simt.store_vector cache "l2_only" %c, %d : f32, f32 into %row[%i : i32] : {ROW}
     %e = simt.load cache "evict_last" %row[%i : i32] : {ROW} -> f32
     simt.store cache "streaming" %e, %row[%i : i32] : f32, {ROW}
+    simt.red_add %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
     %2 = simt.advance %a[%i, %w : i32, i64] : {T} -> {ADVANCED}
     %3 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
     simt.return
@@ -51,6 +52,7 @@ WRONG = [
     ('"l2_only"', '"last_use"', "cache 'last_use' is not one of"),
     ('"evict_last"', '"ca"', "cache 'ca' is not one of"),
     ('"streaming"', '"last_use"', "cache 'last_use' is not one of"),
+    ("red_add %0, %1 : f32, f32", "red_add %0, %1, %0 : f32, f32, f32", "a vector of 3 elements"),
     (f"%row[%i : i32] : {ROW}", f"%part[%i : i32] : {PART}", "last dimension of stride 1"),
 ]
 

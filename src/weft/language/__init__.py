@@ -99,6 +99,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_xor": "memory.atomics",
     "atomic_exchange": "memory.atomics",
     "atomic_cas": "memory.atomics",
+    "red_add": "memory.reductions",
     "tensor_map": "asynchronous.tensor_map",
     "fence_proxy": "asynchronous.tma",
     "bulk_copy": "asynchronous.bulk_copy",

@@ -27,6 +27,7 @@ from weft.dialects.simt.memory import (
     LoadOp,
     StoreOp,
 )
+from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 # What has a tensor as an operand, and then the indices of an element.
 ACCESSES: Final = (
     *(LoadOp, StoreOp, LoadVectorOp, StoreVectorOp),
-    *(AtomicLoadOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, ViewOp),
+    *(AtomicLoadOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp, ViewOp),
 )
 _USERS: Final = (
     *(*ACCESSES, AdvanceOp),

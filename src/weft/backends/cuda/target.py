@@ -42,7 +42,8 @@ ARCHITECTURES: Final = {
         ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
         80,
     ),
-    **dict.fromkeys(("sm_86", "sm_87", "sm_90"), 80),
+    **dict.fromkeys(("sm_86", "sm_87"), 80),
+    "sm_90": 81,  # for sums of vectors into memory
     # For products of 8-bit floats, and of signed and unsigned integers.
     **dict.fromkeys(("sm_89", "sm_90a"), 84),
     **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),

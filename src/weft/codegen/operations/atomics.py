@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic loads, stores, read-modify-write and compare-and-swap on tensors.
 
-In: simt.atomic_load, _store, _rmw, _cas. Out: LLVM's atomic instructions with order and syncscope; a compare-and-swap
-loop for types without an instruction (f16, bf16, 8-bit floats, bool).
+In: simt.atomic_load, _store, _rmw, _cas, simt.red_add. Out: LLVM's atomic instructions with order and syncscope; a
+compare-and-swap loop for types without an instruction (f16, bf16, 8-bit floats, bool).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, memory_type, size_in
 from weft.codegen.operations.conversions import from_f32, to_f32
 from weft.codegen.operations.memory import byte_of_bool
 from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, AtomicStoreOp
+from weft.dialects.simt.reductions import RedAddOp
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from xdsl.ir import Attribute, Operation
@@ -68,12 +69,13 @@ class AtomicAccess:
                 "CODEGEN_ATOMIC", "an atomic access to a thread's own memory", hint=REPORT_HINT
             )
         target = printer.module.target
-        self.scope_name = op.properties["scope"].data
+        said = op.properties
+        self.scope_name = said["scope"].data if "scope" in said else "device"
         scope = target.sync_scopes[self.scope_name]
         self.pointer_type = target.pointer(self.space)
         self.address = value.address(printer, indices)
         self.scope = f' syncscope("{scope}")' if scope else ""
-        order = op.properties["order"].data
+        order = said["order"].data if "order" in said else "relaxed"
         self.order = "monotonic" if order == "relaxed" else order
         self._instruction = instruction
         self._swap = swap
@@ -248,6 +250,17 @@ def _as_it_is(printer: FunctionPrinter, access: AtomicAccess) -> nullcontext[Ato
     return nullcontext(access)
 
 
+def _neighbors(
+    printer: FunctionPrinter, op: RedAddOp, first: AtomicAccess
+) -> Iterator[AtomicAccess]:
+    """The elements of a sum of several, one after the other, from the first one's address."""
+    element = memory_type(op.elements[0].type)
+    yield first
+    for number in range(1, len(op.elements)):
+        step = f"getelementptr inbounds {element}, {first.pointer}, i64 {number}"
+        yield first.changed(address=printer.let(step))
+
+
 def atomic_rows(
     instruction: AtomicInstruction = llvm_instruction,
     special: Callable[[FunctionPrinter, AtomicAccess, str, Attribute, str], str] = atomic_value,
@@ -290,6 +303,11 @@ def atomic_rows(
             printer, access, kind, operand.type, printer.values[operand]
         )
 
+    def print_red_add(printer: FunctionPrinter, op: RedAddOp) -> None:
+        first = AtomicAccess(printer, op, op.tensor, list(op.indices), instruction, swap)
+        for operand, access in zip(op.elements, _neighbors(printer, op, first), strict=True):
+            special(printer, access, "add", operand.type, printer.values[operand])
+
     def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:
         """Compares bits, so a NaN equals itself and 0.0 is not -0.0."""
         expected, value, tensor, *indices = op.operands
@@ -310,6 +328,7 @@ def atomic_rows(
         AtomicStoreOp: print_store,
         AtomicRmwOp: print_modify,
         AtomicCasOp: print_compare_and_swap,
+        RedAddOp: print_red_add,
     }
 
 

@@ -20,10 +20,10 @@ from weft.dialects.simt.barrier import (
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
-    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentPartOp,
+    FragmentRedAddOp,
     FragmentReduceOp,
     FragmentStoreOp,
     FragmentType,
@@ -56,6 +56,7 @@ from weft.dialects.simt.memory import (
     StrideOp,
 )
 from weft.dialects.simt.profiling import MarkOp, ProfilerType, TirxProfilerOp, TrackProfilerOp
+from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
@@ -100,6 +101,7 @@ SIMT: Final = Dialect(
         AtomicLoadOp,
         AtomicStoreOp,
         AtomicRmwOp,
+        RedAddOp,
         AtomicCasOp,
         SharedOp,
         DynamicSharedOp,
@@ -127,7 +129,7 @@ SIMT: Final = Dialect(
         FragmentPartOp,
         FragmentReduceOp,
         FragmentStoreOp,
-        FragmentEachOp,
+        FragmentRedAddOp,
         FloorDivOp,
         FloorModOp,
         PrintfOp,

@@ -283,16 +283,8 @@ class FragmentReduceOp(IRDLOperation):
             raise VerifyException("the result is not one value for each row")
 
 
-@operation_definition
-class FragmentStoreOp(IRDLOperation):
-    """Stores a fragment into a tensor of two dimensions, from a row and a column on.
-
-    The region stores one element at a row and a column of the fragment, and leaves out those outside of the tensor. A
-    machine may store several at once, and exchange elements between the threads that hold a row. `origin` is the row
-    and column of the thread's first element. `whole`: no element lies outside.
-    """
-
-    name = "simt.fragment_store"
+class _IntoTensorOp(IRDLOperation):
+    """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on."""
 
     whole = opt_prop_def(UnitAttr)
     fragment = operand_def(FragmentType)
@@ -301,7 +293,6 @@ class FragmentStoreOp(IRDLOperation):
     origin = var_operand_def(i32)
     body = region_def("single_block")
 
-    traits = traits_def(MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "(`whole` $whole^)? $fragment `,` $tensor `[` $indices `]` `from` `(` $origin `)` `:` "
@@ -333,22 +324,24 @@ class FragmentStoreOp(IRDLOperation):
 
 
 @operation_definition
-class FragmentEachOp(IRDLOperation):
-    """Runs the region for each element of a fragment, with its row and column."""
+class FragmentStoreOp(_IntoTensorOp):
+    """Stores a fragment into a tensor of two dimensions, from a row and a column on.
 
-    name = "simt.fragment_each"
+    The region stores one element at a row and a column of the fragment, and leaves out those outside of the tensor. A
+    machine may store several at once, and exchange elements between the threads that hold a row. `origin` is the row
+    and column of the thread's first element. `whole`: no element lies outside.
+    """
 
-    fragment = operand_def(FragmentType)
-    origin = var_operand_def(i32)
-    body = region_def("single_block")
+    name = "simt.fragment_store"
+    traits = traits_def(MemoryWriteEffect())
 
+
+@operation_definition
+class FragmentRedAddOp(_IntoTensorOp):
+    """Adds a fragment to the elements of a tensor, each in one step; as `simt.fragment_store` for the rest.
+
+    The region adds one element. A machine may add several at once.
+    """
+
+    name = "simt.fragment_red_add"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$fragment `from` `(` $origin `)` `:` type($fragment) $body attr-dict"
-
-    def __init__(self, fragment: SSAValue, origin: Sequence[SSAValue], body: Block) -> None:
-        super().__init__(operands=[fragment, origin], regions=[Region(body)])
-
-    def verify_(self) -> None:
-        expected = [fragment_type(self.fragment).element_type, i32, i32]
-        if [argument.type for argument in self.body.block.args] != expected:
-            raise VerifyException("the region takes an element, its row and its column")

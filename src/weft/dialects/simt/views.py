@@ -138,9 +138,10 @@ class AdvanceOp(IRDLOperation):
             raise VerifyException(f"{self.source.type} advances to {self.result.type}")
 
 
-def _check_vector(
+def check_vector(
     tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
-) -> None:
+) -> TensorType:
+    """The tensor's type, once values are as many neighbors as an access may have."""
     tensor_type = check_indices(tensor, indices)
     if len(values) not in (2, 4, 8, 16):
         raise VerifyException(f"a vector of {len(values)} elements")
@@ -150,6 +151,7 @@ def _check_vector(
     is_turned = panels is not None and panels.is_transposed.data
     if tensor_type.rank == 0 or is_turned or tensor_type.layout.data == "strided":
         raise VerifyException("a vector lies along a last dimension of stride 1")
+    return tensor_type
 
 
 @operation_definition
@@ -185,7 +187,7 @@ class LoadVectorOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_cache(self.tensor, self.cache, LOAD_CACHES)
-        _check_vector(self.tensor, self.indices, self.elements)
+        check_vector(self.tensor, self.indices, self.elements)
 
 
 @operation_definition
@@ -217,4 +219,4 @@ class StoreVectorOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_cache(self.tensor, self.cache, STORE_CACHES)
-        _check_vector(self.tensor, self.indices, self.elements)
+        check_vector(self.tensor, self.indices, self.elements)

@@ -13,7 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region
 
-from weft.dialects.simt.fragment import FragmentEachOp, FragmentStoreOp, FragmentYieldOp
+from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, FragmentYieldOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.matrix.fragment import expect_fragment, mapped, origin, to
@@ -56,27 +56,7 @@ def store(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = 
     Example:
         ``acc.store(weft.shared((16, 8), weft.f32))``
     """
-    expect_fragment(fragment, "store")
-    target = _checked(tensor, "store")
-    if fragment.dtype is not target.dtype:
-        fragment = _converted(builder, fragment, target)
-    start = _start(builder, target, place, "store")
-    whole = _fits(fragment, target, start, "store")
-
-    def element(value: Scalar, indices: tuple[Scalar, Scalar]) -> None:
-        access.store(builder, target, indices, value)
-
-    block = _region(builder, fragment, target, start, element, whole=whole)
-    builder.emit(
-        FragmentStoreOp(
-            fragment.ssa,
-            target.ssa,
-            [one.ssa for one in start],
-            origin(builder, fragment.type),
-            block,
-            whole=whole,
-        )
-    )
+    _put(builder, FragmentStoreOp, "store", fragment, tensor, place)
 
 
 @operation(name="Fragment.load")
@@ -121,10 +101,11 @@ def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = _
 def red_add(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = _START) -> None:
     """Adds a fragment to a tensor's elements, each in one step, from a row and a column on.
 
-    What lies outside of the tensor is left out. The order of sums of several threads is not defined.
+    What lies outside of the tensor is left out. The order of sums of several threads is not defined. GPUs from sm_90 on
+    add 16 bytes of f32, f16 or bf16 at a time to tensors in global memory whose address, strides and dims allow it.
 
     Args:
-        fragment: of the tensor's type.
+        fragment: as in `store`.
         tensor: of two dimensions.
         place: as in `store`.
 
@@ -134,18 +115,35 @@ def red_add(builder: Builder, fragment: Fragment, tensor: Tensor, place: object 
     Example:
         ``acc.red_add(weft.shared((16, 8), weft.f32))``
     """
-    expect_fragment(fragment, "red_add")
-    target = _checked(tensor, "red_add")
+    _put(builder, FragmentRedAddOp, "red_add", fragment, tensor, place)
+
+
+def _put(
+    builder: Builder,
+    kind: type[FragmentStoreOp | FragmentRedAddOp],
+    name: str,
+    fragment: Fragment,
+    tensor: object,
+    place: object,
+) -> None:
+    """One operation, with what it does to an element."""
+    expect_fragment(fragment, name)
+    target = _checked(tensor, name)
     if fragment.dtype is not target.dtype:
         fragment = _converted(builder, fragment, target)
-    start = _start(builder, target, place, "red_add")
-    whole = _fits(fragment, target, start, "red_add")
+    start = _start(builder, target, place, name)
+    whole = _fits(fragment, target, start, name)
 
     def element(value: Scalar, indices: tuple[Scalar, Scalar]) -> None:
-        atomic_add.emit(builder, target, indices, value)
+        if kind is FragmentStoreOp:
+            access.store(builder, target, indices, value)
+        else:
+            atomic_add.emit(builder, target, indices, value)
 
     block = _region(builder, fragment, target, start, element, whole=whole)
-    builder.emit(FragmentEachOp(fragment.ssa, origin(builder, fragment.type), block))
+    indices = [one.ssa for one in start]
+    own = origin(builder, fragment.type)
+    builder.emit(kind(fragment.ssa, target.ssa, indices, own, block, whole=whole))
 
 
 def _region(

@@ -18,6 +18,7 @@ from xdsl.traits import Pure
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import AddressOp, AtomicRmwOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.passes.rounds.body import Body, Extent, element_bytes, extent_of, runs_along
 
@@ -93,7 +94,7 @@ def _may_alternate(op: Operation) -> bool:
         return op.volatile is None and cast("TensorType", op.tensor.type).space.data != "local"
     if isinstance(op, AtomicRmwOp):
         return op.order.data == "relaxed"
-    return isinstance(op, scf.IfOp | scf.YieldOp | AssertOp | AssumeOp) or (
+    return isinstance(op, RedAddOp | scf.IfOp | scf.YieldOp | AssertOp | AssumeOp) or (
         op.has_trait(Pure) and not isinstance(op, scf.ForOp | scf.WhileOp)
     )
 

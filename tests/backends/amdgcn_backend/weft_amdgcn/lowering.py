@@ -29,10 +29,10 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
-    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentPartOp,
+    FragmentRedAddOp,
     FragmentReduceOp,
     FragmentStoreOp,
     FragmentValuesOp,
@@ -218,7 +218,7 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **launch_rows(launch_attributes),
 }
 FRAGMENTS: Final = (
-    FragmentEachOp,
+    FragmentRedAddOp,
     FragmentPartOp,
     FragmentReduceOp,
     FragmentStoreOp,

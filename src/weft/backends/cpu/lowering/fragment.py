@@ -12,10 +12,10 @@ from weft.codegen.llvm.types import fragment_chunks, memory_type
 from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.simt.fragment import (
-    FragmentEachOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentPartOp,
+    FragmentRedAddOp,
     FragmentStoreOp,
     FragmentType,
     fragment_type,
@@ -128,7 +128,7 @@ def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
     define_elements(printer, op.result, [texts[number] for number in op.elements])
 
 
-def _print_each(printer: FunctionPrinter, op: FragmentEachOp | FragmentStoreOp) -> None:
+def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp) -> None:
     kind: Any = op.fragment.type
     memory = stored_elements(printer, op.fragment)
 
@@ -243,6 +243,6 @@ FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
     FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,
     FragmentStoreOp: _print_each,
-    FragmentEachOp: _print_each,
+    FragmentRedAddOp: _print_each,
     LoadMatrixOp: _print_map,
 }

@@ -33,6 +33,7 @@ from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
+from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.views import StoreVectorOp
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import ModulePrinter
 
 _EFFECTS: Final = (
-    *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp),
+    *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
     *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp),
 )
 _AXES: Final = ("x", "y", "z")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fragments into memory on NVIDIA's GPUs.
 
-In: simt.fragment_store, simt.fragment_each. Out: `stmatrix` into tiles of 16-bit elements; stores of 16 bytes into
+In: simt.fragment_store, simt.fragment_red_add. Out: `stmatrix` into tiles of 16-bit elements; 16 bytes at a time into
 tensors, for which the four threads that hold a row exchange elements; else each element by itself. Stores outside of a
 tensor are predicated, so that the code stays one basic block.
 """
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.convergent import call_convergent
 from weft.backends.cuda.lowering.fragment import elements, registers
 from weft.backends.cuda.lowering.lane_rows import LaneRows
+from weft.backends.cuda.lowering.reductions import FIRST_WITH_VECTORS, PACKED, red_add
 from weft.codegen.llvm.offsets import plus, times, widened
-from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
-from weft.dialects.simt.fragment import FragmentEachOp, FragmentStoreOp
+from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
+from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.fragment import FragmentType
 
 _FIRST_WITH_STMATRIX: Final = 90
 _VECTOR_BYTES: Final = 16
 _LETTERS: Final = {"float": "f", "double": "d", "i16": "h", "i32": "r", "i64": "l"}
 
 
-def _print_each(printer: FunctionPrinter, op: FragmentEachOp | FragmentStoreOp) -> None:
+def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp) -> None:
     kind: Any = op.fragment.type
     start = [printer.values[value] for value in op.origin]
     known: dict[tuple[int, int], str] = {}
@@ -64,6 +66,21 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
         _Rows(printer, op, size).print()
     else:
         _print_each(printer, op)
+
+
+def _print_red_add(printer: FunctionPrinter, op: FragmentRedAddOp) -> None:
+    kind: Any = op.fragment.type
+    tensor = printer.tensor(op.tensor).type
+    has_vectors = printer.module.target.compute_capability >= FIRST_WITH_VECTORS
+    lies_together = kind.layout.pack == 2 and tensor.layout.data != "strided"
+    if has_vectors and lies_together and tensor.space.data == "global" and _float(kind) in PACKED:
+        _Rows(printer, op, size_in_bytes(memory_type(kind.element_type))).print()
+    else:
+        _print_each(printer, op)
+
+
+def _float(kind: FragmentType) -> str:
+    return FLOAT_NAMES.get(type(kind.element_type), "")
 
 
 def _has_aligned_rows(printer: FunctionPrinter, op: FragmentStoreOp) -> bool:
@@ -127,9 +144,11 @@ def _print_pairs(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
 
 
 class _Rows:
-    """A store into a tensor whose rows lie together in memory."""
+    """A store into a tensor whose rows lie together in memory, or a sum."""
 
-    def __init__(self, printer: FunctionPrinter, op: FragmentStoreOp, size: int) -> None:
+    def __init__(
+        self, printer: FunctionPrinter, op: FragmentStoreOp | FragmentRedAddOp, size: int
+    ) -> None:
         self.printer, self.op, self.size = printer, op, size
         self.kind: Any = op.fragment.type
         self.tensor = printer.tensor(op.tensor)
@@ -207,7 +226,7 @@ class _Rows:
     def _store(
         self, row: tuple[str, str], column: str, distance: int, texts: Sequence[str], kind: str
     ) -> None:
-        """Stores registers that far from a row's element at a column, if the tensor has it.
+        """Stores or adds registers that far from a row's element at a column, if the tensor has it.
 
         The distance is part of the instruction, where LLVM would add it to each address.
         """
@@ -216,18 +235,25 @@ class _Rows:
             place = plus(printer, column, str(distance), "nsw i64")
             has = printer.let(f"icmp ult i64 {place}, {self.dims[1]}")
             inside = printer.let(f"and i1 {inside}, {has}")
-        bits = 8 * size_in_bytes(kind)
-        many = f".v{len(texts)}" if len(texts) > 1 else ""
         values = ", ".join(f"${number + 2}" for number in range(len(texts)))
-        listed = f"{{{values}}}" if many else values
+        listed = f"{{{values}}}" if len(texts) > 1 else values
         constraints = ",".join(["b", "l", *[_LETTERS[kind]] * len(texts), "~{memory}"])
         arguments = ", ".join(
             [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *(f"{kind} {text}" for text in texts)]
         )
+        place = f"[$1+{distance * self.size}]"
         printer.line(
-            f'call void asm sideeffect "@$0 st.global{many}.b{bits} [$1+{distance * self.size}], {listed};", '
+            f'call void asm sideeffect "@$0 {self._instruction(kind, len(texts))} {place}, {listed};", '
             f'"{constraints}"({arguments}) nounwind'
         )
+
+    def _instruction(self, kind: str, count: int) -> str:
+        """What stores or adds so many registers."""
+        if isinstance(self.op, FragmentRedAddOp):
+            name = _float(self.kind)
+            return red_add(name if kind == self.element else PACKED[name][0], count)
+        many = f".v{count}" if count > 1 else ""
+        return f"st.global{many}.b{8 * size_in_bytes(kind)}"
 
     def _print_elements(self) -> None:
         texts = elements(self.printer, self.op.fragment)
@@ -317,5 +343,5 @@ class _Rows:
 
 FRAGMENT_STORES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     FragmentStoreOp: _print_store,
-    FragmentEachOp: _print_each,
+    FragmentRedAddOp: _print_red_add,
 }

@@ -24,6 +24,7 @@ from weft.backends.cuda.lowering.loops import LOOPS
 from weft.backends.cuda.lowering.mbarrier import MBARRIERS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.named_barrier import NAMED_BARRIERS
+from weft.backends.cuda.lowering.reductions import REDUCTIONS
 from weft.backends.cuda.lowering.registers import REGISTERS
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.tma import TMA
@@ -49,6 +50,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **SHARED,
     **CACHED,
     **ATOMICS,
+    **REDUCTIONS,
     **DEBUG,
     **BARRIERS,
     **MBARRIERS,
