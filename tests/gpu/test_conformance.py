@@ -33,6 +33,7 @@ FILES = (
     "cooperation",
     "shared_atomics",
     "small_atomics",
+    "byte_floats",
     "warp_order",
     "warp_groups",
     "ranges",

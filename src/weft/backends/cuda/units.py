@@ -2,7 +2,7 @@
 """Library functions that are one instruction of a GPU's special function units, or two.
 
 Out: `units(capability)`: `rsqrt`; `approx.<function>`, for ``approx=True``; `unit.<instruction>`, which others are made
-of. Errors are those of the PTX ISA; `unit.ex2`, `unit.rcp` and `unit.rsqrt`
+of; conversions of 8-bit floats. Errors are those of the PTX ISA; `unit.ex2`, `unit.rcp` and `unit.rsqrt`
 flush subnormal numbers.
 """
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _LOG2_E: Final = 1.4426950408889634
 _LN2: Final = 0.6931471805599453
 _FIRST_WITH_TANH: Final = 75
+FIRST_WITH_BYTE_FLOATS: Final = 89
+# 8-bit float → PTX's name of two.
+BYTE_PAIRS: Final = {"f8e4m3": "e4m3x2", "f8e5m2": "e5m2x2"}
 
 # name → instruction, number of operands
 _INSTRUCTIONS: Final = {
@@ -73,7 +76,40 @@ _UNITS: Final[dict[str, LibraryEntry]] = {
 }
 
 
+def _narrows(name: str, pair: str) -> LibraryEntry:
+    """One of the two that the instruction rounds; those too large, infinity too, to the largest, as weft does."""
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"f32_to_{name}", "i8", "float")
+        callee = module.intrinsic(f"llvm.nvvm.ff.to.{pair}.rn")
+        both = f.let(f"call i16 {callee}(float 0.0, float {f.arguments[0]})")
+        return f.finish(f.let(f"trunc i16 {both} to i8"))
+
+    return entry
+
+
+def _widens(name: str, pair: str) -> LibraryEntry:
+    """One of the two that the instruction makes f16, which holds them all."""
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"{name}_to_f32", "float", "i8")
+        callee = module.intrinsic(f"llvm.nvvm.{pair}.to.f16x2.rn")
+        both = f.let(f"zext i8 {f.arguments[0]} to i16")
+        halves = f.let(f"call <2 x half> {callee}(i16 {both})")
+        half = f.let(f"extractelement <2 x half> {halves}, i32 0")
+        return f.finish(f.let(f"fpext half {half} to float"))
+
+    return entry
+
+
+_BYTE_FLOATS: Final[dict[str, LibraryEntry]] = {
+    **{f"f32_to_{name}": _narrows(name, pair) for name, pair in BYTE_PAIRS.items()},
+    **{f"{name}_to_f32": _widens(name, pair) for name, pair in BYTE_PAIRS.items()},
+}
+
+
 def units(capability: int) -> dict[str, LibraryEntry]:
     """The functions that a GPU of a compute capability, such as 90, has."""
     missing = () if capability >= _FIRST_WITH_TANH else ("approx.tanh.f32",)
-    return {name: entry for name, entry in _UNITS.items() if name not in missing}
+    found = {name: entry for name, entry in _UNITS.items() if name not in missing}
+    return found | _BYTE_FLOATS if capability >= FIRST_WITH_BYTE_FLOATS else found

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
 )
 
+from weft.backends.cuda.units import FIRST_WITH_BYTE_FLOATS
 from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
 from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
@@ -40,7 +41,6 @@ _BYTE_PAIRS: Final[dict[type[Attribute], str]] = {
     Float8E4M3FNType: "e4m3x2",
     Float8E5M2Type: "e5m2x2",
 }
-_FIRST_WITH_BYTE_FLOATS: Final = 89
 
 
 def registers(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
@@ -160,7 +160,7 @@ def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
     if not isinstance(last.operands[0].type, Float32Type):
         return None
     capability = printer.module.target.compute_capability
-    has_bytes = type(kind) in _BYTE_PAIRS and capability >= _FIRST_WITH_BYTE_FLOATS
+    has_bytes = type(kind) in _BYTE_PAIRS and capability >= FIRST_WITH_BYTE_FLOATS
     return last if has_bytes or type(kind) in _NATIVE_PAIRS else None
 
 

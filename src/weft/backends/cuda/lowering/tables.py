@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.barrier import BARRIERS
 from weft.backends.cuda.lowering.bulk_copy import BULK_COPIES
+from weft.backends.cuda.lowering.byte_floats import BYTE_FLOATS
 from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.cluster import CLUSTERS
 from weft.backends.cuda.lowering.cp_async import CP_ASYNC
@@ -49,6 +50,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL_OPERATIONS,
     **SHARED,
     **CACHED,
+    **BYTE_FLOATS,
     **ATOMICS,
     **REDUCTIONS,
     **DEBUG,
