@@ -7,8 +7,8 @@ from weft import cache as cache
 from weft import config as config
 from weft import driver as driver
 from weft import ffi as ffi
-from weft import kernels as kernels
 from weft import jax as jax
+from weft import kernels as kernels
 from weft import profiler as profiler
 from weft import torch as torch
 from weft.annotation_names import bf16 as bf16
