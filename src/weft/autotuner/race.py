@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 WARM_UP_CALLS: Final = 2
 LEAST_SAMPLES: Final = 5
-"""Before these nothing is stopped, unless it is `HOPELESS`."""
+"""Before these nothing is stopped, unless it is slow and `HOPELESS`."""
 ALONE_SAMPLES: Final = 10
 """The last one left is measured so often."""
 HOPELESS: Final = 4.0
-"""Times the best median: stopped after one round."""
+"""Times the best median: stopped at once, if even its fastest call is that slow."""
+SLOW_SECONDS: Final = 0.1
+"""Of an entrant's calls together; a few short ones say little on a machine with other work."""
 
 
 class SetOfArguments(Protocol):
@@ -191,6 +193,10 @@ class Race:
         alive = [entrant for entrant in entrants if entrant.error is None]
         best = min((entrant.median for entrant in alive), default=0.0)
         for entrant in alive:
-            is_behind = len(entrant.samples) >= LEAST_SAMPLES and min(entrant.samples) > best
-            entrant.is_stopped = is_behind or entrant.median > HOPELESS * best
+            fastest = min(entrant.samples)
+            is_known = len(entrant.samples) >= LEAST_SAMPLES
+            is_slow = sum(entrant.samples) > SLOW_SECONDS
+            entrant.is_stopped = (is_known and fastest > best) or (
+                is_slow and fastest > HOPELESS * best
+            )
         return [entrant for entrant in alive if not entrant.is_stopped]

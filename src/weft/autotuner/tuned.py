@@ -327,7 +327,10 @@ class Tuned:
 
     def _title(self) -> str:
         function = self.tuned_function.function
-        return f"{function.__module__}.{function.__qualname__}"
+        module = function.__module__
+        if module in ("__main__", "__mp_main__"):  # a program's name in this process only
+            module = Path(function.__code__.co_filename).stem
+        return f"{module}.{function.__qualname__}"
 
 
 def pieces(tuned: Tuned, each: int | None) -> Sequence[Sequence[int] | None]:
