@@ -85,7 +85,7 @@ class Autotune:
             file: a JSON file of results that ships with the program, relative to the function's file; it is read
                 before the user's own, and written by `save`.
             samples: timed calls of each configuration, at most.
-            seconds: time spent on the calls of each configuration, at most, after the third.
+            seconds: time spent on the calls of each configuration, at most, after the fifth.
             workers: processes that compile; None: as many as CPUs if it is worth it, 0: none.
             progress: whether to say on standard error what is being done; None: if that is a terminal.
         Returns:

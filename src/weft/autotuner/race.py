@@ -82,6 +82,7 @@ class EventClock:
 
     def seconds(self, call: Callable[[], object]) -> float:
         """Device time."""
+        synchronize(self._device)  # arguments may have been copied on another stream
         _native.fill_tensor(self._flushed, 0, self._stream)
         before = _native.record_event(self._stream)
         call()
