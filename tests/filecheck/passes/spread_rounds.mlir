@@ -1,8 +1,8 @@
 // RUN: spread_rounds
 // RUN: spread_rounds_on_cpu
 // RUN: ptx-after-passes
-// On a GPU a group is 8 rounds, 16 bytes of bf16 and two vectors of f32, if both addresses are multiples of 16 after the same
-// number of first rounds; then the rounds that are left, four in turn and one by one. On a CPU each thread has its share.
+// On a GPU a group is 4 rounds, 16 bytes of f32 and 8 of bf16, if both addresses are multiples of these after the same
+// number of first rounds, and a thread has two groups in turn; then the rounds that are left, four in turn and one by one. On a CPU each thread has its share.
 
 // SPREAD_ROUNDS:      simt.address %h[%0 : i64]
 // SPREAD_ROUNDS:      %[[LEAD:.*]] = arith.divui %{{.*}}, %{{.*}} : i64
@@ -17,7 +17,8 @@
 // SPREAD_ROUNDS-NEXT:   %x_4, %x_5, %x_6, %x_7 = simt.load_vector %a
 // SPREAD_ROUNDS-NEXT:   %y = arith.mulf %x, %factor : f32
 // SPREAD_ROUNDS:        %z_7 = arith.truncf %y_7 : f32 to bf16
-// SPREAD_ROUNDS-NEXT:   simt.store_vector %z, %z_1, %z_2, %z_3, %z_4, %z_5, %z_6, %z_7
+// SPREAD_ROUNDS-NEXT:   simt.store_vector %z, %z_1, %z_2, %z_3 :
+// SPREAD_ROUNDS-NEXT:   simt.store_vector %z_4, %z_5, %z_6, %z_7 :
 // SPREAD_ROUNDS:      scf.while
 // SPREAD_ROUNDS:        %x_8 = simt.load %a
 // SPREAD_ROUNDS-NEXT:   %x_9 = simt.load %a
@@ -50,7 +51,7 @@
 // PTX-AFTER-PASSES-NEXT: ld.global.v4.b32
 // PTX-AFTER-PASSES-NEXT: mul.rn.f32
 // PTX-AFTER-PASSES:      cvt.rn.bf16x2.f32
-// PTX-AFTER-PASSES:      st.global.v4.b32
+// PTX-AFTER-PASSES:      st.global.v2.b32
 // PTX-AFTER-PASSES:      ld.global.b32
 // PTX-AFTER-PASSES:      ld.global.b32
 // PTX-AFTER-PASSES:      ld.global.b32
