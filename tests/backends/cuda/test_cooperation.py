@@ -132,8 +132,10 @@ def reduced(attributes: str, before: str = "", after: str = "", architecture: st
 def test_a_butterfly_stands_alone_only_where_no_lane_can_be_missing():
     full = " attributes {block_size = array<i32: 8, 8, 1>}"
     partial = " attributes {block_size = array<i32: 8, 7, 1>}"
+    differs = "%d = arith.cmpi slt, %i, %n : i32\nscf.if %d {"
     assert "vote.ballot" not in reduced(full)
-    for text in (reduced(partial), reduced(""), reduced(full, "scf.if %c {", "}")):
+    assert "vote.ballot" not in reduced(full, "scf.if %c {", "}")  # all lanes have the same %c
+    for text in (reduced(partial), reduced(""), reduced(full, differs, "}")):
         assert text.count("vote.ballot") == 1
         assert text.count("shfl.sync.bfly") == 5
         assert text.count("shfl.sync.idx") == 10
