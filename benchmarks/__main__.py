@@ -21,6 +21,7 @@ BENCHMARKS = (
     "memory",
     "instructions",
     "profiler_cost",
+    "sanitizer_cost",
     "gpu_launch",
     "launch_stages",
     "gpu_kernels",

@@ -23,7 +23,9 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def floors() -> dict[str, tuple[int, ...]]:
-    parts = (re.fullmatch(r"([\w-]+)>=([\d.]+)", line) for line in requirements(["run"]))
+    parts = (
+        re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<[\d.]+)?", line) for line in requirements(["run"])
+    )
     return {part[1]: numbers(part[2]) for part in parts if part}
 
 

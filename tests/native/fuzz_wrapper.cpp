@@ -31,10 +31,6 @@ extern weft_state* weft_state_of_object __asm__("weft_state");
 int32_t __tvm_ffi_f(void* handle, const TVMFFIAny* args, int32_t count, TVMFFIAny* result);
 }
 
-namespace weft {
-FfiLibrary g_ffi_library;
-}
-
 namespace {
 
 [[noreturn]] void stop(const char* what) {

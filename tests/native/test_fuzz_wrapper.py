@@ -96,7 +96,10 @@ def fuzzer(tmp_path_factory) -> Path:
     flags += ["-isystem", str(ffi.parent.parent / "include")]
     flags += ["-isystem", sysconfig.get_path("include")]
     sources = [ROOT / "native" / "runtime" / f"{name}.cpp" for name in SOURCES]
-    sources.append(ROOT / "native" / "ffi_types.cpp")
+    sources += [
+        ROOT / "native" / "ffi_types.cpp",
+        ROOT / "native" / "exported" / "no_interpreter.cpp",
+    ]
     target = folder / "fuzz_wrapper"
     files = [Path(__file__).with_name("fuzz_wrapper.cpp"), *sources, folder / "host.o", ffi]
     command = [compiler, *flags, *map(str, files), f"-Wl,-rpath,{ffi.parent}", "-o", str(target)]

@@ -30,7 +30,6 @@ from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import choose_executor
 from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
-from weft.sanitizer.report import register_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +59,8 @@ def find_or_compile(
 ) -> Any:
     """`compile_function` with the cache on disk around it; see there for arguments and errors."""
     if options.sanitize:
+        from weft.sanitizer.report import register_reports
+
         register_reports()
     request = None
     if _is_wanted(options) and not hooks:

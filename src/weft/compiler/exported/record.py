@@ -168,6 +168,10 @@ def function_of(record: bytes, place: str) -> Any:
         code = _compiled_again(artifacts, facts, place, reason)
     elif code.device_code.startswith(b"\x7fELF"):
         artifacts.record("cubin", code.device_code)
+    if artifacts.options.sanitize:
+        from weft.sanitizer.report import register_reports
+
+        register_reports()
     executor = EXECUTORS[facts.executor]
     load = link_object if KNOWS_THIS_MACHINE else _loader()
     image = link(code, functools.partial(load, debuggable=False), executor.load_policy)

@@ -27,6 +27,7 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
+from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
@@ -235,6 +236,7 @@ UNSUPPORTED: Final[dict[type[Operation], str]] = {
     MatchOp: "amdgcn has no instruction that compares lanes",
     BarrierReduceOp: "amdgcn has no barrier that counts",
     GridBarrierOp: "amdgcn has no barrier of the whole grid",
+    CheckOp: "the sanitizer checks kernels on the CPU",
     **dict.fromkeys(
         (ClusterBarrierOp, ClusterRankOp, MapSharedOp), "amdgcn has no clusters of blocks"
     ),
