@@ -36,7 +36,8 @@ _INTEGERS: Final = (types.i32, types.u32, types.i64, types.u64)
 _REDUCED: Final = {
     "add": (types.i32, types.u32, types.u64, *_FLOATS, types.f32),
     **dict.fromkeys(("min", "max"), (*_INTEGERS, *_FLOATS)),
-    **dict.fromkeys(("and", "or", "xor"), _INTEGERS),
+    # An H200 refuses bits of i64 as an illegal instruction, and takes those of u64.
+    **dict.fromkeys(("and", "or", "xor"), (types.i32, types.u32, types.u64)),
 }
 
 
@@ -83,7 +84,8 @@ def load(
     Args:
         tensor_map: a parameter of the kernel.
         index: of the box's first element, in elements: an integer, or a tuple with one per dimension. It may be
-            negative, or beyond the end.
+            negative, or beyond the end; along the last dimension it must be a multiple of 16 bytes: an H200 ends a
+            kernel that begins elsewhere with an illegal instruction, and the CPU does not see it yet.
         tile: an array in shared memory with the map's element type, swizzle, and the shape of its box, in which
             dimensions of 1 are left out: a swizzled matrix, or an array of any rank without gaps.
         barrier: of `mbarrier`: ``full[state]``.
@@ -200,7 +202,7 @@ def reduce_and(
     """Begins to clear those bits of a box that a tile has not; see `tma.reduce_add`.
 
     Args:
-        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, i64 or u64.
+        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32 or u64.
 
     Raises:
         TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
