@@ -280,14 +280,11 @@ def ffi_page() -> str:
     return "\n".join(lines) + FOOT
 
 
-def torch_page() -> str:
-    """`weft.torch`."""
-    lines = [
-        "# torch\n",
-        "`weft.torch`: functions as operators of torch. [The guide](../torch.md) says when one needs it.\n",
-    ]
-    for name in weft.torch.__all__:
-        lines.append(entry(f"torch.{name}", getattr(weft.torch, name)))
+def namespace_page(space: str, title: str, introduction: str) -> str:
+    """A module that is public as it is: each of its names."""
+    module = getattr(weft, space)
+    lines = [f"# {title}\n", f"{introduction}\n"]
+    lines += [entry(f"{space}.{name}", getattr(module, name)) for name in module.__all__]
     return "\n".join(lines) + FOOT
 
 
@@ -330,28 +327,6 @@ def tuner_text() -> str:
     for kind in (Result, Subject, Trial):
         lines.append(f"## `{kind.__name__}`\n\n{markdown(kind.__doc__ or '')}\n")
     return "\n".join(lines)
-
-
-def kernels_page() -> str:
-    """`weft.kernels`."""
-    lines = [
-        "# Kernels ready for use\n",
-        "`weft.kernels`: functions of arrays. [The guide](../kernels.md) says what holds for all of them.\n",
-    ]
-    for name in weft.kernels.__all__:
-        lines.append(entry(f"kernels.{name}", getattr(weft.kernels, name)))
-    return "\n".join(lines) + FOOT
-
-
-def jax_page() -> str:
-    """`weft.jax`."""
-    lines = [
-        "# JAX\n",
-        "`weft.jax`: functions in programs that JAX compiles. [The guide](../jax.md) says when one needs it.\n",
-    ]
-    for name in weft.jax.__all__:
-        lines.append(entry(f"jax.{name}", getattr(weft.jax, name)))
-    return "\n".join(lines) + FOOT
 
 
 def methods(name: str, value: object) -> list[str]:
@@ -414,12 +389,24 @@ def pages() -> dict[Path, str]:
     result = {
         FOLDER / "language.md": language_page(),
         FOLDER / "primitives.md": primitives_page(),
-        FOLDER / "kernels.md": kernels_page(),
+        FOLDER / "kernels.md": namespace_page(
+            "kernels",
+            "Kernels ready for use",
+            "`weft.kernels`: functions of arrays. [The guide](../kernels.md) says what holds for all of them.",
+        ),
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
-        FOLDER / "torch.md": torch_page(),
-        FOLDER / "jax.md": jax_page(),
+        FOLDER / "torch.md": namespace_page(
+            "torch",
+            "torch",
+            "`weft.torch`: functions as operators of torch. [The guide](../torch.md) says when one needs it.",
+        ),
+        FOLDER / "jax.md": namespace_page(
+            "jax",
+            "JAX",
+            "`weft.jax`: functions in programs that JAX compiles. [The guide](../jax.md) says when one needs it.",
+        ),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]

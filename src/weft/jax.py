@@ -17,6 +17,7 @@ from weft import _native
 from weft.api import JitFunction, compile
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation
+from weft.arguments.effects import check_effects
 from weft.arguments.none import NoneKind
 from weft.arguments.scalar import ScalarKind, numpy_dtype
 from weft.arguments.signature import without_none
@@ -427,23 +428,9 @@ def _check_names(
     mutated: Sequence[str],
 ) -> None:
     tensors = [p.name for p in parameters if p.role == "any"]
-    for what, names in (("outputs", made), ("mutates_args", mutated)):
-        for name in names:
-            if name not in tensors:
-                raise _error(
-                    function,
-                    f"{what} has {brief(name)}, expected names of its tensors: {', '.join(tensors)}",
-                )
-    for name, make in made.items():
-        if name in mutated:
-            raise _error(
-                function, f"'{name}' is in mutates_args and in outputs, which are new ones"
-            )
-        if not callable(make):
-            raise _error(
-                function,
-                f"outputs[{name!r}] is {brief(make)}, expected a function that returns its shape and dtype",
-            )
+    check_effects(
+        tensors, mutated, made, "returns its shape and dtype", lambda said: _error(function, said)
+    )
     if not made and not mutated:
         raise _error(
             function,
@@ -459,7 +446,7 @@ def _jax() -> Any:
     except ModuleNotFoundError as error:
         raise UnavailableError(
             "JAX_MISSING",
-            "weft.jax needs jax 0.7 or later, which is not installed",
+            "weft.jax needs jax 0.10 or later, which is not installed",
             hint="install jax",
         ) from error
 

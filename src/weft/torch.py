@@ -15,6 +15,7 @@ from weft import _native
 from weft.api import JitFunction
 from weft.arguments.base import MISSING, annotation_text
 from weft.arguments.constant import ConstantAnnotation
+from weft.arguments.effects import check_effects
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.signature import without_none
 from weft.arguments.size import SizeKind
@@ -241,23 +242,7 @@ def _check_names(
     made: Mapping[str, object],
 ) -> None:
     tensors = [p.name for p in parameters if p.type.startswith("Tensor")]
-    for what, names in (("mutates_args", mutated), ("outputs", made)):
-        for name in names:
-            if name not in tensors:
-                raise _error(
-                    function,
-                    f"{what} has {brief(name)}, expected names of its tensors: {', '.join(tensors)}",
-                )
-    for name, make in made.items():
-        if name in mutated:
-            raise _error(
-                function, f"'{name}' is in mutates_args and in outputs, which are new ones"
-            )
-        if not callable(make):
-            raise _error(
-                function,
-                f"outputs[{name!r}] is {brief(make)}, expected a function that makes the tensor",
-            )
+    check_effects(tensors, mutated, made, "makes the tensor", lambda said: _error(function, said))
 
 
 def _schema(taken: Sequence[_Parameter], mutated: Sequence[str], results: int) -> str:

@@ -140,6 +140,16 @@ def test_a_pickle_of_another_cpu_is_compiled_again(monkeypatch: pytest.MonkeyPat
     assert b.tolist() == [128, 128]
 
 
+def test_an_unknown_cpu_is_the_same_as_no_other(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(record, "cpu_version", lambda: None)
+    data = pickle.dumps(compiled("block_sum"))
+    code = "import pickle, sys; pickle.load(sys.stdin.buffer); print('xdsl' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], input=data, capture_output=True, check=True
+    )
+    assert result.stdout == b"True\n"  # compiled again
+
+
 def test_a_class_that_cannot_be_named_is_an_error():
     class Local(Sums):
         pass

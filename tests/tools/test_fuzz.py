@@ -29,7 +29,7 @@ from tools.fuzz.values import (
 )
 from weft import _native
 
-SEEDS = 60
+SEEDS = 100
 AT_ONCE = 5
 LEVELS = (3, 0)
 

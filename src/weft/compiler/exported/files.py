@@ -7,6 +7,7 @@ docs/export.md explains it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -29,7 +30,7 @@ from weft.runtime.compiled_function import CompiledDetails
 from weft.runtime.executor import EXECUTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
 
 _CODE: Final = (".so", ".a", ".o")
@@ -104,8 +105,7 @@ def write_functions(
         )
     cpu = _check_cpu(cpu, output)
     beside = output.with_suffix(".h")
-    with _folder_beside(output) as name:
-        folder = Path(name)
+    with _folder_beside(output) as folder:
         objects = [folder / f"{number}.o" for number in range(len(functions))]
         for details, place in zip(functions, objects, strict=True):
             place.write_bytes(_object(details, architectures, cpu))
@@ -184,11 +184,13 @@ def _check_cpu(cpu: str | None, output: Path) -> str:
     return cpu
 
 
-def _folder_beside(output: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder from which a file is moved to its place as a whole."""
+@contextlib.contextmanager
+def _folder_beside(output: Path) -> Generator[Path]:
+    """A folder from which a file is moved to its place as a whole; what fails on the way is an `ExportError`."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=output.parent, prefix=".weft-")
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".weft-") as folder:
+            yield Path(folder)
     except OSError as error:
         raise ExportError(
             "EXPORT_FOLDER", f"cannot write {output}: {error.strerror or error}"
@@ -270,8 +272,8 @@ def _write_text(
             f"{details.name} has no {output.suffix[1:]}: it was compiled for {details.target}",
             hint="compile it for a GPU, with options='--gpu-arch sm_90a'",
         )
-    with _folder_beside(output) as name:
-        made = Path(name) / "made"
+    with _folder_beside(output) as folder:
+        made = folder / "made"
         made.write_bytes(data)
         made.replace(output)
     return output

@@ -78,8 +78,8 @@ def artifacts_of(details: CompiledDetails) -> Artifacts:
 
 
 def this_cpu() -> str:
-    """The name of this machine's CPU in a record."""
-    return cpu_version() or "unknown"
+    """The name of this machine's CPU in a record; empty if it is unknown, and then no machine has that CPU."""
+    return cpu_version() or ""
 
 
 def make_record(
@@ -244,7 +244,7 @@ def _refusal(facts: Facts) -> str:
     """Why the machine code cannot run here; empty if it can."""
     if facts.table_version > _native.RUNTIME_TABLE_VERSION:
         return f"was made by weft {facts.version}, which is newer than this one, {__version__}"
-    if facts.cpu == this_cpu():
+    if facts.cpu and facts.cpu == this_cpu():
         return ""
     missing = missing_features(facts.cpu)
     if missing is None:
