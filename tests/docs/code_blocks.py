@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,3 +34,8 @@ def program(page: Path) -> str:
         lines.append(code)
     text = "\n".join(lines)
     return text if text.strip() else ""
+
+
+def marks_of(text: str) -> list[pytest.MarkDecorator]:
+    """The marks of a test that runs this text: the libraries that it imports, which not every environment has."""
+    return [getattr(pytest.mark, need) for need in ("jax", "torch") if f"import {need}" in text]

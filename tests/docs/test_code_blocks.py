@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.code_blocks import program
+from tests.docs.code_blocks import marks_of, program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -17,8 +17,7 @@ PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
 
 
 def page(name: str, text: str) -> object:
-    marks = [getattr(pytest.mark, need) for need in ("jax", "torch") if f"import {need}" in text]
-    return pytest.param(name, marks=marks)
+    return pytest.param(name, marks=marks_of(text))
 
 
 @pytest.mark.parametrize("page", [page(name, text) for name, text in PROGRAMS.items() if text])

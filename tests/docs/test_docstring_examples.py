@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.source_tree import PACKAGE, parsed, python_modules
+from tests.docs.code_blocks import marks_of
 from tests.docs.reference_examples import surroundings
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-WITH_EXAMPLES = [module_name(path) for path in python_modules() if has_examples(path)]
+WITH_EXAMPLES = [
+    pytest.param(module_name(path), marks=marks_of(path.read_text()), id=module_name(path))
+    for path in python_modules()
+    if has_examples(path)
+]
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -12,6 +12,7 @@ import pytest
 import weft
 from docs import generate_reference
 from docs.generate_reference import FAMILIES
+from tests.docs.code_blocks import marks_of
 from tests.docs.reference_examples import Fragment, entries, example, run_session
 from weft.language import LANGUAGE
 from weft.language.functions import DeviceFunction
@@ -34,15 +35,7 @@ def test_the_entry_has_an_example(name: str):
 
 def marked(texts: dict[str, str]) -> list[object]:
     """The names, those whose text needs torch or JAX marked."""
-    return [
-        pytest.param(
-            name,
-            marks=[
-                getattr(pytest.mark, need) for need in ("jax", "torch") if f"import {need}" in text
-            ],
-        )
-        for name, text in texts.items()
-    ]
+    return [pytest.param(name, marks=marks_of(text)) for name, text in texts.items()]
 
 
 @pytest.mark.parametrize("name", marked(SESSIONS))
