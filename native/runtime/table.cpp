@@ -7,7 +7,6 @@
 #include "cpu/launch.h"
 #include "cpu/mbarrier.h"
 #include "cpu/pool.h"
-#include "cpu/report.h"
 #include "cpu/scheduler.h"
 #include "driver/devices/device_guard.h"
 #include "driver/launch/launch.h"
@@ -17,6 +16,7 @@
 #include "runtime/failure.h"
 #include "runtime/launch/call_scratch.h"
 #include "runtime/launch/launch_memory.h"
+#include "runtime/report.h"
 #include "runtime/scalar.h"
 #include "runtime/shape.h"
 

@@ -7,11 +7,11 @@ line and the array's name are read here, from the user's file, since the object 
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.backends.cpu.lowering.debug import linear_thread
+from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
 from weft.dialects.simt.check import CheckOp
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.location import SourceLocation
 
 _KINDS: Final = {name: number for number, name in enumerate(_native.CHECK_KINDS)}
 
@@ -60,8 +59,8 @@ def _check_site(printer: FunctionPrinter, op: CheckOp) -> str:
     module, place = printer.module, source_location(op.location) or UNKNOWN_LOCATION
     texts = (
         place.excerpt(),
-        _places_text(place),
-        op.array.data or _array_text(place.span()) or "the array",
+        places_text(place),
+        op.array.data or array_text(place.span()) or "the array",
         op.access.data,
     )
     pointers = ", ".join(f"ptr {module.string(text)}" for text in texts)
@@ -71,39 +70,6 @@ def _check_site(printer: FunctionPrinter, op: CheckOp) -> str:
         f"i32 {op.count.value.data}, i32 0 }}, align 8",
         "site",
     )
-
-
-def _places_text(place: SourceLocation | None) -> str:
-    """The place and the calls that inlined it, innermost first, for `weft.sanitizer.report`."""
-    lines: list[str] = []
-    while place is not None:
-        span = (place.line, place.column, place.end_line, place.end_column)
-        lines.append("\t".join([*map(str, span), place.function, place.file]))
-        place = place.caller
-    return "\n".join(lines)
-
-
-def _array_text(text: str) -> str:
-    """The array in the text of an access: `a` of `a[i, j]`, `a[i] = x` and `atomic_add(a, i, x)`; empty if unknown.
-
-    Example:
-        >>> _array_text("self.tile[i] += 1"), _array_text("weft.atomic_add(counts[0], i, 1)")
-        ('self.tile', 'counts[0]')
-    """
-    try:
-        (found,) = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError):
-        return ""
-    node: ast.AST = found
-    if isinstance(node, ast.Assign):
-        node = node.targets[0]
-    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-        node = node.target
-    elif isinstance(node, ast.Expr):
-        node = node.value
-    if isinstance(node, ast.Subscript):
-        return ast.unparse(node.value)
-    return ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
 
 
 CHECKS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

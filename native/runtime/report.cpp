@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the sanitizer found, in words and as values. The site holds what is known at compile time.
-#include "cpu/report.h"
+#include "runtime/report.h"
 
 #include <new>
 #include <string>
@@ -22,14 +22,6 @@ constexpr const char* kWords[] = {
     WEFT_CHECK_KINDS(WEFT_KIND)
 #undef WEFT_KIND
 };
-
-struct Triple {
-  int64_t values[3];
-};
-
-Triple triple_of(int64_t linear, const int32_t* sizes) {
-  return {{linear % sizes[0], linear / sizes[0] % sizes[1], linear / sizes[0] / sizes[1]}};
-}
 
 std::string listed(const int64_t* values, int32_t count) {
   std::string text;
@@ -122,34 +114,27 @@ class Values {
   std::vector<TVMFFIAny> values_;
 };
 
-struct Finding {
-  const weft_check_site& site;
-  const int64_t* values;
-  std::string kernel, said;
-  Triple block, thread;
-};
-
-TVMFFIObjectHandle context_of(const Finding& found) {
+TVMFFIObjectHandle context_of(const Finding& found, const std::string& said) {
   const weft_check_site& site = found.site;
   const bool is_access = site.kind == WEFT_CHECK_out_of_bounds;
   const int32_t rank = is_access ? site.rank : 0;
   Values values;
-  const bool complete = values.add(kError) && values.add(kWords[site.kind]) && values.add(found.said) &&
+  const bool complete = values.add(kError) && values.add(kWords[site.kind]) && values.add(said) &&
                         values.add(site.array) && values.add(site.access) && values.add(found.values, rank) &&
-                        values.add(found.values + rank, rank) && values.add(found.block.values, 3) &&
-                        values.add(found.thread.values, 3) && values.add(found.kernel) &&
-                        values.add(site.places);
+                        values.add(found.values + rank, rank) && values.add(found.block, 3) &&
+                        values.add(found.thread, 3) && values.add(found.kernel) && values.add(site.places);
   return complete ? values.finish() : nullptr;
 }
 
-void raise_finding(const Finding& found) {
+void describe_and_raise(const Finding& found) {
+  const std::string said = sentence(found.site, found.values);
   const std::string message = std::string(found.site.excerpt) + "\n[" + code_of(kWords[found.site.kind]) +
-                              "] " + found.said + " (block (" + listed(found.block.values, 3) +
-                              "), thread (" + listed(found.thread.values, 3) + "))";
+                              "] " + said + " (block (" + listed(found.block, 3) + "), thread (" +
+                              listed(found.thread, 3) + "))";
   const TVMFFIByteArray kind{kError, sizeof(kError) - 1};
   const TVMFFIByteArray text{message.data(), message.size()};
   const TVMFFIByteArray backtrace{"", 0};
-  TVMFFIObjectHandle context = context_of(found);
+  TVMFFIObjectHandle context = context_of(found, said);
   TVMFFIObjectHandle error = nullptr;
   const int32_t code = ffi().error_create_with_cause(&kind, &text, &backtrace, nullptr, context, &error);
   if (context != nullptr) ffi().object_dec_ref(context);
@@ -163,15 +148,23 @@ void raise_finding(const Finding& found) {
 
 }  // namespace
 
-int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
-                       const int64_t* values) {
-  __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);  // blocks on other threads stop when they see it
+void raise_finding(const Finding& found) {
   try {
-    raise_finding({*site, values, launch->kernel_name, sentence(*site, values),
-                   triple_of(block, launch->grid), triple_of(thread, launch->block)});
+    describe_and_raise(found);
   } catch (const std::bad_alloc&) {
     raise_error("MemoryError", "no memory to describe an error");
   }
+}
+
+int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                       const int64_t* values) {
+  __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);  // blocks on other threads stop when they see it
+  const int32_t *grid = launch->grid, *threads = launch->block;
+  raise_finding({*site,
+                 values,
+                 launch->kernel_name,
+                 {block % grid[0], block / grid[0] % grid[1], block / grid[0] / grid[1]},
+                 {thread % threads[0], thread / threads[0] % threads[1], thread / threads[0] / threads[1]}});
   return 1;
 }
 
