@@ -19,10 +19,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Tests start hundreds of interpreters, each of which would compile weft's sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 bin := $(VENV)/bin
 stamps := $(VENV)/.stamps
-pip := $(bin)/python -m pip install --quiet --disable-pip-version-check $(if $(WHEELS),--no-index --find-links $(abspath $(WHEELS)))
+# One at a time in one environment, also beside `make --jobs`.
+pip := flock $(stamps)/pip $(bin)/python -m pip install --quiet --disable-pip-version-check $(if $(WHEELS),--no-index --find-links $(abspath $(WHEELS)))
 # Tools that pip installs come first; cmake and ninja of PYTHON's own packages serve as well.
 tools := export PATH="$(abspath $(bin)):$$(dirname "$$(command -v $(PYTHON))"):$$PATH";
 build := build/native-$(notdir $(abspath $(VENV)))
@@ -55,7 +58,7 @@ $(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(
 	@$(bin)/python tools/register_source.py
 	@touch $@
 
-$(stamps)/native: $(native_sources) | $(stamps)/group-build
+$(stamps)/native: $(native_sources) | $(stamps)/group-build $(stamps)/group-run
 	@$(tools) cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_WERROR=ON \
 	  -DCMAKE_MAKE_PROGRAM="$$(command -v ninja)" -DPython_EXECUTABLE=$(abspath $(bin))/python \
 	  > $(stamps)/cmake.log || { cat $(stamps)/cmake.log; exit 1; }
@@ -64,8 +67,10 @@ $(stamps)/native: $(native_sources) | $(stamps)/group-build
 	@touch $@
 
 base := $(stamps)/package $(stamps)/group-cuda
+with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch) $(if $(JAX),$(stamps)/group-jax)
+all_tests := $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels
 
-venv: $(stamps)/group-build $(stamps)/group-run $(stamps)/group-cuda $(stamps)/group-test $(stamps)/group-dev $(stamps)/package  ## create .venv with everything but torch
+venv: $(all_tests) $(stamps)/group-dev  ## create .venv with everything (torch with TORCH=1, JAX with JAX=1)
 	@echo "$(VENV) is ready"
 
 native: $(stamps)/package  ## build the extension again, in place
@@ -75,13 +80,12 @@ native: $(stamps)/package  ## build the extension again, in place
 demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this machine's CPU
 	@$(bin)/python -m examples.demo $(ARGS)
 
-with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch) $(if $(JAX),$(stamps)/group-jax)
 pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_JAX=$(JAX) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
 
 test: $(with_tests)  ## run the tests (TORCH=1, JAX=1: those with torch or JAX too) but the slow ones
 	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels  ## run every test, the slow ones too, as CI does
+test-all: $(all_tests)  ## run every test, the slow ones too, as CI does
 	@$(pytest) -n $(JOBS) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
@@ -93,20 +97,39 @@ mypy_short := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
   $(addprefix --disable-error-code ,type-arg syntax name-defined valid-type)
 readme := from pathlib import Path; from tests.docs.code_blocks import program; print(program(Path("README.md")))
 
+# Each by itself, side by side; the one that takes longest begins.
+checks := $(addprefix check-,pyright mypy pyright-of-users pyright-of-a-project imports ruff format clang-format)
 check: $(base) $(stamps)/group-test $(stamps)/group-dev  ## ruff, pyright, mypy, import-linter, clang-format
-	@failed=; \
-	check() { echo "== $$1"; shift; "$$@" || failed="$$failed $$1"; }; \
-	check "ruff format" $(bin)/ruff format --check --quiet .; \
-	check "ruff check" $(bin)/ruff check --quiet .; \
-	check "pyright" $(bin)/pyright --pythonpath $(bin)/python; \
-	check "pyright, as users of weft see it" $(bin)/pyright -p examples --pythonpath $(bin)/python; \
-	check "pyright, strict, on a user's project" $(bin)/pyright -p tests/user_project --pythonpath $(bin)/python; \
-	check "mypy --strict, on a user's project" $(bin)/mypy --strict --cache-dir build/mypy tests/user_project/smoothing.py; \
+	@$(MAKE) --no-print-directory --jobs=$$(nproc) --keep-going --output-sync=target $(checks)
+
+.PHONY: $(checks)
+
+check-pyright:
+	@echo "== pyright"; $(bin)/pyright --pythonpath $(bin)/python
+
+check-pyright-of-users:
+	@echo "== pyright, as users of weft see it"; $(bin)/pyright -p examples --pythonpath $(bin)/python
+
+check-pyright-of-a-project:
+	@echo "== pyright, strict, on a user's project"; $(bin)/pyright -p tests/user_project --pythonpath $(bin)/python
+
+check-mypy:
+	@echo "== mypy --strict, on a user's project, the examples and the README"; \
 	mkdir -p build/readme; $(bin)/python -c '$(readme)' > build/readme/readme.py; \
-	check "mypy --strict, on the examples and the README" $(bin)/mypy --strict --cache-dir build/mypy $(mypy_short) examples build/readme/readme.py; \
-	check "import-linter" $(bin)/lint-imports --no-logo --no-cache; \
-	check "clang-format" $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all); \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+	$(bin)/mypy --strict --cache-dir build/mypy tests/user_project/smoothing.py; \
+	$(bin)/mypy --strict --cache-dir build/mypy $(mypy_short) examples build/readme/readme.py
+
+check-imports:
+	@echo "== import-linter"; $(bin)/lint-imports --no-logo --no-cache
+
+check-ruff:
+	@echo "== ruff check"; $(bin)/ruff check --quiet .
+
+check-format:
+	@echo "== ruff format"; $(bin)/ruff format --check --quiet .
+
+check-clang-format:
+	@echo "== clang-format"; $(bin)/clang-format --dry-run --Werror --ferror-limit=1 $(native_all)
 
 format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff format .
