@@ -1,38 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of weft's kernels on a GPU beside nvcc's, and beside what a user would call instead.
 
-The kernels are those of codegen_quality, written twice, line for line, in `codegen/`. Both run on the same random
-data; what weft's writes is compared with what nvcc's writes before anything is timed. A measurement is the device's own
-time for a row of launches, between two events; each launch takes the next of several sets of arguments, so that
-together they exceed the caches. Candidates take turns, and each figure is a median with the spread of the middle half.
+The kernels are those of codegen_quality, written twice, line for line, in `codegen/`, then the whole operations of
+`operations.py`. Where torch, CuPy (for CUB) or Triton has a call for the same, in `peers/kernels_*.py`, it is measured
+too. All run on the same random data; what the others write is compared with what weft's writes before anything is
+timed. A measurement is the device's own time for a row of launches, between two events; each launch takes the next of
+several sets of arguments, so that together they exceed the caches. Candidates take turns, and each figure is a median
+with the spread of the middle half.
 
 A ceiling is measured in the same run: of memory, a copy from device to device, counting bytes read and written; of
 arithmetic, a kernel of nothing but fused multiply-adds. The note has the larger of a kernel's two shares.
 
-In: a GPU; nvcc on the path or in CUDA's folder, else NVRTC from the extra `[peers]`; torch, where it is installed. Out:
-microseconds for each launch; why there are none where there is no GPU.
+In: a GPU; nvcc on the path or in CUDA's folder, else NVRTC from the extra `[peers]`; whichever peers are installed.
+Out: microseconds for each launch; why there are none where there is no GPU, or no peer.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
+import importlib
 import math
 import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import weft
 from benchmarks.codegen import kernels
-from benchmarks.codegen.runs import runs
+from benchmarks.codegen.runs import Run, runs
 from benchmarks.codegen_quality import CASES, SOURCE
-from benchmarks.gpu_launch import gpu_missing
+from benchmarks.gpu_launch import add_installed_peers, gpu_missing
 from benchmarks.harness import (
     PEERS_PYTHON,
     Figure,
@@ -43,15 +48,15 @@ from benchmarks.harness import (
     reason_of,
     report,
 )
+from benchmarks.operations import operations
 from weft.driver.binary import load_binary
 from weft.driver.device import device_properties, set_current_device
 from weft.driver.kernel_launch import launch_ex
 from weft.driver.signature import parse_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from benchmarks.codegen.runs import Run
+    from collections.abc import Iterator
+    from types import ModuleType
 
 ROTATED = (
     1 << 28
@@ -59,32 +64,10 @@ ROTATED = (
 MOST_SETS = 8
 REGION = 5.0  # milliseconds between two events
 TOLERANCE = 1e-4  # of the norm; both compute in f32, in orders of their own
-DTYPES = {"f": weft.f32, "i": weft.i32, "u": weft.u8}
+DTYPES = {one.name: one for one in (weft.f16, weft.f32, weft.i32, weft.u8, weft.u32)}
+PEERS = ("torch", "cupy", "triton")
 
-
-def of_torch(name: str) -> Callable[[Any, Sequence[Any]], object] | None:
-    """What a user of torch calls for the same, on tensors of the same memory; None where there is no such call."""
-    calls: dict[str, Callable[[Any, Sequence[Any]], object]] = {
-        "copy": lambda _, given: given[1].copy_(given[0]),
-        "saxpy": lambda _, given: given[2].add_(given[1], alpha=1.5),
-        "saxpy_vec4": lambda _, given: given[2].add_(given[1], alpha=1.5),
-        "reduction": lambda _, given: given[0].sum(),
-        "softmax": lambda torch, given: torch.softmax(given[0], 1, out=given[1]),
-        "layernorm": lambda torch, given: torch.nn.functional.layer_norm(
-            given[0], given[1].shape, given[1], given[2]
-        ),
-        "transpose": lambda _, given: given[1].copy_(given[0].T),
-        "matmul_naive": lambda torch, given: torch.mm(given[0], given[1], out=given[2]),
-        "matmul_tiled": lambda torch, given: torch.mm(given[0], given[1], out=given[2]),
-        "sgemm": lambda torch, given: torch.mm(given[0], given[1], out=given[2]),
-        "histogram": lambda torch, given: torch.bincount(given[0], minlength=256),
-        "scan": lambda torch, given: torch.cumsum(given[0], 0, out=given[1]),
-        "attention": lambda torch, given: torch.nn.functional.scaled_dot_product_attention(
-            *(one[None, None] for one in given[:3]), scale=1.0
-        ),
-        "gelu": lambda torch, given: torch.nn.functional.gelu(given[0], approximate="tanh"),
-    }
-    return calls.get(name)
+Launch = Callable[[Run, Sequence[Any]], object]
 
 
 class Stopwatch:
@@ -123,7 +106,9 @@ class Stopwatch:
 def on_device(arguments: Sequence[Any]) -> list[Any]:
     """The arguments with each array in memory of the GPU."""
     return [
-        weft.copy(weft.empty(one.shape, DTYPES[one.dtype.kind], "cuda:0"), one)
+        weft.copy(
+            weft.empty(one.shape, DTYPES[f"{one.dtype.kind}{8 * one.itemsize}"], "cuda:0"), one
+        )
         if isinstance(one, np.ndarray)
         else one.item()
         for one in arguments
@@ -178,19 +163,31 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return found if math.isfinite(found) else math.inf
 
 
-def check(
-    run: Run,
-    ours: Callable[[Run, Sequence[Any]], object],
-    theirs: Callable[[Run, Sequence[Any]], object],
-) -> str:
-    """Compares what two launches write; an empty string, or how far they are from each other."""
-    written: list[list[np.ndarray]] = []
-    for launch in (ours, theirs):
-        given = on_device(run.arguments)
+def of_call(call: Callable[..., object]) -> Launch:
+    """A call of arrays. Of another library it gives its result as that library's, or None where it has written it."""
+    return lambda run, given: call(*given)
+
+
+def in_library(peer: ModuleType, given: Sequence[Any]) -> list[Any]:
+    """The arguments as arrays of another library, of the same memory."""
+    return [peer.array(one) if hasattr(one, "__dlpack__") else one for one in given]
+
+
+def written(run: Run, launch: Launch, peer: ModuleType | None = None) -> list[np.ndarray]:
+    """What one launch writes: by a peer, the first array alone."""
+    given = on_device(run.arguments)
+    if peer is None:
         launch(run, given)
-        written.append([weft.copy(np.empty_like(run.arguments[k]), given[k]) for k in run.written])
-    apart = max(map(difference, *written))
-    return "" if apart <= TOLERANCE else f"differs from nvcc's result by {apart:.1e} of the norm"
+    elif (found := launch(run, in_library(peer, given))) is not None:
+        return [peer.host(found)]
+    everything = [weft.copy(np.empty_like(run.arguments[k]), given[k]) for k in run.written]
+    return everything if peer is None else everything[:1]
+
+
+def check(theirs: list[np.ndarray], ours: list[np.ndarray], tolerance: float) -> str:
+    """Compares what two launches wrote; an empty string, or how far they are from each other."""
+    apart = max(map(difference, ours, theirs))
+    return "" if apart <= tolerance else f"weft's result is {apart:.1e} of the norm from it"
 
 
 def memory_ceiling(watch: Stopwatch, scale: int) -> float:
@@ -227,36 +224,86 @@ def arithmetic_ceiling(watch: Stopwatch, options: str) -> float:
     return 2 * 128 * blocks * threads * rounds / statistics.median(measure() for _ in range(5))
 
 
-def candidates(
-    name: str,
-    run: Run,
-    launches: dict[str, Callable[[Run, Sequence[Any]], object]],
-    watch: Stopwatch,
+class Row(NamedTuple):
+    """What is measured: a kernel of the suite, or a whole operation.
+
+    Attributes:
+        name: of the figures.
+        make: makes the arguments.
+        ours: weft's launch.
+        computes: the name of the peers' calls for the same.
+        tolerance: how far two results may be from each other, of the norm.
+        is_kernel: whether it is one of the suite, which is written in CUDA C++ too.
+    """
+
+    name: str
+    make: Callable[[np.random.Generator], Run]
+    ours: Callable[[], Launch]
+    computes: str
+    tolerance: float
+    is_kernel: bool
+
+
+def rows(scale: int, options: str, capability: int) -> Iterator[Row]:
+    """The kernels of the suite, then the operations that this GPU can do."""
+    for name, make in runs(scale).items():
+        yield Row(name, make, partial(of_weft, name, options), name, TOLERANCE, True)
+    for name, one in operations(scale).items():
+        if capability in one.capabilities:
+            yield Row(
+                name, one.make, partial(of_call, one.call), one.computes, one.tolerance, False
+            )
+
+
+def load_peers(missing: dict[str, str]) -> dict[str, ModuleType]:
+    """The modules of the peers that this interpreter can use; `missing` gets the reasons of the others."""
+    found: dict[str, ModuleType] = {}
+    for name in PEERS:
+        try:
+            found[name] = importlib.import_module(f"benchmarks.peers.kernels_{name}")
+        except Exception as error:  # whatever stops a peer is said in its line
+            missing[name] = reason_of(error)
+    return found
+
+
+def launches_of(
+    row: Row, run: Run, cubin: bytes, peers: dict[str, ModuleType], notes: dict[str, str]
+) -> dict[str, Launch]:
+    """The candidates of a row, weft first; `notes` says of each other what is wrong with it."""
+    launches = {"weft": row.ours()}
+    ours = written(run, launches["weft"])
+    if row.is_kernel and cubin:
+        launches["nvcc"] = of_cubin(cubin, row.name)
+        notes["nvcc"] = check(written(run, launches["nvcc"]), ours, row.tolerance)
+    for name, peer in peers.items():
+        if row.computes not in peer.CALLS:
+            continue
+        launch = of_call(peer.CALLS[row.computes])
+        try:
+            notes[name] = check(written(run, launch, peer), ours, row.tolerance)
+        except Exception as error:  # as above
+            notes[name] = reason_of(error)
+        else:
+            launches[name] = launch
+    return launches
+
+
+def measurements(
+    run: Run, launches: dict[str, Launch], peers: dict[str, ModuleType], watch: Stopwatch
 ) -> dict[str, Callable[[], float]]:
-    """A measurement for each launch, and for torch's call of the same where there is one."""
+    """A measurement of each launch, on sets of arguments in turn."""
     sets = min(MOST_SETS, max(1, ROTATED // run.bytes))
     given = [on_device(run.arguments) for _ in range(sets)]
     found: dict[str, Callable[[], float]] = {}
     for who, launch in launches.items():
-        turn = cycle(given)
+        own = given if who not in peers else [in_library(peers[who], one) for one in given]
+        turn = cycle(own)
         found[who] = watch.measurement(lambda launch=launch, turn=turn: launch(run, next(turn)))
-    try:
-        import torch
-    except ImportError:
-        return found
-    call = of_torch(name)
-    if call is not None and torch.cuda.is_available():
-        tensors = [
-            [torch.from_dlpack(one) if hasattr(one, "__dlpack__") else one for one in each]
-            for each in given
-        ]
-        turns = cycle(tensors)
-        found["torch"] = watch.measurement(lambda: call(torch, next(turns)))
     return found
 
 
 def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterator[Figure]:
-    """Every kernel's time, then the geometric mean of the ratios to nvcc's.
+    """Every row's time, then the geometric means of the ratios to nvcc's and to each peer's.
 
     Args:
         rounds: measurements of each candidate.
@@ -264,43 +311,62 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
         scale: as of `runs`.
     """
     set_current_device(0)
-    properties = device_properties(0)
-    version = "".join(map(str, properties.compute_capability))
+    version = "".join(map(str, device_properties(0).compute_capability))
     architecture = f"sm_{version}{'a' if int(version) >= 90 else ''}"
     options = f"--gpu-arch {architecture}"
+    missing: dict[str, str] = {}
     try:
         compiler, cubin = of_nvcc(architecture)
     except (Missing, subprocess.CalledProcessError) as error:
-        compiler, cubin = f"nvcc: {reason_of(error)}", b""
+        compiler, cubin = "nvcc", b""
+        missing["nvcc"] = reason_of(error)
+    peers = load_peers(missing)
+    for name, reason in missing.items():
+        yield Figure(f"gpu_kernels/{name}", None, "us", name, None, reason)
     watch = Stopwatch(driver)
-    memory, arithmetic = memory_ceiling(watch, scale), arithmetic_ceiling(watch, options)
-    yield Figure("gpu_kernels/ceiling/memory", memory / 1e3, "GB/s")
-    yield Figure("gpu_kernels/ceiling/f32", arithmetic / 1e6, "TFLOP/s")
-    ratios: list[float] = []
-    for name, make in runs(scale).items():
-        run = make(np.random.default_rng(1))
-        launches = {"weft": of_weft(name, options)}
-        wrong = ""
-        if cubin:
-            launches["nvcc"] = of_cubin(cubin, name)
-            wrong = check(run, launches["weft"], launches["nvcc"])
-        samples = interleave(candidates(name, run, launches, watch), rounds)
-        middle = {who: statistics.median(values) for who, values in samples.items()}
-        share = max(run.bytes / memory, run.operations / arithmetic) / middle["weft"]
-        low, _, high = statistics.quantiles(samples["weft"] * (2 if rounds == 1 else 1))
-        spread = f", middle half {low:.4g} to {high:.4g}"
-        note = wrong or f"{share:.0%} of the ceiling{spread}"
-        for peer in [one for one in middle if one != "weft"] or [compiler]:
-            figure = Figure(
-                f"gpu_kernels/{name}", middle["weft"], "us", peer, middle.get(peer), note
-            )
-            if peer == "nvcc" and figure.ratio and not wrong:
-                ratios.append(figure.ratio)
+    ceilings = memory_ceiling(watch, scale), arithmetic_ceiling(watch, options)
+    yield Figure("gpu_kernels/ceiling/memory", ceilings[0] / 1e3, "GB/s")
+    yield Figure("gpu_kernels/ceiling/f32", ceilings[1] / 1e6, "TFLOP/s")
+    ratios: dict[str, list[float]] = {}
+    for row in rows(scale, options, int(version)):
+        run = row.make(np.random.default_rng(1))
+        notes: dict[str, str] = {}
+        launches = launches_of(row, run, cubin, peers, notes)
+        samples = interleave(measurements(run, launches, peers, watch), rounds)
+        for figure in figures_of(row, run, samples, notes, ceilings):
+            if figure.ratio and not notes.get(figure.peer or ""):
+                ratios.setdefault(str(figure.peer), []).append(figure.ratio)
             yield figure
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        note = f"of {len(ratios)} ratios of times to {compiler}'s, worst {max(ratios):.2f}"
-        yield Figure("gpu_kernels/geometric mean", mean, "x", note=note)
+    for who, found in ratios.items():
+        mean = math.exp(sum(map(math.log, found)) / len(found))
+        named = compiler if who == "nvcc" else who
+        note = f"of {len(found)} ratios of times to {named}'s, worst {max(found):.2f}"
+        name = "gpu_kernels/geometric mean" + ("" if who == "nvcc" else f"/{who}")
+        yield Figure(name, mean, "x", note=note)
+
+
+def figures_of(
+    row: Row,
+    run: Run,
+    samples: dict[str, list[float]],
+    notes: dict[str, str],
+    ceilings: tuple[float, float],
+) -> Iterator[Figure]:
+    """weft's median beside that of each other candidate, or beside none."""
+    middle = {who: statistics.median(values) for who, values in samples.items()}
+    memory, arithmetic = ceilings
+    share = max(run.bytes / memory, run.operations / arithmetic) / middle["weft"]
+    ours = samples["weft"]
+    low, _, high = statistics.quantiles(ours * (2 if len(ours) == 1 else 1))
+    usual = f"{share:.0%} of the ceiling, middle half {low:.4g} to {high:.4g}"
+    for peer in dict.fromkeys([*middle, *notes]):
+        if peer != "weft":
+            note = notes.get(peer) or usual
+            yield Figure(
+                f"gpu_kernels/{row.name}", middle["weft"], "us", peer, middle.get(peer), note
+            )
+    if len(middle) == 1 and not notes:
+        yield Figure(f"gpu_kernels/{row.name}", middle["weft"], "us", note=usual)
 
 
 def main() -> None:
@@ -308,8 +374,9 @@ def main() -> None:
     arguments = parse_arguments(__doc__ or "", rounds=9)
     if reason := gpu_missing():
         report([Figure("gpu_kernels", None, "us", note=f"needs a GPU: {reason}")], arguments.json)
-    else:
-        report(figures(arguments.rounds), arguments.json)
+        return
+    add_installed_peers()
+    report(figures(arguments.rounds), arguments.json)
 
 
 if __name__ == "__main__":

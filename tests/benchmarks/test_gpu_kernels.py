@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+import weft
 from benchmarks import gpu_kernels
 from benchmarks.codegen.runs import GRID, runs
 from benchmarks.codegen_quality import CASES
+from benchmarks.operations import operations
 from tests.benchmarks.test_codegen_quality import (
     butterflies,
     convolved,
@@ -86,8 +89,77 @@ def test_a_wrong_result_is_seen(wrong, infinite):
     assert apart > gpu_kernels.TOLERANCE
 
 
+# Operation → its result, from all its arguments.
+RESULTS = {
+    "add": lambda a, b, _: a + b,
+    "softmax": lambda x, _: softmax(x),
+    "layernorm": lambda x, weight, bias, _: layernorm(x, weight, bias),
+    "sum": lambda a, _: a.sum(),
+    "cumsum": lambda a, _: np.cumsum(a),
+    "sort": lambda keys, *_: np.sort(keys),
+    "matmul": lambda a, b, _: a @ b.T,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in operations() if name != "matmul"])
+def test_an_operation_computes_what_its_name_says(name):
+    operation = operations(64)[name]
+    run = operation.make(np.random.default_rng(7))
+    expected = RESULTS[operation.computes](*(one.astype(np.float64) for one in run.arguments))
+    operation.call(*run.arguments)
+    (position,) = run.written
+    assert gpu_kernels.difference(run.arguments[position], np.asarray(expected)) < 1e-5
+
+
+class Peer:
+    """A library of NumPy's calls, on copies of what is in the fake device's memory."""
+
+    CALLS: ClassVar = {
+        "copy": lambda a, b: np.ones_like(a),
+        "saxpy": lambda factor, x, y: 1 / 0,
+        "add": lambda a, b, c: None,
+    }
+
+    @staticmethod
+    def array(one):
+        return weft.copy(np.empty(one.shape, np.float32), one)
+
+    @staticmethod
+    def host(one):
+        return one
+
+
 @on_fake()
-def test_every_kernel_is_measured(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch):
+def test_every_row_is_measured_and_wrong_and_missing_peers_are_said(
+    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
+):
+    def load(missing):
+        missing["triton"] = "not here"
+        return {"cupy": Peer}
+
     monkeypatch.setattr(gpu_kernels, "REGION", 0.0)
-    found = {figure.name: figure for figure in gpu_kernels.figures(2, str(fake.path), SCALE)}
-    assert {f"gpu_kernels/{name}" for name in CASES} <= found.keys()
+    monkeypatch.setattr(gpu_kernels, "load_peers", load)
+    monkeypatch.setattr(gpu_kernels, "of_nvcc", lambda architecture: ("nvcc", b""))
+    monkeypatch.setattr(
+        gpu_kernels, "runs", lambda scale: {name: runs(scale)[name] for name in ("copy", "saxpy")}
+    )
+    found = list(gpu_kernels.figures(2, str(fake.path), SCALE))
+    names = {figure.name for figure in found}
+    assert {f"gpu_kernels/{name}" for name in ("copy", "saxpy", *operations())} <= names
+    notes = {(figure.name.removeprefix("gpu_kernels/"), figure.peer): figure for figure in found}
+    assert notes["triton", "triton"].note == "not here"
+    assert "weft's result is 1.0e+00 of the norm from it" == notes["copy", "cupy"].note
+    assert notes["saxpy", "cupy"].note == "ZeroDivisionError: division by zero"
+    assert notes["saxpy", "cupy"].peer_value is None
+    assert notes["add", "cupy"].peer_value and "of the ceiling" in notes["add", "cupy"].note
+    # A wrong result counts in no mean.
+    assert notes["geometric mean/cupy", None].note.startswith("of 1 ratios")
+
+
+def test_peers_that_cannot_be_imported_are_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gpu_kernels, "PEERS", ("nothing",))
+    missing: dict[str, str] = {}
+    assert gpu_kernels.load_peers(missing) == {}
+    assert missing == {
+        "nothing": "ModuleNotFoundError: No module named 'benchmarks.peers.kernels_nothing'"
+    }
